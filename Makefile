@@ -1,0 +1,57 @@
+# Two commands do all the set-up: `make run` and `make test`. Everything else is listed by `make help`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+NODES ?= 4
+
+.DEFAULT_GOAL := help
+.PHONY: help run test e2e check fmt bench constraints clean
+
+help: ## Show this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+run: $(VENV)/.run ## Start the embedded cluster, schedule the example workloads, show what runs where
+	@$(BIN)/pyscheduler up --once --nodes $(NODES) --apply manifests/examples
+
+test: $(VENV)/.dev ## Every test that needs nothing but Python
+	@$(BIN)/pytest -q -n 2 --dist loadscope
+
+e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
+	@$(BIN)/python -m tests.controlplane.build
+	@$(BIN)/pytest -q tests/e2e --control-plane=real
+
+check: $(VENV)/.dev ## Lint, format, types, layers, sizes
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy pyscheduler plugins/pyscheduler_plugins tests plugins/tests tools bench docs/examples
+	@$(BIN)/lint-imports
+	@$(BIN)/python tools/sizes.py
+
+bench: $(VENV)/.dev ## Measure this scheduler beside the real kube-scheduler; options in BENCH="--rounds 3 ..."
+	@$(BIN)/python -m bench.side_by_side $(BENCH)
+
+fmt: $(VENV)/.dev ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .
+
+constraints: $(VENV)/.dev ## Renew constraints.txt from what is installed
+	@{ head -1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+
+clean: ## Remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+
+$(VENV)/.venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pyscheduler needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up a virtual environment in $(VENV) (once, about half a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.venv pyproject.toml plugins/pyproject.toml constraints.txt
+	@$(PIP) install -c constraints.txt -e . -e plugins
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	@$(PIP) install -c constraints.txt -e '.[dev]' -e plugins
+	@touch $@

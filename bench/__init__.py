@@ -1,0 +1,1 @@
+"""Measurements of the scheduler beside others, on a real API server."""

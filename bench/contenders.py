@@ -1,0 +1,97 @@
+"""Who takes part: how each contender is started, and where its metrics are. All of them start from the same file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.workload import NAMESPACE
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.process import Process
+from tests.e2e.plane import REAL, Plane
+from tests.e2e.scheduler import ROOT, Configured, scheduler
+
+Metrics = Callable[[], Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A contender's process: whether it lives, where it says why not, and how to read its /metrics if it has them."""
+
+    pid: int
+    alive: Callable[[], bool]
+    log: Path
+    metrics: Metrics | None = None
+
+
+Start = Callable[[ControlPlane, str, Path], AbstractAsyncContextManager[Running]]
+"""Starts a contender for the pods of a scheduler name; the folder is its own, for files and logs."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One row of the comparison. `writes_events`: it tells of every pod that it has bound."""
+
+    name: str
+    start: Start
+    writes_events: bool = True
+
+    @property
+    def scheduler_name(self) -> str:
+        """What its pods have in spec.schedulerName."""
+        return f"bench-{self.name}"
+
+
+@asynccontextmanager
+async def pyscheduler(plane: ControlPlane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+    """This scheduler, as its manifests install it: with a service account's rights and token."""
+    target = Plane(REAL, plane.kubeconfig, plane.api, plane)
+    async with scheduler(target, Configured(scheduler_name), folder) as running:
+
+        async def metrics() -> str:
+            return await plane.api.text("/metrics", server=f"http://127.0.0.1:{running.port}")
+
+        yield Running(running.process.pid, lambda: running.process.returncode is None, running.log, metrics)
+
+
+@asynccontextmanager
+async def kube_scheduler(
+    plane: ControlPlane,
+    scheduler_name: str,
+    folder: Path,  # noqa: ARG001 - its files are the control plane's
+) -> AsyncIterator[Running]:
+    """The real kube-scheduler, as kubeadm installs it: with a client certificate, speaking protobuf."""
+    async with plane.kube_scheduler(Configured(scheduler_name).document()) as running:
+        process = running.process
+        yield Running(process.pid, lambda: process.alive, process.log, running.metrics)
+
+
+def bare_client(events: bool) -> Start:
+    """The client that only binds, or that writes an Event after each binding too."""
+
+    @asynccontextmanager
+    async def start(plane: ControlPlane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        kubeconfig = await plane.kubeconfig_for_service_account("kube-system", "pyscheduler")
+        program = [sys.executable, str(ROOT / "bench" / "bare_client.py"), str(kubeconfig), NAMESPACE, scheduler_name]
+        process = Process("bare client", [*program, *(["--events"] if events else [])], folder / "log")
+        try:
+            yield Running(process.pid, lambda: process.alive, process.log)
+        finally:
+            await process.stop()
+
+    return start
+
+
+OURS, THEIRS, CEILING, CEILING_WITH_EVENTS = "pyscheduler", "kube-scheduler", "bare-client", "bare-client-events"
+CONTENDERS = {
+    contender.name: contender
+    for contender in (
+        Contender(OURS, pyscheduler),
+        Contender(THEIRS, kube_scheduler),
+        Contender(CEILING, bare_client(events=False), writes_events=False),
+        Contender(CEILING_WITH_EVENTS, bare_client(events=True)),
+    )
+}

@@ -1,0 +1,96 @@
+"""From turns to figures: medians with their spread, and ratios within a round, where both met the same machine."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from bench.turn import Turn
+
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A median, and the least and the most that it stands for."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread | None:
+        """None of no values."""
+        known = sorted(values)
+        return cls(statistics.median(known), known[0], known[-1]) if known else None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One thing that turns are compared by. `value` is None where a contender has no such thing.
+
+    `ratio` is False for what is looked at rather than divided.
+    """
+
+    key: str
+    title: str
+    value: Callable[[Turn], float | None]
+    digits: int = 2
+    ratio: bool = True
+
+
+def per_second(turn: Turn) -> float | None:
+    """Pods bound a second, between the first binding and the last; None where no time lies between them."""
+    return (turn.pods - 1) / turn.bound_in if turn.bound_in > 0 else None
+
+
+def events_per_second(turn: Turn) -> float | None:
+    """Events written a second, between the first binding and the last Event."""
+    lasted = None if turn.last_event is None else turn.last_event - turn.first_bind
+    return turn.events / lasted if lasted else None
+
+
+def milliseconds(seconds: float | None) -> float | None:
+    """None stays None."""
+    return None if seconds is None else seconds * 1000
+
+
+MEASURES = (
+    Measure("pods_per_second", "pods/s, first bind to last", per_second, 0),
+    Measure("events_per_second", "Events/s, first bind to last Event", events_per_second, 0),
+    Measure("first_bind_seconds", "s from start to first bind", lambda t: t.first_bind),
+    Measure("last_bind_seconds", "s from start to last bind", lambda t: t.last_bind),
+    Measure("last_event_seconds", "s from start to last Event", lambda t: t.last_event),
+    Measure("cpu_ms_per_pod", "own CPU, ms per pod", lambda t: t.cpu / t.pods * 1000, 3),
+    Measure(
+        "api_server_cpu_ms_per_pod", "kube-apiserver's CPU, ms per pod", lambda t: t.api_server_cpu / t.pods * 1000
+    ),
+    Measure("etcd_cpu_ms_per_pod", "etcd's CPU, ms per pod", lambda t: t.etcd_cpu / t.pods * 1000),
+    Measure("peak_memory_mib", "peak memory, MiB", lambda t: t.peak_memory / MIB, 0),
+    Measure("attempt_p50_ms", "attempt p50, ms", lambda t: milliseconds(t.attempt_p50), 1),
+    Measure("attempt_p99_ms", "attempt p99, ms", lambda t: milliseconds(t.attempt_p99), 1),
+    Measure("events", "Events written", lambda t: t.events, 0, ratio=False),
+    Measure("nodes_used", "nodes that got pods", lambda t: t.balance.nodes_used, 0, ratio=False),
+    Measure("most_on_a_node", "most pods on a node", lambda t: t.balance.most_on_a_node, 0, ratio=False),
+    Measure("deviation", "pods per node, std. dev.", lambda t: t.balance.deviation, ratio=False),
+)
+
+
+def summary(turns: Sequence[Turn], contender: str, measure: Measure) -> Spread | None:
+    """The contender's figure over all rounds."""
+    return Spread.of(_values(turns, contender, measure).values())
+
+
+def ratio(turns: Sequence[Turn], contender: str, other: str, measure: Measure) -> Spread | None:
+    """The contender's figure divided by the other's, round by round; None if no round has both."""
+    if not measure.ratio:
+        return None
+    ours, theirs = _values(turns, contender, measure), _values(turns, other, measure)
+    return Spread.of(ours[number] / theirs[number] for number in ours if theirs.get(number))
+
+
+def _values(turns: Sequence[Turn], contender: str, measure: Measure) -> dict[int, float]:
+    """By round."""
+    of_theirs = ((turn.round, measure.value(turn)) for turn in turns if turn.contender == contender)
+    return {number: value for number, value in of_theirs if value is not None}

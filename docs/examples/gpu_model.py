@@ -1,0 +1,31 @@
+"""GpuModel: a pod that names a GPU model goes only to nodes that have it."""
+
+from dataclasses import dataclass
+
+from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeTable, Pod, Reads, Rejection, Requirement, Verdicts
+
+OTHER_MODEL = Rejection("node(s) had another GPU model", resolvable=False)  # evicting pods would not help
+
+
+class GpuModel(FilterPlugin):
+    name = "GpuModel"
+    reads = Reads.OWN_NODE  # labels only: pods that come and go change nothing
+
+    @dataclass(frozen=True)
+    class Args:
+        label: str = "gpu-model"
+
+        def __post_init__(self) -> None:
+            if not self.label:
+                raise ValueError("label: must not be empty")
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        wanted = pod.labels.get(self.args.label)
+        return None if wanted is None or node.labels.get(self.args.label) == wanted else OTHER_MODEL
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        wanted = pod.labels.get(self.args.label)
+        if wanted is not None:
+            verdicts.reject(~nodes.label_holds(Requirement(self.args.label, "In", (wanted,))), OTHER_MODEL)
+        return verdicts

@@ -1,0 +1,43 @@
+"""Maintenance: keeps new pods off the nodes that Maintenance objects name, for as long as those exist."""
+
+from pyscheduler.api import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Hint,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    ResourceKind,
+    Skip,
+    StateKey,
+)
+
+MAINTENANCE = ResourceKind("example.com", "v1", "maintenances", "Maintenance", namespaced=False)
+CLOSED: StateKey[frozenset[str]] = StateKey("Maintenance")
+
+
+class Maintenance(PreFilterPlugin, FilterPlugin):
+    name = "Maintenance"
+    reads = Reads.EVERYTHING  # answers change with objects that are neither nodes nor pods
+    watches = (MAINTENANCE,)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(MAINTENANCE.kind, Action.UPDATE | Action.DELETE, self._opens_a_node),)
+
+    def _opens_a_node(self, pod: Pod, event: ClusterEvent) -> Hint:
+        opens = event.new is None or event.new["spec"] != event.old["spec"]
+        return Hint.QUEUE if opens else Hint.SKIP
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        cycle[CLOSED] = frozenset(m["spec"]["nodeName"] for m in self.handle.objects(MAINTENANCE).values())
+        return None if cycle[CLOSED] else SKIP
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return Rejection("node(s) were under maintenance") if node.name in cycle[CLOSED] else None

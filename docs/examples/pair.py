@@ -1,0 +1,29 @@
+"""Pair: two pods with the same `pair` label are bound together, or neither."""
+
+from dataclasses import dataclass
+
+from pyscheduler.api import Cycle, NodeInfo, PermitPlugin, Pod, Rejection, Wait
+
+
+class Pair(PermitPlugin):
+    name = "Pair"
+    indexes = ("pair",)  # makes handle.pods_labelled("pair", ...) work
+
+    @dataclass(frozen=True)
+    class Args:
+        wait_seconds: int = 30  # waitSeconds in YAML
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        if "pair" not in pod.labels:
+            return None
+        pair = self.handle.pods_labelled("pair", pod.namespace, pod.labels["pair"])
+        for other in pair.values():
+            if other.uid == pod.uid:
+                continue
+            if other.node_name:
+                return None  # it runs already
+            waiting = self.handle.waiting_pod(other.uid)
+            if waiting is not None:
+                waiting.allow(self.name)
+                return None
+        return Wait(self.args.wait_seconds, "the other pod of the pair has no node yet")

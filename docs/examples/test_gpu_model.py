@@ -1,0 +1,31 @@
+"""How a plugin is tested: a story told to the real core on virtual time, then one form against the other."""
+
+from gpu_model import GpuModel
+
+from pyscheduler.testing import Harness, assert_forms_agree, node, pod
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - plugins:
+      filter: {enabled: [{name: "gpu_model:GpuModel"}]}
+"""
+
+
+def test_a_pod_waits_for_its_model() -> None:
+    harness = Harness(CONFIG)
+    harness.add(node("n1").label("gpu-model", "t4"), pod("train").label("gpu-model", "a100"))
+    harness.run()
+    assert harness.why_pending("train") == "0/1 nodes are available: 1 node(s) had another GPU model."
+
+    harness.add(node("n2").label("gpu-model", "a100"))  # an event that may help wakes the pod
+    harness.advance(2)  # past its backoff of a second
+    assert harness.where == {"train": "n2"}
+
+
+def test_both_forms_agree() -> None:
+    plugin = GpuModel(GpuModel.Args(), Harness().handle)
+    nodes = [node("n1").label("gpu-model", "t4").build(), node("n2").build()]
+    for asking in (pod("any"), pod("train").label("gpu-model", "t4")):
+        assert_forms_agree(plugin, asking.build(), nodes)

@@ -1,0 +1,1 @@
+"""Plugins beyond kube-scheduler's own, one class a file, loaded through entry points like anyone's."""

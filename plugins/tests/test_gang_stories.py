@@ -1,0 +1,203 @@
+"""Gangs in the real scheduler on virtual time: all or none, and nobody blocks anybody for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {multiPoint: {enabled: [{name: Gang}]}}
+"""
+
+
+class Cluster(Harness):
+    """A scheduler with gangs, that counts its attempts."""
+
+    def __init__(self, slots: int = 0) -> None:
+        super().__init__(CONFIG)
+        self.add(*(slot(i) for i in range(slots)))
+
+    @property
+    def attempts(self) -> int:
+        return sum(q.attempts for q in self.machine.context.queue.pending())
+
+    def gang(self, name: str, of: int, min_member: int | None = None, **spec: Any) -> list[PodBuilder]:
+        """Create a PodGroup; its pods are for the caller to create."""
+        body = {"minMember": min_member or of, **spec}
+        self.add_object(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": body})
+        return [pod(f"{name}{i}").label(POD_GROUP_LABEL, name).requests(cpu="1") for i in range(of)]
+
+    def members(self, group: str) -> int:
+        """How many members of a gang are bound."""
+        return sum(name.startswith(group) for name in self.where)
+
+
+def slot(i: int) -> NodeBuilder:
+    """A node with room for one member."""
+    return node(f"slot{i}", cpu="1")
+
+
+def test_a_gang_of_eight_with_room_for_seven_binds_none_then_all() -> None:
+    cluster = Cluster(slots=7)
+    cluster.add(*cluster.gang("a", of=8))
+    cluster.run()
+    assert cluster.where == {}
+    assert "pod group default/a does not fit whole: no place for a7" in cluster.why_pending("a0")
+    assert "7 Insufficient cpu" in cluster.why_pending("a7")
+    cluster.add(slot(7))
+    cluster.advance(2)
+    assert cluster.members("a") == 8
+
+
+def test_a_gang_that_does_not_fit_comes_to_rest() -> None:
+    cluster = Cluster(slots=7)
+    cluster.add(*cluster.gang("a", of=8))
+    cluster.advance(120)
+    assert cluster.attempts < 20
+    assert cluster.machine.context.handle.waiting == {}
+
+
+def test_two_gangs_that_do_not_fit_do_not_keep_each_other_awake() -> None:
+    cluster = Cluster(slots=3)
+    a, b = cluster.gang("a", of=4), cluster.gang("b", of=4)
+    cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
+    cluster.advance(120)
+    assert cluster.where == {}
+    assert cluster.attempts < 60
+
+
+def test_the_places_of_a_gang_that_did_not_fit_serve_others() -> None:
+    cluster = Cluster(slots=7)
+    cluster.add(*cluster.gang("a", of=8), *(pod(f"single{i}").requests(cpu="1") for i in range(7)))
+    cluster.advance(2)
+    assert cluster.members("single") == 7
+
+
+def test_two_gangs_that_each_hold_half_do_not_block_each_other() -> None:
+    cluster = Cluster(slots=8)
+    a, b = cluster.gang("a", of=8), cluster.gang("b", of=8)
+    cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
+    cluster.advance(5)
+    assert sorted((cluster.members("a"), cluster.members("b"))) == [0, 8]
+    first = "a" if cluster.members("a") else "b"
+    for i in range(8):
+        cluster.delete_pod(f"{first}{i}")
+    cluster.advance(15)
+    assert cluster.members("a") + cluster.members("b") == 8
+
+
+def test_a_wait_that_runs_out_gives_all_places_back() -> None:
+    cluster = Cluster(slots=4)
+    members = cluster.gang("a", of=3, scheduleTimeoutSeconds=30)
+    cluster.add(*members[:2], members[2].spec(nodeSelector={"gpu": "yes"}).priority(-1))
+    # The third is created last and does not fit, so the wait ends at once; created gated, it would never be tried.
+    cluster.run()
+    assert cluster.where == {}
+    cluster.add(node("gpu").label("gpu", "yes"))
+    cluster.advance(2)
+    assert cluster.members("a") == 3
+
+
+def test_time_ends_a_wait_for_a_member_that_cannot_be_tried() -> None:
+    cluster = Cluster(slots=2)
+    one, two = cluster.gang("a", of=2, scheduleTimeoutSeconds=30)
+    cluster.add(one, two.scheduler("another-scheduler"))
+    cluster.run()
+    assert len(cluster.machine.context.handle.waiting) == 1
+    cluster.advance(29)
+    assert len(cluster.machine.context.handle.waiting) == 1
+    cluster.advance(2)
+    assert cluster.machine.context.handle.waiting == {}
+    assert "rejected due to timeout after waiting 30s at plugin Gang" in cluster.why_pending("a0")
+    # Its sibling finds a node by the other scheduler: that makes the gang whole.
+    cluster.add(two.scheduler("another-scheduler").on("slot1"))
+    cluster.advance(2)
+    assert cluster.members("a") == 2
+
+
+def test_only_the_minimum_has_to_fit() -> None:
+    cluster = Cluster(slots=3)
+    cluster.add(*cluster.gang("a", of=5, min_member=3))
+    cluster.run()
+    assert cluster.members("a") == 3
+    cluster.add(slot(3))
+    cluster.advance(2)
+    assert cluster.members("a") == 4
+
+
+def test_the_last_member_to_come_completes_the_gang() -> None:
+    cluster = Cluster(slots=3)
+    *early, late = cluster.gang("a", of=3)
+    cluster.add(*early)
+    cluster.run()
+    assert cluster.where == {}
+    assert "pod group default/a has 2 of the 3 pods that it needs" in cluster.why_pending("a0")
+    cluster.add(late)
+    cluster.advance(2)
+    assert cluster.members("a") == 3
+
+
+def test_a_pod_group_that_comes_late_is_waited_for() -> None:
+    cluster = Cluster(slots=2)
+    cluster.add(*(pod(f"a{i}").label(POD_GROUP_LABEL, "a").requests(cpu="1") for i in range(2)))
+    cluster.run()
+    assert "pod group default/a does not exist" in cluster.why_pending("a0")
+    cluster.gang("a", of=2)
+    cluster.advance(2)
+    assert cluster.members("a") == 2
+
+
+def test_a_replacement_joins_the_members_that_still_run() -> None:
+    cluster = Cluster(slots=3)
+    cluster.add(*cluster.gang("a", of=3))
+    cluster.run()
+    cluster.delete_pod("a1")
+    cluster.add(pod("anew").label(POD_GROUP_LABEL, "a").requests(cpu="1"))
+    cluster.run()
+    assert cluster.members("a") == 3
+
+
+def test_a_waiting_member_that_is_deleted_frees_the_others() -> None:
+    cluster = Cluster(slots=3)
+    one, two, three = cluster.gang("a", of=3, scheduleTimeoutSeconds=300)
+    cluster.add(one, two, three.scheduler("another-scheduler"))
+    cluster.run()
+    assert len(cluster.machine.context.handle.waiting) == 2
+    cluster.delete_pod("a0")
+    cluster.run()
+    assert cluster.machine.context.handle.waiting == {}
+
+
+def test_a_member_whose_binding_fails_is_tried_again_beside_its_siblings() -> None:
+    cluster = Cluster(slots=3)
+    refused: list[str] = []
+
+    def refuse_once(of: Any, _node: str) -> str:
+        if of.name == "a1" and not refused:
+            refused.append(of.name)
+            return "the server is busy"
+        return ""
+
+    cluster.refuse_binding = refuse_once
+    cluster.add(*cluster.gang("a", of=3))
+    cluster.run()
+    cluster.advance(15)
+    assert refused == ["a1"]
+    assert cluster.members("a") == 3
+
+
+def test_the_same_story_is_told_twice_alike() -> None:
+    def story() -> list[tuple[str, str]]:
+        cluster = Cluster(slots=5)
+        a, b = cluster.gang("a", of=4), cluster.gang("b", of=4)
+        cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
+        cluster.advance(30)
+        return [event for name in ("a0", "a3", "b0", "b3") for event in cluster.events(name)]
+
+    assert story() == story()

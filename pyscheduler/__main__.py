@@ -1,0 +1,5 @@
+"""`python -m pyscheduler` is the `pyscheduler` command."""
+
+from pyscheduler.cli import main
+
+main()

@@ -1,0 +1,68 @@
+"""One scheduling attempt as plugins see it: its time, its chance, and a typed place for what they computed.
+
+Kube-scheduler's CycleState is keyed by strings and cast back at run time; here each plugin owns a `StateKey[T]`, so
+that a type checker knows what comes out.
+"""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - the generator below is seeded from data, it is not a source of chance
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class StateKey(Generic[T]):
+    """The place of one plugin's state in a cycle. `name` is what errors call it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Cycle:
+    """One attempt to place one pod: `now` in seconds, `attempt` from 1, `profile` the scheduler name."""
+
+    __slots__ = ("_state", "attempt", "now", "profile", "seed", "uid")
+
+    def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:
+        self.now = now
+        self.profile = profile
+        self.uid = uid
+        self.attempt = attempt
+        self.seed = seed
+        self._state: dict[StateKey[Any], Any] = {}
+
+    def __setitem__(self, key: StateKey[T], value: T) -> None:
+        self._state[key] = value
+
+    def __getitem__(self, key: StateKey[T]) -> T:
+        """The state under `key`. KeyError with its name if the plugin has not written it."""
+        try:
+            value: T = self._state[key]
+        except KeyError:
+            raise KeyError(f"no state {key.name!r} in this cycle: it is written in pre_filter or pre_score") from None
+        return value
+
+    def __contains__(self, key: StateKey[Any]) -> bool:
+        return key in self._state
+
+    def adopt(self, state: Mapping[StateKey[Any], Any]) -> None:
+        """Take over state computed earlier for the same shape."""
+        self._state.update(state)
+
+    def state(self) -> dict[StateKey[Any], Any]:
+        """A copy of all state, to be adopted by a later cycle."""
+        return dict(self._state)
+
+    def chance(self) -> int:
+        """A 64-bit number that is the same for the same (seed, pod UID, attempt): cheap, for breaking ties."""
+        text = f"{self.seed}/{self.uid}/{self.attempt}".encode()
+        return int.from_bytes(blake2b(text, digest_size=8).digest())
+
+    def rng(self) -> random.Random:
+        """A generator seeded from `chance()`: the same attempt draws the same numbers when it is replayed."""
+        return random.Random(self.chance())

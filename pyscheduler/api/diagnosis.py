@@ -1,0 +1,49 @@
+"""Why no node fits: what PostFilter works from, and the sentence that users read in FailedScheduling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyscheduler.api.outcome import Status
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The outcome of filtering when nothing fits (kube-scheduler's Diagnosis and FitError).
+
+    `tally` counts nodes by the status that the first rejecting plugin gave them; `status_of(name)` is one node's.
+    """
+
+    total_nodes: int
+    tally: Counter[Status] = field(default_factory=Counter)
+    status_of: Callable[[str], Status | None] = lambda _: None
+    pre_filter: Status | None = None
+    """Set when PreFilter rejected the pod: no node was filtered."""
+    post_filter_message: str = ""
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+
+    @property
+    def filter_message(self) -> str:
+        """The part before PostFilter's: `0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu.`"""
+        text = f"0/{self.total_nodes} nodes are available:"
+        if self.pre_filter is not None:
+            return f"{text} {self.pre_filter.message}." if self.pre_filter.message else text
+        counts: Counter[str] = Counter()
+        for status, nodes in self.tally.items():
+            for reason in status.reasons:
+                counts[reason] += nodes
+        # Sorted as strings, count included, so "10 x" comes before "2 y": alerts match this exact text.
+        parts = sorted(f"{n} {reason}" for reason, n in counts.items())
+        return f"{text} {', '.join(parts)}." if parts else text
+
+    @property
+    def message(self) -> str:
+        """The whole sentence, as in the FailedScheduling event."""
+        return (
+            f"{self.filter_message} {self.post_filter_message}".rstrip()
+            if self.post_filter_message
+            else self.filter_message
+        )

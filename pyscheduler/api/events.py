@@ -1,0 +1,120 @@
+"""What happens in a cluster, and how a plugin says which of it may turn its "no" into a "yes".
+
+Names and numbers follow kube-scheduler's ClusterEvent and ActionType (k8s.io/kube-scheduler/framework, KEP-4247).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyscheduler.api.pod import Pod
+
+
+class Action(enum.IntFlag):
+    """What was done to an object; the bits are in kube-scheduler's order."""
+
+    ADD = enum.auto()
+    DELETE = enum.auto()
+    UPDATE_NODE_ALLOCATABLE = enum.auto()
+    UPDATE_NODE_LABEL = enum.auto()
+    UPDATE_NODE_TAINT = enum.auto()
+    UPDATE_NODE_CONDITION = enum.auto()
+    UPDATE_NODE_ANNOTATION = enum.auto()
+    UPDATE_NODE_DECLARED_FEATURE = enum.auto()
+    UPDATE_POD_LABEL = enum.auto()
+    UPDATE_POD_SCALE_DOWN = enum.auto()
+    UPDATE_POD_TOLERATION = enum.auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
+    UPDATE_OTHER = enum.auto()
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_OTHER
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+NODE = "Node"
+POD = "Pod"
+"""In a registration: pods in any state. Events themselves say AssignedPod or UnschedulablePod."""
+ASSIGNED_POD = "AssignedPod"
+UNSCHEDULABLE_POD = "UnschedulablePod"
+ANY_RESOURCE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """An API resource that the scheduler lists and watches for a plugin.
+
+    `plural` is the name in URLs. Objects of kinds outside the scheduler's own arrive as plain dicts.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """Something that happened: `resource` is a kind (Node, AssignedPod, PodGroup …), `old` and `new` its two sides.
+
+    Pods come as `Pod`, nodes as `NodeObject`, other kinds as plain dicts; `old` is None for ADD and `new` for DELETE.
+    """
+
+    resource: str
+    action: Action
+    old: Any = None
+    new: Any = None
+    label: str = ""
+    """How metrics and logs name it, e.g. `AssignedPodDelete`."""
+
+
+class Hint(enum.Enum):
+    """A plugin's answer to "may this event help that pod?"."""
+
+    QUEUE = "Queue"
+    SKIP = "QueueSkip"
+
+
+HintFunction = Callable[[Pod, ClusterEvent], Hint]
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """Events that may help a pod which this plugin rejected; without a `hint` every one of them does."""
+
+    resource: str
+    actions: Action
+    hint: HintFunction | None = None
+
+    def covers(self, event: ClusterEvent) -> bool:
+        """Whether this registration is about the event (kube-scheduler's ClusterEvent match).
+
+        The event must be as specific as the registration, or more so: a plain update, which no specific bit describes,
+        is nothing to a plugin that wants label updates only.
+        """
+        if self.resource == ANY_RESOURCE and self.actions == Action.ALL:
+            return True
+        same = self.resource in (ANY_RESOURCE, event.resource)
+        pods = self.resource == POD and event.resource in (ASSIGNED_POD, UNSCHEDULABLE_POD)
+        specific = event.action.value <= self.actions.value
+        return (same or pods) and specific and bool(self.actions & event.action)
+
+
+ANYTHING = Interest(ANY_RESOURCE, Action.ALL)
+"""The registration of a plugin that cannot tell what would help."""

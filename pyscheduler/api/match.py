@@ -1,0 +1,154 @@
+"""Selectors and tolerations, the questions that Kubernetes asks of labels and taints.
+
+Pure helpers shared by plugins. Each is compiled once per pod shape and then asked of values: the NumPy forms ask
+once per distinct value, the plain forms once per node, and both get the same answer because this is the only code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pyscheduler.api.objects import (
+    LabelSelector,
+    LabelSelectorRequirement,
+    NodeSelector,
+    NodeSelectorTerm,
+    Taint,
+    Toleration,
+)
+
+NO_SCHEDULE = "NoSchedule"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+NO_EXECUTE = "NoExecute"
+NODE_NAME_FIELD = "metadata.name"
+
+_MANY = 1 << 62
+_NUMBER_OF_VALUES = {
+    "In": (1, _MANY),
+    "NotIn": (1, _MANY),
+    "Exists": (0, 0),
+    "DoesNotExist": (0, 0),
+    "Gt": (1, 1),
+    "Lt": (1, 1),
+}
+_INT64 = re.compile(r"[+-]?[0-9]{1,63}\Z")
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be understood, such as an unknown operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One `key operator values` of a selector. `holds(None)` asks about a missing label."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def holds(self, value: str | None) -> bool:
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt" | "Lt":
+                return self._compares(value)
+        raise SelectorError(f"{self.operator!r} is not a selector operator")
+
+    def _compares(self, value: str | None) -> bool:
+        label, bound = _int64(value), _int64(self.values[0] if len(self.values) == 1 else None)
+        if label is None or bound is None:
+            return False
+        return label > bound if self.operator == "Gt" else label < bound
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A compiled label selector: every requirement must hold; without requirements it matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(r.holds(labels.get(r.key)) for r in self.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """A compiled nodeSelectorTerm: labels and `metadata.name` must match; an empty term matches nothing."""
+
+    labels: tuple[Requirement, ...]
+    names: tuple[Requirement, ...]
+
+    def matches(self, name: str, labels: Mapping[str, str]) -> bool:
+        if not self.labels and not self.names:
+            return False
+        return all(r.holds(labels.get(r.key)) for r in self.labels) and all(r.holds(name) for r in self.names)
+
+
+def label_selector(selector: LabelSelector | None) -> Selector | None:
+    """Compile metav1.LabelSelector: None (absent) matches nothing and stays None; {} matches everything."""
+    if selector is None:
+        return None
+    equal = (Requirement(k, "In", (v,)) for k, v in (selector.match_labels or {}).items())
+    return Selector((*equal, *_requirements(selector.match_expressions)))
+
+
+def node_terms(selector: NodeSelector | None) -> tuple[NodeTerm, ...]:
+    """Compile the terms of a core/v1 NodeSelector; any one of them is enough."""
+    return tuple(node_term(t) for t in (selector.node_selector_terms or ())) if selector else ()
+
+
+def node_term(term: NodeSelectorTerm) -> NodeTerm:
+    """Compile one nodeSelectorTerm. One that breaks the API's rules matches nothing, as in kube-scheduler."""
+    labels, names = _requirements(term.match_expressions), _requirements(term.match_fields)
+    sound = all(_is_sound(r) for r in labels) and all(_is_sound_field(r) for r in names)
+    return NodeTerm(labels, names) if sound else NodeTerm((), ())
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether the toleration covers the taint (core/v1; its comparison operators are off by default)."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def first_untolerated(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
+) -> Taint | None:
+    """The first taint with one of `effects` that no toleration covers; None when all are tolerated."""
+    for taint in taints:
+        if taint.effect in effects and not any(tolerates(t, taint) for t in tolerations):
+            return taint
+    return None
+
+
+def _requirements(source: tuple[LabelSelectorRequirement, ...] | None) -> tuple[Requirement, ...]:
+    return tuple(Requirement(r.key, r.operator, r.values or ()) for r in source or ())
+
+
+def _is_sound(requirement: Requirement) -> bool:
+    least, most = _NUMBER_OF_VALUES.get(requirement.operator, (1, 0))
+    return least <= len(requirement.values) <= most
+
+
+def _is_sound_field(requirement: Requirement) -> bool:
+    known = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
+    return known and len(requirement.values) == 1
+
+
+def _int64(text: str | None) -> int | None:
+    if text is None or not _INT64.match(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None

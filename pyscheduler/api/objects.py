@@ -1,0 +1,216 @@
+"""The Kubernetes objects as they come off the wire, cut down to what scheduling reads.
+
+The shell decodes list and watch bytes straight into these structs; fields that no scheduler looks at are never built.
+All are frozen, and kept out of the garbage collector's sight because they cannot form cycles. Field names are the
+API's own in snake case.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+Quantity = str | int | float
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, dict=False):
+    """Base of every decoded API object."""
+
+
+class OwnerReference(Wire, frozen=True):
+    kind: str
+    name: str
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(Wire, frozen=True):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
+
+
+class LabelSelectorRequirement(Wire, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class LabelSelector(Wire, frozen=True):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
+
+
+class NodeSelectorTerm(Wire, frozen=True):
+    match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
+    match_fields: tuple[LabelSelectorRequirement, ...] | None = None
+
+
+class NodeSelector(Wire, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class PreferredSchedulingTerm(Wire, frozen=True):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Wire, frozen=True):
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] | None = None
+
+
+class PodAffinityTerm(Wire, frozen=True):
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+
+
+class WeightedPodAffinityTerm(Wire, frozen=True):
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Wire, frozen=True):
+    """Both podAffinity and podAntiAffinity have this form."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] | None = None
+
+
+class Affinity(Wire, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Wire, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class Taint(Wire, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class TopologySpreadConstraint(Wire, frozen=True):
+    max_skew: int
+    topology_key: str
+    when_unsatisfiable: str
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] | None = None
+
+
+class ResourceRequirements(Wire, frozen=True):
+    requests: dict[str, Quantity] | None = None
+    limits: dict[str, Quantity] | None = None
+
+
+class ContainerPort(Wire, frozen=True):
+    container_port: int = 0
+    host_port: int = 0
+    protocol: str = ""
+    host_ip: str = msgspec.field(name="hostIP", default="")
+
+
+class Container(Wire, frozen=True):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements | None = None
+    ports: tuple[ContainerPort, ...] | None = None
+    restart_policy: str | None = None
+
+
+class PodSchedulingGate(Wire, frozen=True):
+    name: str
+
+
+class PodSpec(Wire, frozen=True):
+    containers: tuple[Container, ...]
+    init_containers: tuple[Container, ...] | None = None
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    priority: int | None = None
+    preemption_policy: str | None = None
+    priority_class_name: str = ""
+    host_network: bool = False
+    host_users: bool | None = None
+    overhead: dict[str, Quantity] | None = None
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
+    scheduling_gates: tuple[PodSchedulingGate, ...] | None = None
+    volumes: tuple[dict[str, Any], ...] | None = None
+
+
+class PodCondition(Wire, frozen=True):
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    observed_generation: int = 0
+    last_transition_time: str | None = None
+
+
+class PodStatus(Wire, frozen=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: tuple[PodCondition, ...] | None = None
+
+
+class PodObject(Wire, frozen=True):
+    """A core/v1 Pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec
+    status: PodStatus = PodStatus()
+
+
+class NodeSpec(Wire, frozen=True):
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] | None = None
+
+
+class ContainerImage(Wire, frozen=True):
+    names: tuple[str, ...] | None = None
+    size_bytes: int = 0
+
+
+class NodeCondition(Wire, frozen=True):
+    type: str
+    status: str
+
+
+class NodeStatus(Wire, frozen=True):
+    allocatable: dict[str, Quantity] | None = None
+    images: tuple[ContainerImage, ...] | None = None
+    conditions: tuple[NodeCondition, ...] | None = None
+    declared_features: tuple[str, ...] | None = None
+
+
+class NodeObject(Wire, frozen=True):
+    """A core/v1 Node."""
+
+    metadata: ObjectMeta
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()

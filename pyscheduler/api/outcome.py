@@ -1,0 +1,138 @@
+"""What a plugin may answer: an expected "no" is a value here, never an exception.
+
+The codes are those of kube-scheduler's framework (k8s.io/kube-scheduler/framework, `Code`), and each one says what the
+scheduler will do next.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Code(enum.IntEnum):
+    """Status codes of the scheduling framework, in kube-scheduler's order and with its meaning."""
+
+    SUCCESS = 0
+    """Go on with the next plugin."""
+    ERROR = 1
+    """Something broke: the attempt ends, the pod is retried after its error backoff."""
+    UNSCHEDULABLE = 2
+    """Not now: preemption is tried, then the pod waits for an event that may help it."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    """Not now, and evicting pods would not help: preemption passes this node over."""
+    WAIT = 4
+    """Permit only: the pod is parked until it is allowed, rejected or its time is out."""
+    SKIP = 5
+    """PreFilter, PreScore, Bind: this plugin has nothing to say of this pod."""
+    PENDING = 6
+    """Not now: as soon as the awaited event comes, the pod is retried without backoff."""
+
+    @property
+    def camel(self) -> str:
+        """The name as kube-scheduler prints it, e.g. `UnschedulableAndUnresolvable`."""
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+
+class Skip(enum.Enum):
+    """The type of `SKIP`, so that type checkers can tell it from other answers."""
+
+    SKIP = "skip"
+
+
+SKIP = Skip.SKIP
+"""PreFilter and PreScore: leave my Filter (or Score) out of this attempt. Bind: let the next Bind plugin do it."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Rejection:
+    """A plugin's "no", with the reasons that people and alerts read.
+
+    `resolvable=False` says that evicting pods cannot turn it into a "yes" (UnschedulableAndUnresolvable).
+    `pending=True` says that the pod waits for something outside and should skip its backoff when that comes (Pending).
+    """
+
+    reasons: tuple[str, ...]
+    resolvable: bool
+    pending: bool
+
+    def __init__(self, *reasons: str, resolvable: bool = True, pending: bool = False) -> None:
+        object.__setattr__(self, "reasons", reasons)
+        object.__setattr__(self, "resolvable", resolvable)
+        object.__setattr__(self, "pending", pending)
+
+    @property
+    def code(self) -> Code:
+        if self.pending:
+            return Code.PENDING
+        return Code.UNSCHEDULABLE if self.resolvable else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """PreFilter's answer when only these nodes can fit (kube-scheduler's PreFilterResult)."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler)."""
+
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """PostFilter's success: the pod is nominated to `node_name` and tried again; "" clears its nomination."""
+
+    node_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """An outcome with the plugin that gave it: what diagnoses, events and `evaluate` report."""
+
+    code: Code
+    plugin: str = ""
+    reasons: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(plugin: str, rejection: Rejection) -> Status:
+        return Status(rejection.code, plugin, rejection.reasons)
+
+    @property
+    def message(self) -> str:
+        return ", ".join(self.reasons)
+
+    @property
+    def rejected(self) -> bool:
+        return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
+
+
+class Verdicts:
+    """A Filter answer for each node of a table: `codes[i]` is 0 for "fits", else `because[codes[i] - 1]` is why not."""
+
+    __slots__ = ("because", "codes")
+
+    def __init__(self, n: int) -> None:
+        self.codes: NDArray[np.int32] = np.zeros(n, np.int32)
+        self.because: list[Rejection] = []
+
+    def reject(self, mask: NDArray[np.bool_], because: Rejection) -> None:
+        """Reject the nodes of `mask` (bool, one per node) that are not rejected yet: the first reason wins."""
+        self.because.append(because)
+        self.codes[mask & (self.codes == 0)] = len(self.because)
+
+    def at(self, i: int) -> Rejection | None:
+        """The answer for node `i`, in the plain form's terms."""
+        code = int(self.codes[i])
+        return self.because[code - 1] if code else None

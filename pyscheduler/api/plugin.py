@@ -1,0 +1,247 @@
+"""The extension points of the scheduling framework, one small base class each.
+
+A plugin is a class that inherits the points it serves; the class line says where it plugs in. `def` methods decide and
+run inside the scheduling cycle, `async def` methods act and run in the binding cycle. The points, their order and their
+meaning are those of kube-scheduler 1.36 (KEP-624).
+
+The plain per-node form (`filter`, `score`) is the specification. The NumPy form (`filter_all`, `score_all`) is an
+optimisation that must give the same answers; left out, the base class loops over the plain form.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.events import ANYTHING, Interest, ResourceKind
+from pyscheduler.api.handle import ApiWriter, Handle
+from pyscheduler.api.nodes import NodeInfo, NodeTable
+from pyscheduler.api.normalize import Normalizer, Scores
+from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Skip, Verdicts, Wait
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+
+
+class Reads(enum.IntEnum):
+    """What a plugin's Filter and Score answers for a node depend on, from least to most.
+
+    The scheduler keeps the answers and recomputes only what may have changed. Claiming too little gives stale answers
+    (the plugin conformance suite looks for that); claiming too much only costs time.
+    """
+
+    OWN_NODE = 1
+    """The node object itself (labels, taints, images, allocatable), not the pods on it."""
+    OWN_ROW = 2
+    """The node and the pods on it."""
+    ALL_NODES = 3
+    """Node objects all over the cluster, but no pods."""
+    DOMAINS = 4
+    """Pods on other nodes, counted by topology domain."""
+    EVERYTHING = 5
+    """Anything: computed afresh for every pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoArgs:
+    """The Args of a plugin that takes none."""
+
+
+class Plugin(ABC):
+    """What all plugins share."""
+
+    name: ClassVar[str]
+    """The name that configurations use."""
+    Args: ClassVar[type] = NoArgs
+    """A frozen dataclass; `pluginConfig[].args` is decoded into it and checked when the scheduler starts.
+
+    A `__post_init__` that raises ValueError refuses the args with its message.
+    """
+    watches: ClassVar[tuple[ResourceKind, ...]] = ()
+    """Kinds beyond the scheduler's own that the plugin reads through `handle.objects`."""
+    indexes: ClassVar[tuple[str, ...]] = ()
+    """Pod label keys that the plugin looks pods up by, through `handle.pods_labelled`."""
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.args = args
+        self.handle = handle
+
+    def interests(self) -> Sequence[Interest]:
+        """The events that may turn this plugin's "no" into a "yes"; anything, unless the plugin knows better."""
+        return (ANYTHING,)
+
+
+class QueueSortPlugin(Plugin):
+    """Orders the active queue. Give either `sort_key` (preferred) or `less`."""
+
+    def sort_key(self, queued: QueuedPod) -> Any:
+        """A key that is smaller the sooner the pod is to be tried; it may change only when the pod is put back."""
+        return _ByLess(self, queued)
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        """Whether `a` is to be tried before `b`."""
+        return bool(self.sort_key(a) < self.sort_key(b))
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.sort_key is QueueSortPlugin.sort_key and cls.less is QueueSortPlugin.less:
+            raise TypeError(f"{cls.__name__} is a QueueSort plugin and must define sort_key or less")
+
+
+class _ByLess:
+    """A sort key that asks the plugin's `less`."""
+
+    __slots__ = ("_plugin", "_queued")
+
+    def __init__(self, plugin: QueueSortPlugin, queued: QueuedPod) -> None:
+        self._plugin = plugin
+        self._queued = queued
+
+    def __lt__(self, other: _ByLess) -> bool:
+        return self._plugin.less(self._queued, other._queued)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ByLess) and not self < other and not other < self
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class PreEnqueuePlugin(Plugin):
+    """Holds a pod out of the active queue until its time has come."""
+
+    @abstractmethod
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        """None lets the pod in; a Rejection keeps it among the unschedulable pods, uncounted and without an event."""
+
+
+class PreFilterPlugin(Plugin):
+    """Looks at the pod once, before any node."""
+
+    @abstractmethod
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
+        """None goes on, SKIP leaves my Filter out, NodeNames narrows the nodes, a Rejection ends the attempt.
+
+        Where the plugin `reads` no more than ALL_NODES, the answer is kept for all pods of the shape.
+        """
+
+    def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        """`added` has been put on `node` in a trial: bring the state of `pod`'s cycle up to date."""
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        """`removed` has been taken off `node` in a trial: bring the state of `pod`'s cycle up to date."""
+
+
+class FilterPlugin(Plugin):
+    """Says whether a pod can run on a node."""
+
+    reads: ClassVar[Reads] = Reads.EVERYTHING
+    reads_identity: ClassVar[bool] = False
+    """Whether answers depend on more of the pod than its shape (name, UID …): such answers are never kept."""
+
+    @abstractmethod
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        """None if the pod fits the node."""
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        """The same answers for many nodes at once."""
+        verdicts = Verdicts(len(nodes))
+        known: dict[Rejection, int] = {}
+        for i, node in enumerate(nodes):
+            rejection = self.filter(cycle, pod, node)
+            if rejection is not None:
+                if rejection not in known:
+                    verdicts.because.append(rejection)
+                    known[rejection] = len(verdicts.because)
+                verdicts.codes[i] = known[rejection]
+        return verdicts
+
+
+class PostFilterPlugin(Plugin):
+    """Tries to make room when no node fits."""
+
+    @abstractmethod
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Rejection:
+        """Nominate a node that will fit after what the plugin set in motion, or say why that cannot help."""
+
+
+class PreScorePlugin(Plugin):
+    """Looks at the pod and the feasible nodes once, before scoring."""
+
+    @abstractmethod
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        """SKIP leaves this plugin's Score out. Kept for the shape where the plugin `reads` no more than ALL_NODES."""
+
+
+class ScorePlugin(Plugin):
+    """Says how good a feasible node is, in any range that `normalize` brings to 0..100."""
+
+    reads: ClassVar[Reads] = Reads.EVERYTHING
+    reads_identity: ClassVar[bool] = False
+    weight: ClassVar[int] = 1
+    """The weight where a configuration gives none."""
+    normalizer: ClassVar[Normalizer | None] = None
+    """How raw scores become 0..100; None if they already are."""
+
+    @abstractmethod
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        """The raw score of one node."""
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        """The same answers for many nodes at once."""
+        return np.fromiter((self.score(cycle, pod, node) for node in nodes), np.int64, len(nodes))
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:  # noqa: ARG002
+        """NormalizeScore: the raw scores of all feasible nodes in, their final scores out. Most set `normalizer`."""
+        if self.normalizer is None or not len(scores):
+            return scores
+        return self.normalizer.rescale(scores, self.normalizer.span(scores))
+
+
+class ReservePlugin(Plugin):
+    """Keeps books of its own about where pods go."""
+
+    @abstractmethod
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        """The pod takes its place on the node; a Rejection undoes all reservations."""
+
+    @abstractmethod
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        """The pod gives its place back. Must be safe to call without a reservation, and never fail."""
+
+
+class PermitPlugin(Plugin):
+    """The last word before binding."""
+
+    @abstractmethod
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        """None approves, a Rejection denies, Wait parks the pod with its place held."""
+
+
+class PreBindPlugin(Plugin):
+    """Does what must be done before the pod is bound, such as provisioning a volume."""
+
+    @abstractmethod
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        """A Rejection or an exception gives the place back and puts the pod back."""
+
+
+class BindPlugin(Plugin):
+    """Binds the pod; the first that does not SKIP has done it."""
+
+    @abstractmethod
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | Skip | None:
+        """None: bound. SKIP: the next plugin's turn."""
+
+
+class PostBindPlugin(Plugin):
+    """Is told that a pod has been bound."""
+
+    @abstractmethod
+    async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        """Informational: nothing can be undone any more."""

@@ -1,0 +1,178 @@
+"""Pods as plugins see them: an identity, and the shape that all pods of one template share.
+
+Pods stamped from one template differ in name only. All that scheduling reads from a pod sits in its `PodShape`, which
+is interned: siblings hold the very same object, and what is compiled or computed for one serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from pyscheduler.api.match import NodeTerm, Requirement, Selector, node_term, node_terms
+from pyscheduler.api.objects import Affinity, OwnerReference, PodCondition, PodSpec, Toleration
+from pyscheduler.api.qos import QoSClass, qos_class
+from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
+
+WILDCARD_IP = "0.0.0.0"
+
+
+class HostPort(NamedTuple):
+    """A port that a pod takes on its node's own address; "" is normalised to 0.0.0.0 and TCP."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodShape:
+    """All that scheduling reads from a pod. Interned: equal shapes are one object, `id` tells them apart."""
+
+    def __init__(
+        self,
+        id: int,
+        namespace: str,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        owner: OwnerReference | None,
+        spec: PodSpec,
+    ) -> None:
+        self.id = id
+        self.namespace = namespace
+        self.labels = labels
+        self.annotations = annotations
+        self.owner = owner
+        """The controller that owns the pod, or None."""
+        self.spec = spec
+        """The decoded pod spec; `spec.node_name` is always "" here: a shape is not bound to a node."""
+
+    @cached_property
+    def requests(self) -> PodRequests:
+        return pod_requests(self.spec)
+
+    @cached_property
+    def priority(self) -> int:
+        return self.spec.priority or 0
+
+    @cached_property
+    def qos(self) -> QoSClass:
+        return qos_class(self.spec)
+
+    @cached_property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        return self.spec.tolerations or ()
+
+    @cached_property
+    def node_selector(self) -> Selector | None:
+        """spec.nodeSelector, compiled; None when the field is absent."""
+        wanted = self.spec.node_selector
+        return None if wanted is None else Selector(tuple(Requirement(k, "In", (v,)) for k, v in wanted.items()))
+
+    @cached_property
+    def required_node_terms(self) -> tuple[NodeTerm, ...] | None:
+        """The required node affinity, any term of which is enough; None when there is none."""
+        affinity = self.affinity.node_affinity
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        return node_terms(required) if required else None
+
+    @cached_property
+    def preferred_node_terms(self) -> tuple[tuple[int, NodeTerm], ...]:
+        """The preferred node affinity as (weight, term)."""
+        affinity = self.affinity.node_affinity
+        preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
+        return tuple((p.weight, node_term(p.preference)) for p in preferred)
+
+    @cached_property
+    def affinity(self) -> Affinity:
+        return self.spec.affinity or Affinity()
+
+    @cached_property
+    def host_ports(self) -> frozenset[HostPort]:
+        """Ports of containers and sidecars that must be free on the node (hostPort > 0)."""
+        sidecars = (c for c in self.spec.init_containers or () if is_sidecar(c))
+        ports = (p for c in (*self.spec.containers, *sidecars) for p in c.ports or () if p.host_port > 0)
+        return frozenset(HostPort(p.host_ip or WILDCARD_IP, p.protocol or "TCP", p.host_port) for p in ports)
+
+
+class Pod:
+    """One pod: who it is, what shape it has, and the few status fields that scheduling reads.
+
+    Filter and Score may read only what the shape holds (`labels`, `spec`, `requests` …), because their answers are
+    kept for the next pod of the shape. A plugin that must look at the identity says so with `reads_identity = True`.
+    """
+
+    __slots__ = (
+        "conditions",
+        "created",
+        "deleting",
+        "generation",
+        "name",
+        "namespace",
+        "node_name",
+        "nominated_node_name",
+        "phase",
+        "resource_version",
+        "shape",
+        "start_time",
+        "uid",
+    )
+
+    def __init__(self, uid: str, namespace: str, name: str, shape: PodShape) -> None:
+        self.uid = uid
+        self.namespace = namespace
+        self.name = name
+        self.shape = shape
+        self.node_name = ""
+        self.nominated_node_name = ""
+        self.phase = "Pending"
+        self.deleting = False
+        self.created: str | None = None
+        """metadata.creationTimestamp as the API server wrote it."""
+        self.start_time: str | None = None
+        self.generation = 0
+        self.resource_version = ""
+        self.conditions: tuple[PodCondition, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as logs, events and metrics name a pod."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self.shape.labels
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return self.shape.annotations
+
+    @property
+    def spec(self) -> PodSpec:
+        return self.shape.spec
+
+    @property
+    def requests(self) -> PodRequests:
+        return self.shape.requests
+
+    @property
+    def priority(self) -> int:
+        return self.shape.priority
+
+    @property
+    def scheduler_name(self) -> str:
+        return self.shape.spec.scheduler_name
+
+    def on(self, node_name: str) -> Pod:
+        """A copy that says it is on the node."""
+        copy = Pod(self.uid, self.namespace, self.name, self.shape)
+        for field in _STATUS_FIELDS:
+            setattr(copy, field, getattr(self, field))
+        copy.node_name = node_name
+        return copy
+
+    def __repr__(self) -> str:
+        return f"Pod({self.key})"
+
+
+_STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in ("uid", "namespace", "name", "shape"))

@@ -1,0 +1,72 @@
+"""Kubernetes quantities as whole numbers: cpu in thousandths, everything else in units, both rounded up.
+
+Matches resource.Quantity's MilliValue and Value (k8s.io/apimachinery), which round up and saturate at int64.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+MAX_INT64 = 2**63 - 1
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+_DECIMAL_EXPONENT = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_MAX_DIGITS = 64
+_MAX_EXPONENT = 64
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)\Z")
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity."""
+
+
+def value(text: str | int | float) -> int:
+    """The quantity in whole units, rounded up: `value("1.5")` is 2, `value("1Ki")` is 1024. QuantityError otherwise."""
+    return _scaled(str(text), 0)
+
+
+def milli_value(text: str | int | float) -> int:
+    """The quantity in thousandths, rounded up: `milli_value("100.5m")` is 101. QuantityError otherwise."""
+    return _scaled(str(text), 3)
+
+
+@lru_cache(maxsize=8192)
+def _scaled(text: str, power: int) -> int:
+    sign, digits, exponent, factor = _parse(text)
+    numerator, denominator = digits * factor, 1
+    exponent += power
+    if exponent >= 0:
+        numerator *= 10**exponent
+    else:
+        denominator = 10**-exponent
+    # Go rounds away from zero, so the magnitude is rounded up for both signs.
+    magnitude = min(-(-numerator // denominator), MAX_INT64)
+    return sign * magnitude
+
+
+def _parse(text: str) -> tuple[int, int, int, int]:
+    """Sign, digits, decimal exponent and binary factor of a quantity."""
+    body = text.strip()
+    sign = -1 if body.startswith("-") else 1
+    body = body[1:] if body[:1] in ("+", "-") else body
+    end = 0
+    while end < len(body) and (body[end].isdigit() or body[end] == "."):
+        end += 1
+    number, suffix = body[:end], body[end:]
+    whole, _, fraction = number.partition(".")
+    digits = whole + fraction
+    if not digits or not digits.isascii() or not digits.isdigit() or len(digits) > _MAX_DIGITS:
+        raise QuantityError(f"{text!r} is not a quantity such as 500m, 2 or 1.5Gi")
+    exponent, factor = _suffix(text, suffix)
+    return sign, int(digits), exponent - len(fraction), factor
+
+
+def _suffix(text: str, suffix: str) -> tuple[int, int]:
+    if suffix in _DECIMAL_EXPONENT:
+        return _DECIMAL_EXPONENT[suffix], 1
+    if suffix in _BINARY:
+        return 0, _BINARY[suffix]
+    written = _EXPONENT.match(suffix[:_MAX_DIGITS])
+    if written and abs(int(written[1])) <= _MAX_EXPONENT:
+        return int(written[1]), 1
+    raise QuantityError(f"{text!r} has the unknown unit {suffix!r}; use m, k, M, G, Ki, Mi, Gi and the like")

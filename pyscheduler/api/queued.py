@@ -1,0 +1,36 @@
+"""A pod with its history in the scheduling queue: what QueueSort orders by (kube-scheduler's QueuedPodInfo)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyscheduler.api.pod import Pod
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPod:
+    """All times are seconds on the scheduler's clock.
+
+    `timestamp` is the last time the pod was added or put back, `initial_attempt` when it first became active.
+    `unschedulable_count` and `error_count` drive the two backoffs; `rejectors` are the plugins whose events wake it.
+    """
+
+    pod: Pod
+    timestamp: float
+    attempts: int = 0
+    tried: float = 0.0
+    """When the last attempt began."""
+    initial_attempt: float | None = None
+    unschedulable_count: int = 0
+    error_count: int = 0
+    backoff_expiry: float = 0.0
+    unschedulable_plugins: set[str] = field(default_factory=set)
+    pending_plugins: set[str] = field(default_factory=set)
+    gating_plugin: str = ""
+    flushed: bool = False
+    """Whether the pod came back only because it had waited too long (the 5-minute flush)."""
+
+    @property
+    def rejectors(self) -> set[str]:
+        """Every plugin that said no in the last attempt."""
+        return self.unschedulable_plugins | self.pending_plugins

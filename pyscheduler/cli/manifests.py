@@ -1,0 +1,124 @@
+"""Manifest files for `up --apply`: read whole, checked whole, and only then created, so that nothing is half-done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.embedded import Api
+from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.world import WriteOptions
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass")
+_IGNORED = ("Kustomization",)
+_CRD = "CustomResourceDefinition"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object to be created, and where it was written."""
+
+    place: str
+    object: Json
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return str(self.object["apiVersion"]), str(self.object["kind"])
+
+
+def read_manifests(paths: Sequence[Path]) -> list[Manifest]:
+    """Every object in the files, and in the YAML and JSON files of folders. CommandProblem naming file and place."""
+    return [manifest for path in paths for file in _files(path) for manifest in _read(file)]
+
+
+def apply(api: Api, manifests: Sequence[Manifest]) -> None:
+    """Create them all, those that others need first. CommandProblem, with nothing created, if one is refused."""
+    ordered = sorted(manifests, key=lambda m: _FIRST.index(m.kind[1]) if m.kind[1] in _FIRST else len(_FIRST))
+    coming = {_defined(m.object) for m in ordered if m.kind[1] == _CRD}
+    namespaces = {m.object["metadata"]["name"] for m in ordered if m.kind[1] == "Namespace"}
+    for manifest in ordered:
+        if manifest.kind not in coming and _namespace(manifest.object) not in namespaces:
+            _create(api, manifest, WriteOptions(dry_run=True, validation="Strict"))
+    for manifest in ordered:
+        _create(api, manifest, WriteOptions(validation="Strict"))
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        found = sorted(p for p in path.iterdir() if p.suffix in _SUFFIXES)
+        if not found:
+            raise CommandProblem(f"{path}: has no .yaml, .yml or .json files to apply")
+        return found
+    return [path]
+
+
+def _read(path: Path) -> Iterator[Manifest]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise CommandProblem(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    try:
+        documents = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        raise CommandProblem(f"{place}: not valid YAML: {getattr(error, 'problem', None) or error}") from None
+    for number, document in enumerate(documents, 1):
+        if document is not None:
+            yield from _objects(document, f"{path}: document {number}" if len(documents) > 1 else str(path))
+
+
+def _objects(document: Any, place: str) -> Iterator[Manifest]:
+    if not isinstance(document, dict):
+        raise CommandProblem(f"{place}: must be a Kubernetes object, is {type(document).__name__}")
+    if document.get("kind") in _IGNORED:
+        return
+    if document.get("kind") == "List":
+        for i, item in enumerate(document.get("items") or ()):
+            yield from _objects(item, f"{place}: items[{i}]")
+        return
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str):
+            raise CommandProblem(f"{place}: {field}: is required")
+    meta = document.get("metadata")
+    if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
+        raise CommandProblem(f"{place}: metadata.name: is required")
+    yield Manifest(place, document)
+
+
+def _create(api: Api, manifest: Manifest, options: WriteOptions) -> None:
+    resource = _resource(api, manifest)
+    namespace = _namespace(manifest.object) if resource.namespaced else ""
+    try:
+        api.create(resource, namespace, manifest.object, options)
+    except ApiError as refusal:
+        raise CommandProblem(f"{manifest.place}: {refusal.message}") from None
+
+
+def _resource(api: Api, manifest: Manifest) -> Resource:
+    version, kind = manifest.kind
+    resource = api.world.registry.of_kind(version, kind)
+    if resource is None:
+        hint = "is its CustomResourceDefinition applied, and are apiVersion and kind spelt right?"
+        raise CommandProblem(f"{manifest.place}: kind: no {kind} in {version} is served; {hint}")
+    return resource
+
+
+def _namespace(obj: Json) -> str:
+    return str(obj["metadata"].get("namespace") or "default")
+
+
+def _defined(crd: Json) -> tuple[str, str]:
+    """The apiVersion and kind that a CustomResourceDefinition brings; its first version."""
+    spec = crd.get("spec") or {}
+    versions: Iterable[Json] = spec.get("versions") or ({},)
+    version = next(iter(versions)).get("name", "")
+    return f"{spec.get('group', '')}/{version}", str((spec.get("names") or {}).get("kind", ""))

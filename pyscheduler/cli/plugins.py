@@ -1,0 +1,66 @@
+"""`pyscheduler plugins`: which plugins this installation knows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.config.load import default
+from pyscheduler.core.framework.registry import Registered
+from pyscheduler.intree import DEFAULT_MULTIPOINT
+
+app = typer.Typer(help="The plugins that configurations can name.", no_args_is_help=True)
+
+
+class Output(StrEnum):
+    """How to print."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@app.callback()
+def _group() -> None:
+    """The plugins that configurations can name."""
+
+
+@app.command("list")
+def list_(output: Annotated[Output, typer.Option("-o", "--output", help="table or json")] = Output.TABLE) -> None:
+    """Show each plugin: its name, extension points, distribution and default weight."""
+    rows = [_row(plugin) for plugin in default().registry]
+    if output is Output.JSON:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    table = Table("name", "extension points", "distribution", "default", "weight", box=None, pad_edge=False)
+    for row in rows:
+        default_set, weight = "yes" if row.default else "", str(row.weight or "")
+        table.add_row(row.name, ", ".join(row.points), row.distribution, default_set, weight)
+    Console().print(table)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What there is to say of a plugin."""
+
+    name: str
+    points: tuple[str, ...]
+    distribution: str
+    default: bool
+    """Whether a profile runs it unless told otherwise."""
+    weight: int | None
+    """The weight of its scores where none is given; None if it gives none."""
+
+
+def _row(plugin: Registered) -> Row:
+    weights = dict(DEFAULT_MULTIPOINT)
+    weight = None
+    if issubclass(plugin.cls, ScorePlugin):
+        weight = weights.get(plugin.name) or plugin.cls.weight
+    return Row(plugin.name, plugin.points, plugin.distribution, plugin.name in weights, weight)

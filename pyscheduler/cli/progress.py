@@ -1,0 +1,119 @@
+"""What `up` shows: how far the applied workloads have come, and in the end what runs where."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from rich.table import Table
+
+from pyscheduler.api.quantity import QuantityError
+from pyscheduler.api.resources import CPU, amounts
+from pyscheduler.embedded import Api
+from pyscheduler.embedded.objects import Json
+
+_FINAL = ("Succeeded", "Failed")
+_WORKLOADS = (("deployments", "apps"), ("replicasets", "apps"), ("jobs", "batch"))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The pods by state, and the workloads that have not created all of theirs yet."""
+
+    phases: Counter[str] = field(default_factory=Counter)
+    unbound: tuple[Json, ...] = ()
+    unfinished: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether every pod is bound or final, and none is still to be created."""
+        return not self.unbound and not self.unfinished
+
+    @property
+    def line(self) -> str:
+        """One line for people to watch."""
+        total = sum(self.phases.values())
+        states = ", ".join(f"{n} {phase.lower()}" for phase, n in sorted(self.phases.items()))
+        waiting = f"; creating pods for {', '.join(self.unfinished)}" if self.unfinished else ""
+        return f"{total - len(self.unbound)} of {total} pods have a node ({states or 'no pods yet'}){waiting}"
+
+
+def look(api: Api) -> Progress:
+    """How things stand now."""
+    pods = _objects(api, "pods")
+    unbound = tuple(p for p in pods if not p["spec"].get("nodeName") and p["status"].get("phase") not in _FINAL)
+    phases = Counter(_state(p) for p in pods)
+    unfinished = tuple(
+        f"{plural.removesuffix('s')}/{obj['metadata']['name']}"
+        for plural, group in _WORKLOADS
+        for obj in _objects(api, plural, group)
+        if not _has_its_pods(plural, obj)
+    )
+    return Progress(phases, unbound, unfinished)
+
+
+def what_runs_where(api: Api) -> Table:
+    """A row for each node: how full it is, and the pods on it."""
+    pods: dict[str, list[Json]] = defaultdict(list)
+    for pod in _objects(api, "pods"):
+        pods[pod["spec"].get("nodeName", "")].append(pod)
+    table = Table("node", "cpu", "pods", title="What runs where", title_justify="left", show_lines=True)
+    for node in _objects(api, "nodes"):
+        name = node["metadata"]["name"]
+        here = pods.pop(name, [])
+        table.add_row(name, _cpu(node, here), "\n".join(_told(p) for p in here) or "-")
+    if pods.get(""):
+        table.add_row("(none)", "", "\n".join(_told(p) for p in pods[""]))
+    return table
+
+
+def why_pending(pod: Json) -> str:
+    """What the scheduler wrote into the pod's PodScheduled condition."""
+    conditions = pod["status"].get("conditions") or ()
+    said = next((c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), None)
+    meta = pod["metadata"]
+    reason = (said.get("message") or said.get("reason")) if said else _not_tried(pod)
+    return f"{meta['namespace']}/{meta['name']}: {reason}"
+
+
+def _not_tried(pod: Json) -> str:
+    return f"no scheduler has tried it; its spec.schedulerName is {pod['spec'].get('schedulerName')!r}"
+
+
+def _objects(api: Api, plural: str, group: str = "") -> list[Json]:
+    return [version.object for version in api.list(api.resource(plural, group)).items]
+
+
+def _state(pod: Json) -> str:
+    phase = str(pod["status"].get("phase", "Pending"))
+    return "Starting" if phase == "Pending" and pod["spec"].get("nodeName") else phase
+
+
+def _has_its_pods(plural: str, obj: Json) -> bool:
+    """Whether the workload's controller has seen it and created what it asks for."""
+    spec, status = obj["spec"], obj.get("status") or {}
+    if plural == "jobs":
+        wanted = spec.get("parallelism", 1)
+        return bool(status.get("active", 0) >= wanted or status.get("succeeded") or status.get("completionTime"))
+    seen = status.get("observedGeneration", 0) >= obj["metadata"].get("generation", 0)
+    return bool(seen and status.get("replicas", 0) >= spec.get("replicas", 1))
+
+
+def _cpu(node: Json, pods: list[Json]) -> str:
+    running = [p for p in pods if p["status"].get("phase") not in _FINAL]
+    used = sum(_requested(p) for p in running)
+    total = amounts(node["status"].get("allocatable")).get(CPU, 0)
+    return f"{used / 1000:g} of {total / 1000:g}"
+
+
+def _requested(pod: Json) -> int:
+    try:
+        return sum(
+            amounts((c.get("resources") or {}).get("requests")).get(CPU, 0) for c in pod["spec"].get("containers", ())
+        )
+    except QuantityError:
+        return 0
+
+
+def _told(pod: Json) -> str:
+    return f"{pod['metadata']['name']}  {_state(pod)}"

@@ -1,0 +1,93 @@
+"""`pyscheduler run`: the scheduler itself, against any Kubernetes API server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pyscheduler.cli.options import Config, Format, Verbosity, loaded, logging, run_async
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.controllers.handlers import GROUP, PLURAL
+from pyscheduler.controllers.operator import PodGroupOperator
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import SystemClock
+from pyscheduler.shell.http import Checks, HttpServer
+from pyscheduler.shell.kube.connection import ConnectionOptions, connect
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.scheduler import Connections, Scheduler
+
+log = logs.get("run")
+
+
+def run(
+    config: Config = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="How to reach the API server; in-cluster credentials without one."),
+    ] = None,
+    verbosity: Verbosity = 0,
+    logging_format: Format = "text",
+    bind_address: Annotated[
+        str, typer.Option(metavar="A", help="Where /livez, /readyz and /metrics are served.")
+    ] = "0.0.0.0",
+    secure_port: Annotated[int, typer.Option(metavar="P", help="Their port, plain HTTP; 0 serves none.")] = 10259,
+) -> None:
+    """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
+    logging(logging_format, verbosity)
+    configuration = loaded(config)
+    address = (bind_address, secure_port)
+    raise typer.Exit(run_async(_run(configuration, kubeconfig, address)))
+
+
+async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int]) -> int:
+    clock, metrics = SystemClock(), Metrics()
+    client = config.configuration.client_connection
+    path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
+    options = ConnectionOptions(qps=client.qps, burst=client.burst)
+    async with AsyncExitStack() as stack:
+        calls = await connect(path, options, clock)
+        stack.push_async_callback(calls.close)
+        events = await connect(path, options, clock)
+        stack.push_async_callback(events.close)
+        scheduler = Scheduler(config, Connections(calls, events), clock, metrics)
+        if address[1]:
+            server = HttpServer(_checks(scheduler), metrics.registry, *address)
+            await server.start()
+            stack.push_async_callback(server.stop)
+        if any(kind.plural == PLURAL and kind.group == GROUP for kind in scheduler.kinds):
+            # Whoever runs gangs wants to see how they are doing.
+            await stack.enter_async_context(PodGroupOperator(path))
+        log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)
+        await until_signalled(scheduler)
+    return 0
+
+
+def _checks(scheduler: Scheduler) -> Checks:
+    def informers() -> str | None:
+        missing = scheduler.unsynced
+        return f"not listed yet: {missing}" if missing else None
+
+    return Checks(ready={"informer-sync": informers})
+
+
+async def until_signalled(scheduler: Scheduler) -> None:
+    """Run until SIGINT or SIGTERM, then stop gracefully; what the scheduler raises is raised."""
+    work = asyncio.create_task(scheduler.run())
+
+    def stop() -> None:
+        log.info("Stopping")
+        work.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise

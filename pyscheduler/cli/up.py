@@ -1,0 +1,215 @@
+"""`pyscheduler up`: a whole cluster with a scheduler in one process, for trying things out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import yaml
+from rich.console import Console
+
+from pyscheduler.api.quantity import QuantityError, value
+from pyscheduler.cli.manifests import Manifest, apply, read_manifests
+from pyscheduler.cli.options import Format, Verbosity, logging, run_async
+from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.cli.progress import Progress, look, what_runs_where, why_pending
+from pyscheduler.cli.run import until_signalled
+from pyscheduler.config.load import default, load, loads
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.controllers.operator import PodGroupOperator
+from pyscheduler.embedded.cluster import EmbeddedCluster
+from pyscheduler.shell.clock import SystemClock
+from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.scheduler import Connections, Scheduler
+
+_PROFILE = """
+- schedulerName: {name}
+  plugins:
+    queueSort: {{disabled: [{{name: "*"}}], enabled: [{{name: QoSSort}}]}}
+    multiPoint: {{enabled: [{{name: Gang}}]}}"""
+_HEAD = (
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nleaderElection: {leaderElect: false}"
+)
+_LOOK_EVERY = 0.1
+_NAMES = ("pyscheduler", "default-scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """The options of one `up`."""
+
+    nodes: int
+    node_cpu: str
+    node_memory: str
+    port: int
+    apply: list[Path]
+    config: Path | None
+    manifests: list[Manifest]
+    kubeconfig_out: Path | None
+    once: bool
+    timeout: float
+
+
+def up(
+    nodes: Annotated[int, typer.Option(min=1, metavar="N", help="How many hollow nodes.")] = 3,
+    node_cpu: Annotated[str, typer.Option(metavar="Q", help="The cpu of each.")] = "4",
+    node_memory: Annotated[str, typer.Option(metavar="Q", help="The memory of each.")] = "32Gi",
+    apply_: Annotated[
+        list[Path] | None,
+        typer.Option("--apply", metavar="FILE", help="Manifests to create, a file or a folder; may be repeated."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="KubeSchedulerConfiguration; QoSSort and Gang on top of the default profile without one.",
+        ),
+    ] = None,
+    kubeconfig_out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where to write a kubeconfig for kubectl.")
+    ] = None,
+    port: Annotated[int, typer.Option(metavar="P", help="The API server's port; 0 takes a free one.")] = 0,
+    once: Annotated[bool, typer.Option("--once", help="Exit when every pod is bound or final.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="S", help="With --once: give up after so many seconds.")] = 60.0,
+    verbosity: Verbosity = 0,
+    logging_format: Format = "text",
+) -> None:
+    """Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.
+
+    Pods of the schedulers `pyscheduler` and `default-scheduler` are placed. Nodes are hollow: they run no containers.
+    """
+    _check_quantity("--node-cpu", node_cpu)
+    _check_quantity("--node-memory", node_memory)
+    logging(logging_format, verbosity, quiet=not verbosity)  # people watch the table, not the log
+    paths = apply_ or []
+    manifests = read_manifests(paths)
+    wishes = Wishes(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
+    configuration = load(config) if config else _default_config()
+    raise typer.Exit(run_async(_up(wishes, configuration)))
+
+
+def _check_quantity(option: str, text: str) -> None:
+    """BadParameter where the text of an option is no quantity of at least 0."""
+    try:
+        good = value(text) >= 0
+    except QuantityError as problem:
+        raise typer.BadParameter(str(problem), param_hint=option) from None
+    if not good:
+        raise typer.BadParameter(f"{text!r} is less than nothing", param_hint=option)
+
+
+def _default_config() -> LoadedConfig:
+    """QoS order and gangs for both names, where the plugins are installed; the default profile otherwise."""
+    if "Gang" not in default().registry:
+        return default()
+    return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES))
+
+
+async def _up(wishes: Wishes, config: LoadedConfig) -> int:
+    console = Console()
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(
+            EmbeddedCluster(wishes.nodes, node_cpu=wishes.node_cpu, node_memory=wishes.node_memory, port=wishes.port)
+        )
+        apply(cluster.server.api, _builtin())
+        apply(cluster.server.api, wishes.manifests)
+        scheduler = await _scheduler(stack, cluster, config)
+        await stack.enter_async_context(PodGroupOperator(cluster.kubeconfig))
+        console.print(_greeting(wishes, cluster.url, scheduler.names), soft_wrap=True, highlight=False)
+        kubeconfig = _kubeconfig(cluster, wishes.kubeconfig_out)
+        working = asyncio.create_task(until_signalled(scheduler))
+        try:
+            return await _watch(console, cluster, working, wishes, kubeconfig)
+        finally:
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
+
+
+def _greeting(wishes: Wishes, url: str, names: Sequence[str]) -> str:
+    return f"A cluster of {wishes.nodes} hollow nodes at {url}, with a scheduler for {' and '.join(names)}"
+
+
+def _builtin() -> list[Manifest]:
+    """The kinds that the plugins of this project read."""
+    folder = resources.files("pyscheduler.controllers") / "crds"
+    return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in folder.iterdir()]
+
+
+async def _scheduler(stack: AsyncExitStack, cluster: EmbeddedCluster, config: LoadedConfig) -> Scheduler:
+    async def connection() -> Connection:
+        made = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+        stack.push_async_callback(made.close)
+        return made
+
+    return Scheduler(config, Connections(await connection(), await connection()), SystemClock(), Metrics())
+
+
+def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
+    if out is None:
+        return cluster.kubeconfig
+    try:
+        shutil.copyfile(cluster.kubeconfig, out)
+    except OSError as error:
+        raise CommandProblem(f"--kubeconfig-out: {out}: {error.strerror or error}") from None
+    return out
+
+
+async def _watch(
+    console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], wishes: Wishes, kubeconfig: Path
+) -> int:
+    """Show progress until all is placed (or, without --once, until a signal); the exit code."""
+    say = partial(console.print, soft_wrap=True, highlight=False)
+    progress = await _until_placed(console, cluster, working, wishes)
+    console.print(what_runs_where(cluster.server.api))
+    if not progress.done:
+        for pod in progress.unbound:
+            say(why_pending(pod), style="red")
+    if wishes.once:
+        say(f"Keep it running, and look at it from another terminal:\n  {_again(wishes)}\n  {_kubectl('kubeconfig')}")
+        return 0 if progress.done else 1
+    say(f"Look at it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
+    await working
+    return 0
+
+
+def _again(wishes: Wishes) -> str:
+    """The command line that starts the same cluster and keeps it."""
+    program = os.path.relpath(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
+    size = f"--nodes {wishes.nodes} --node-cpu {wishes.node_cpu} --node-memory {wishes.node_memory}"
+    applied = "".join(f" --apply {path}" for path in wishes.apply)
+    config = f" --config {wishes.config}" if wishes.config else ""
+    return f"{program} up {size}{applied}{config} --kubeconfig-out kubeconfig"
+
+
+def _kubectl(kubeconfig: str | Path) -> str:
+    return f"kubectl --kubeconfig {kubeconfig} get pods -A -o wide"
+
+
+async def _until_placed(
+    console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], wishes: Wishes
+) -> Progress:
+    clock = SystemClock()
+    deadline = clock.now() + wishes.timeout
+    shown = ""
+    with console.status("Starting") as status:
+        while True:
+            progress = look(cluster.server.api)
+            if progress.done or working.done() or clock.now() > deadline:
+                return progress
+            if progress.line != shown:
+                shown = progress.line
+                status.update(shown)
+                if not console.is_terminal:
+                    console.print(shown, soft_wrap=True, highlight=False)
+            await clock.sleep(_LOOK_EVERY)

@@ -1,0 +1,174 @@
+"""Which plugins there are: kube-scheduler's own, those of installed distributions, and classes named by import path.
+
+Discovery only makes plugins known. A class that cannot be loaded stops the scheduler only if a profile asks for it, so
+that one broken distribution does not take down a scheduler that never uses it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points, packages_distributions
+from typing import Any
+
+from pyscheduler import intree
+from pyscheduler.api import Plugin
+from pyscheduler.config.fields import UnknownType, fields_of, is_record
+from pyscheduler.config.problems import Report, did_you_mean
+from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
+
+GROUP = "pyscheduler.plugins"
+OWN_DISTRIBUTION = "pyscheduler"
+
+
+class NotAPlugin(Exception):
+    """An import path that does not lead to a usable plugin class; the message is one line that says why."""
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """Every plugin that a profile may name."""
+
+    registry: Registry = field(default_factory=Registry)
+    not_yet: frozenset[str] = frozenset()
+    """Plugins of kube-scheduler that are known but not there."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """Plugins that are installed but cannot be loaded, with the reason."""
+    imported: dict[str, str] = field(default_factory=dict)
+    """The names of plugins that were given by import path, by that path."""
+
+    def name_of(self, given: str) -> str:
+        """The plugin's name, whether a configuration gives it or its import path."""
+        return self.imported.get(given, given)
+
+    def why_unknown(self, name: str) -> str:
+        """What to tell a user whose configuration names a plugin that is not there; "" if it is unheard of."""
+        if name in self.not_yet:
+            return f'plugin "{name}" is not available yet'
+        if name in self.broken:
+            return f'plugin "{name}" cannot be loaded: {self.broken[name]}'
+        return ""
+
+    def hint(self, name: str) -> str:
+        """`; did you mean …?` for a name that nothing has."""
+        return did_you_mean(name, (*self.registry.names(), *self.not_yet))
+
+    def import_plugin(self, reference: str, path: str, report: Report) -> Registered | None:
+        """Make the class at `module:Class` known, or report at `path` why it cannot be."""
+        if reference in self.imported:
+            return self.registry[self.imported[reference]]
+        try:
+            cls = load_class(reference)
+            plugin = Registered(check_class(cls), cls, _distribution_of(cls.__module__))
+            self.registry.add(plugin)
+        except (NotAPlugin, DuplicatePlugin) as e:
+            report.add(path, str(e))
+            return None
+        self.imported[reference] = plugin.name
+        return plugin
+
+
+def installed(report: Report) -> Catalogue:
+    """The in-tree plugins, and those that installed distributions offer as entry points."""
+    catalogue = Catalogue(not_yet=frozenset(intree.NOT_YET))
+    for cls in intree.PLUGINS:
+        catalogue.registry.add(Registered(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+        _add_entry(catalogue, entry, report)
+    return catalogue
+
+
+def is_reference(name: str) -> bool:
+    """Whether a plugin is named by import path."""
+    return ":" in name
+
+
+def load_class(reference: str) -> type[Plugin]:
+    """The class at `module:Class`, where modules of the current directory count. NotAPlugin if there is none."""
+    module_name, _, attributes = reference.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
+        raise NotAPlugin(f'"{reference}" is not an import path; write it as "module:Class"')
+    found = _module(module_name)
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            close = difflib.get_close_matches(attribute, dir(found), n=1)
+            hint = f'; did you mean "{close[0]}"?' if close else ""
+            raise NotAPlugin(f'the module "{module_name}" has no "{attributes}"{hint}')
+        found = getattr(found, attribute)
+    if not isinstance(found, type):
+        raise NotAPlugin(f'"{reference}" is not a class')
+    return found
+
+
+def check_class(cls: type) -> str:
+    """The name of a plugin class that can be used; NotAPlugin says what is wrong with any other."""
+    where = f"{cls.__module__}:{cls.__qualname__}"
+    if not issubclass(cls, Plugin) or not points_of(cls):
+        raise NotAPlugin(f"{where} is not a plugin: inherit from FilterPlugin or another base class of pyscheduler.api")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise NotAPlugin(f"{where} does not define {', '.join(missing)}{_misspelt(cls, missing)}")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name or name == "*" or is_reference(name):
+        raise NotAPlugin(f'{where} has no name: give the class a line such as name = "{cls.__name__}"')
+    if not is_record(cls.Args):
+        raise NotAPlugin(f"{where} has Args that are not a dataclass: put @dataclass(frozen=True) above the class Args")
+    try:
+        fields_of(cls.Args)
+    except UnknownType as e:
+        raise NotAPlugin(f"{where} has Args that cannot be decoded: {e}") from None
+    return name
+
+
+def _misspelt(cls: type, missing: list[str]) -> str:
+    own = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
+    pairs = ((name, difflib.get_close_matches(name, own, n=1, cutoff=0.6)) for name in missing)
+    found = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _module(name: str) -> Any:
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as e:  # whatever a user's module does at import, the answer is one line
+        raise NotAPlugin(f'the module "{name}" cannot be imported: {_cause(e, here)}') from None
+
+
+def _cause(error: BaseException, here: str) -> str:
+    where = f" (looked in {here} and the installed packages)" if isinstance(error, ModuleNotFoundError) else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+def _add_entry(catalogue: Catalogue, entry: EntryPoint, report: Report) -> None:
+    distribution = entry.dist.name if entry.dist else "an unknown distribution"
+    try:
+        cls = load_class(entry.value.partition("[")[0].strip().replace(" ", ""))
+        name = check_class(cls)
+        if name != entry.name:
+            raise NotAPlugin(f'the entry point "{entry.name}" leads to a plugin with the name "{name}"')
+        catalogue.registry.add(Registered(name, cls, distribution))
+    except NotAPlugin as e:
+        catalogue.broken[entry.name] = str(e)
+        report.warn(f'plugin "{entry.name}" of {distribution} cannot be loaded: {e}')
+    except DuplicatePlugin as e:
+        report.add("", f"{e}; uninstall one of them")
+
+
+def _distribution_of(module: str) -> str:
+    package = module.partition(".")[0]
+    return next(iter(_packages().get(package, ())), module)
+
+
+@cache
+def _packages() -> Mapping[str, list[str]]:
+    """The distributions of every top-level package; slow to find out, and the same for as long as a process runs."""
+    return packages_distributions()

@@ -1,0 +1,32 @@
+"""Durations as Go reads and writes them, because kube-scheduler's files hold them so (metav1.Duration)."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = {"ns": 10**-9, "us": 10**-6, "µs": 10**-6, "μs": 10**-6, "ms": 10**-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
+
+
+def parse_duration(text: str) -> float:
+    """Seconds in a text such as `15s`, `1m30s` or `0`; ValueError for anything else."""
+    if text in ("0", "+0", "-0"):
+        return 0.0
+    if not _WHOLE.match(text):
+        raise ValueError(f'"{text}" is not a duration such as 15s, 1m30s or 500ms')
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return -seconds if text.startswith("-") else seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The text of a duration: `90` is `1m30s`, `0.5` is `500ms`."""
+    sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
+    if 0 < rest < 1:
+        return f"{sign}{round(rest * 1000, 6):g}ms"
+    minutes, left = divmod(rest, 60)
+    hours, minutes = divmod(int(minutes), 60)
+    parts = [f"{hours}h"] if hours else []
+    parts += [f"{minutes}m"] if minutes else []
+    parts += [f"{round(left, 9):g}s"] if left or not parts else []
+    return sign + "".join(parts)

@@ -1,0 +1,40 @@
+"""Records back to plain YAML values, so that a configuration can be shown with its defaults filled in."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args, get_origin
+
+from pyscheduler.config.durations import format_duration
+from pyscheduler.config.fields import DURATION, Field, fields_of, is_record
+
+
+def encode(record: Any) -> dict[str, Any]:
+    """A record as a mapping in camel case; what is None is left out, everything else is said."""
+    pairs = ((f, getattr(record, f.name)) for f in fields_of(type(record)))
+    return {f.key: _field(f, value) for f, value in pairs if value is not None}
+
+
+def _field(field: Field, value: Any) -> Any:
+    return format_duration(value) if _is_duration(field.type) else _value(value)
+
+
+def _is_duration(kind: Any) -> bool:
+    if get_origin(kind) is Annotated:
+        return DURATION in get_args(kind)[1:]
+    return any(_is_duration(arg) for arg in get_args(kind))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if is_record(type(value)):
+        return encode(value)
+    if isinstance(value, Mapping):
+        return {str(k): _value(v) for k, v in value.items()}
+    if isinstance(value, set | frozenset):
+        return [_value(v) for v in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [_value(v) for v in value]
+    return value

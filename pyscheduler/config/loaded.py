@@ -1,0 +1,26 @@
+"""A configuration that has passed every check: what a scheduler is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyscheduler.config.expand import ProfileSpec
+from pyscheduler.config.types import KubeSchedulerConfiguration, PySchedulerConfiguration
+from pyscheduler.core.framework.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """Both documents, and what they come to.
+
+    `registry` has every plugin that could be enabled, `imported` the import path of those that were given by one;
+    `warnings` are lines to be said at start.
+    """
+
+    configuration: KubeSchedulerConfiguration
+    python: PySchedulerConfiguration
+    profiles: tuple[ProfileSpec, ...]
+    registry: Registry
+    warnings: tuple[str, ...] = ()
+    imported: Mapping[str, str] = field(default_factory=dict)

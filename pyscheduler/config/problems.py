@@ -1,0 +1,100 @@
+"""What is wrong with a configuration, each thing with the place where the user has to look.
+
+Every later step writes into one `Report`, so that a user mends a file once and not error by error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+_LAST_STEP = re.compile(r"(\.[^.\[\]]+|\[[^\]]*\]|[^.\[\]]+|.)\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error: a YAML path such as `profiles[0].schedulerName` ("" is the file), a sentence, a line from 1."""
+
+    path: str
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used. `str()` has one line for each of its `problems`, in the file's order."""
+
+    def __init__(self, problems: Iterable[Problem], source: str = "") -> None:
+        self.problems = tuple(sorted(problems, key=lambda p: (p.line or 0, p.path)))
+        self.source = source
+        super().__init__("\n".join(f"{self._place(p)}{p}" for p in self.problems))
+
+    def _place(self, problem: Problem) -> str:
+        place = ":".join(str(part) for part in (self.source, problem.line) if part)
+        if not place:
+            return ""
+        return f"{place}: " if self.source else f"line {place}: "
+
+
+class Report:
+    """Collects problems and warnings; knows the line of each path that the file holds."""
+
+    def __init__(self, lines: Mapping[str, int] | None = None) -> None:
+        self.problems: list[Problem] = []
+        self.warnings: list[str] = []
+        self._lines = lines or {}
+
+    def add(self, path: str, message: str) -> None:
+        """One more problem. Its line is that of the path, or of the nearest part of it that was written down."""
+        problem = Problem(path, " ".join(message.split()), self._line(path))
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+    def warn(self, message: str) -> None:
+        """Something accepted that does not do what one might think; said once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def has_problems(self, path: str) -> bool:
+        """Whether anything at or below a path is wrong."""
+        return any(_is_below(p.path, path) for p in self.problems)
+
+    def has_told(self, path: str) -> bool:
+        """Whether something at, below or above a path is wrong, so that more about it may only be a consequence."""
+        return self.has_problems(path) or any(_is_below(path, p.path) for p in self.problems)
+
+    def _line(self, path: str) -> int | None:
+        while path and path not in self._lines:
+            path = _LAST_STEP.sub("", path)
+        return self._lines.get(path)
+
+
+def _is_below(path: str, above: str) -> bool:
+    return path == above or path.startswith((f"{above}.", f"{above}["))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean "x"?` where a known word is close, else nothing."""
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.7)
+    return f'; did you mean "{by_lower[close[0]]}"?' if close else ""
+
+
+def shown(value: object) -> str:
+    """A YAML value as an error quotes it, short."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def under(path: str, step: str) -> str:
+    """The path of a key below a path."""
+    return f"{path}.{step}" if path else step

@@ -1,0 +1,44 @@
+"""A loaded configuration as YAML with nothing left to defaults: what runs at each point, in order, with which args.
+
+What is shown loads again and gives the same profiles, so it is also a place to start a file from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import yaml
+
+from pyscheduler.config.encode import encode
+from pyscheduler.config.expand import Enabled, ProfileSpec
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.types import KUBE_API_VERSION, KUBE_KIND, PY_API_VERSION, PY_KIND, PluginImport
+
+
+def show(loaded: LoadedConfig) -> str:
+    """The YAML of both documents."""
+    kube = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **encode(loaded.configuration)}
+    kube["profiles"] = [_profile(spec) for spec in loaded.profiles]
+    imports = tuple(PluginImport(reference, name) for name, reference in loaded.imported.items())
+    ours = {"apiVersion": PY_API_VERSION, "kind": PY_KIND, **encode(replace(loaded.python, plugins=imports))}
+    return yaml.safe_dump_all([kube, ours], sort_keys=False, allow_unicode=True)
+
+
+def _profile(spec: ProfileSpec) -> dict[str, Any]:
+    # Every plugin stands where it runs, so the defaults must not come in a second time.
+    plugins: dict[str, Any] = {"multiPoint": {"disabled": [{"name": "*"}]}}
+    for point, enabled in spec.points.items():
+        if enabled:
+            plugins[point] = {"enabled": [_plugin(e) for e in enabled]}
+    configured = ((name, encode(args)) for name, args in spec.args.items())
+    return {
+        "schedulerName": spec.scheduler_name,
+        "percentageOfNodesToScore": spec.percentage_of_nodes_to_score,
+        "plugins": plugins,
+        "pluginConfig": [{"name": name, "args": args} for name, args in configured if args],
+    }
+
+
+def _plugin(enabled: Enabled) -> dict[str, Any]:
+    return {"name": enabled.name, "weight": enabled.weight} if enabled.weight else {"name": enabled.name}

@@ -1,0 +1,41 @@
+"""Settings that are read and checked but not acted on: said once at start rather than ignored in silence.
+
+When something comes to be served, its line here goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyscheduler.config.problems import Report
+from pyscheduler.config.types import KubeSchedulerConfiguration as Configuration
+
+_DEFAULTS = Configuration()
+_Asked = Callable[[Configuration], bool]
+
+_UNSERVED: tuple[tuple[str, _Asked, str], ...] = (
+    ("extenders", lambda c: bool(c.extenders), "extenders are not called yet"),
+    (
+        "percentageOfNodesToScore",
+        lambda c: bool(c.percentage_of_nodes_to_score or any(p.percentage_of_nodes_to_score for p in c.profiles)),
+        "sampling is not served yet: every node is filtered and scored",
+    ),
+    (
+        "parallelism",
+        lambda c: c.parallelism != _DEFAULTS.parallelism,
+        "has no effect: all nodes are looked at together, not by a number of workers",
+    ),
+    (
+        "leaderElection",
+        lambda c: c.leader_election.leader_elect,
+        "leader election is not served yet: run one replica only (leaderElect: false says so)",
+    ),
+    ("delayCacheUntilActive", lambda c: c.delay_cache_until_active, "has no effect: caches fill at start"),
+)
+
+
+def warn_of_unserved(configuration: Configuration, report: Report) -> None:
+    """One warning line for each setting in the configuration that has no effect."""
+    for path, asked, why in _UNSERVED:
+        if asked(configuration):
+            report.warn(f"{path}: {why}")

@@ -1,0 +1,103 @@
+"""From a chosen node to a bound pod: Permit's waiting room, the binding cycle's outcome, and giving a place back.
+
+The binding cycle itself runs in the shell; here is what its start and its end mean for the queue and the state.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.api.outcome import Wait
+from pyscheduler.core.changes import pod_deleted
+from pyscheduler.core.commands import Bind, Command, EventType, Record
+from pyscheduler.core.context import Assumed, Context, Stage
+from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.core.failures import Failure, fail
+from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
+
+
+def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float) -> None:
+    """Put the pod into Permit's waiting room, its place on the node held."""
+    deadlines = {plugin: now + min(wait.seconds, MAX_PERMIT_WAIT) for plugin, wait in waits.items()}
+    context.handle.waiting[assumed.pod.uid] = Waiting(assumed.pod, assumed.node_name, now, deadlines)
+
+
+def start_binding(context: Context, assumed: Assumed) -> list[Command]:
+    """Hand the pod to the shell. From here on the queue need not keep events for it."""
+    assumed.stage = Stage.BINDING
+    context.queue.done(assumed.pod.uid)
+    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, assumed.profile.plan)]
+
+
+def expire_waits(context: Context, now: float) -> None:
+    """Reject the parked pods whose time is up."""
+    for waiting in context.handle.waiting.values():
+        waiting.expire(now)
+
+
+def settle_waiting(context: Context, now: float) -> list[Command]:
+    """Send the parked pods on that plugins have decided on: to binding, or back to the queue."""
+    commands: list[Command] = []
+    # Giving one place back may make a plugin reject others, so this goes on until nothing is left to settle.
+    while settled := context.handle.take_settled():
+        for waiting in settled:
+            assumed = context.assumed[waiting.pod.uid]
+            result = "rejected" if waiting.rejected_by else "allowed"
+            context.instrument.permit_waited(result, now - waiting.since)
+            if waiting.rejected_by:
+                refusal = Failure.refused(waiting.rejected_by, waiting.rejection)
+                commands += give_back(context, assumed, refusal, now)
+            else:
+                commands += start_binding(context, assumed)
+    return commands
+
+
+def bound(context: Context, event: Bound) -> list[Command]:
+    """The API server has the pod's node: tell its owner. The place is confirmed when the watch shows it."""
+    assumed = context.assumed.get(event.uid)
+    if assumed is None or assumed.stage is not Stage.BINDING:
+        return []
+    assumed.stage = Stage.BOUND
+    if assumed.confirmed:
+        del context.assumed[event.uid]
+    queued, pod = assumed.queued, assumed.pod
+    context.instrument.attempted(assumed.profile.name, "scheduled", assumed.cycle.now)
+    started = queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
+    context.instrument.scheduled(queued.attempts, event.at - started, queued.flushed)
+    note = f"Successfully assigned {pod.key} to {assumed.node_name}"
+    return [Record(EventType.NORMAL, "Scheduled", "Binding", note, pod)]
+
+
+def bind_failed(context: Context, event: BindFailed) -> list[Command]:
+    """The binding cycle failed: give the place back and try again, unless the watch has shown the pod bound."""
+    assumed = context.assumed.get(event.uid)
+    if assumed is None or assumed.stage is not Stage.BINDING:
+        return []
+    if assumed.confirmed:
+        return bound(context, Bound(event.at, event.uid))
+    # No plugin is named as rejector: events were not kept while the pod was being bound, so none can be waited for, and
+    # a pod whose binding fails again and again must sit out its whole backoff.
+    refusal = Failure.refused("", event.message) if event.rejected else Failure.error(event.message)
+    return give_back(context, assumed, refusal, event.at)
+
+
+def give_back(context: Context, assumed: Assumed, failure: Failure, now: float) -> list[Command]:
+    """Free the place, put the pod back, and wake whoever the place may help: anyone but the pod itself."""
+    release(context, assumed)
+    commands = fail(context, assumed.queued, failure, now)
+    uid = assumed.pod.uid
+    freed = pod_deleted(assumed.pod.on(assumed.node_name))
+    context.queue.move_all(freed, now, only=lambda pod: pod.uid != uid)
+    return commands
+
+
+def release(context: Context, assumed: Assumed) -> None:
+    """Undo what assuming did: all reservations in reverse order, then the place itself."""
+    context.assumed.pop(assumed.pod.uid, None)
+    context.handle.waiting.pop(assumed.pod.uid, None)
+    for plugin in reversed(assumed.profile.reserve):
+        try:
+            plugin.unreserve(assumed.cycle, assumed.pod, assumed.node_name)
+        except Exception as error:
+            # A plugin's own books may now be wrong, but the place must be given back all the same.
+            context.instrument.plugin_failed(plugin.name, "Unreserve", error)
+    if not assumed.confirmed:
+        context.state.remove(assumed.pod.uid)

@@ -1,0 +1,80 @@
+"""What an update means: two versions of an object in, the cluster events that wake waiting pods out.
+
+Matches kube-scheduler's event handlers (pkg/scheduler/eventhandlers.go): one event per kind of change, in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent
+from pyscheduler.api.objects import NodeCondition, NodeObject
+from pyscheduler.api.pod import Pod
+
+
+def node_events(old: NodeObject, new: NodeObject) -> list[ClusterEvent]:
+    """What changed about a node; nothing if no scheduler could care."""
+    return [ClusterEvent(NODE, action, old, new, f"Node{_LABELS[action]}") for action in _node_actions(old, new)]
+
+
+def _node_actions(old: NodeObject, new: NodeObject) -> Iterator[Action]:
+    if old.status.allocatable != new.status.allocatable:
+        yield Action.UPDATE_NODE_ALLOCATABLE
+    if (old.metadata.labels or {}) != (new.metadata.labels or {}):
+        yield Action.UPDATE_NODE_LABEL
+    uncordoned = old.spec.unschedulable and not new.spec.unschedulable
+    if (old.spec.taints or ()) != (new.spec.taints or ()) or uncordoned:
+        yield Action.UPDATE_NODE_TAINT
+    if _statuses(old.status.conditions) != _statuses(new.status.conditions):
+        yield Action.UPDATE_NODE_CONDITION
+    if (old.metadata.annotations or {}) != (new.metadata.annotations or {}):
+        yield Action.UPDATE_NODE_ANNOTATION
+    if (old.status.declared_features or ()) != (new.status.declared_features or ()):
+        yield Action.UPDATE_NODE_DECLARED_FEATURE
+
+
+def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
+    """What changed about a pod; a plain update if it is nothing in particular."""
+    resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
+    actions = list(_pod_actions(old, new)) or [Action.UPDATE_OTHER]
+    return [ClusterEvent(resource, action, old, new, f"{resource}{_LABELS[action]}") for action in actions]
+
+
+def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
+    if old.labels != new.labels:
+        yield Action.UPDATE_POD_LABEL
+    if _scaled_down(old, new):
+        yield Action.UPDATE_POD_SCALE_DOWN
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+    if len(old.shape.tolerations) != len(new.shape.tolerations):
+        yield Action.UPDATE_POD_TOLERATION
+
+
+def _scaled_down(old: Pod, new: Pod) -> bool:
+    after = new.requests.real
+    return any(after.get(resource, 0) < n for resource, n in old.requests.real.items())
+
+
+def pod_deleted(pod: Pod) -> ClusterEvent:
+    """A pod gave its place back."""
+    return ClusterEvent(ASSIGNED_POD, Action.DELETE, pod, None, "AssignedPodDelete")
+
+
+def _statuses(conditions: tuple[NodeCondition, ...] | None) -> dict[str, str]:
+    return {c.type: c.status for c in conditions or ()}
+
+
+_LABELS = {
+    Action.UPDATE_NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    Action.UPDATE_NODE_LABEL: "UpdateNodeLabel",
+    Action.UPDATE_NODE_TAINT: "UpdateNodeTaint",
+    Action.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
+    Action.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
+    Action.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.UPDATE_POD_LABEL: "UpdatePodLabel",
+    Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
+    Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.UPDATE_OTHER: "Update",
+}

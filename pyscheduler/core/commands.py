@@ -1,0 +1,77 @@
+"""What the machine wants done: values that the shell carries out, in order, and answers with events."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
+from pyscheduler.api.pod import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class BindingPlan:
+    """The plugins of a profile's binding cycle, in the order in which they act."""
+
+    pre_bind: tuple[PreBindPlugin, ...]
+    bind: tuple[BindPlugin, ...]
+    post_bind: tuple[PostBindPlugin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Run the binding cycle of an assumed pod; answer with Bound or BindFailed."""
+
+    pod: Pod
+    node_name: str
+    cycle: Cycle
+    plan: BindingPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The PodScheduled condition to be written, always with status False."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PatchStatus:
+    """Write a pod's PodScheduled condition and nominated node; None leaves either as it is, "" clears the node."""
+
+    pod: Pod
+    condition: Condition | None = None
+    nominated_node_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete a victim after marking it with the DisruptionTarget condition; answer with EvictFailed if that fails."""
+
+    victim: Pod
+    preemptor: Pod
+    message: str
+
+
+class EventType(enum.StrEnum):
+    """The two types of a Kubernetes event."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Write an events.k8s.io/v1 Event about a pod; `note` is cut to 1,024 bytes when it is sent."""
+
+    type: EventType
+    reason: str
+    action: str
+    note: str
+    regarding: Pod
+    related: Pod | None = None
+
+
+Command = Bind | PatchStatus | Evict | Record

@@ -1,0 +1,104 @@
+"""What the parts of the machine share: one cluster, one queue, the profiles, and the pods by their place in life.
+
+    unknown ──seen──▶ pending ──attempt──▶ assumed ──bound──▶ placed ──gone──▶ unknown
+                        ▲  (in the queue)     │  (waiting in Permit, then binding)
+                        └─────── failed ──────┘
+
+A pod is pending, assumed or placed, never two of them; `invariants.validate` checks that after every test.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.decide.decider import Decider
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.state import ClusterState, Shapes
+
+
+class Stage(enum.Enum):
+    """Where an assumed pod is on its way to its node."""
+
+    WAITING = enum.auto()
+    """Parked by Permit."""
+    BINDING = enum.auto()
+    """The shell runs its binding cycle."""
+    BOUND = enum.auto()
+    """The API server has accepted the binding; the watch has not shown it yet."""
+
+
+@dataclass(slots=True, eq=False)
+class Assumed:
+    """A pod whose place on a node is taken in memory before the API server knows."""
+
+    queued: QueuedPod
+    pod: Pod
+    node_name: str
+    cycle: Cycle
+    profile: Profile
+    stage: Stage = Stage.WAITING
+    confirmed: bool = False
+    """Whether the watch has shown the pod on its node; binding may still be under way here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the machine needs of the configuration; times in seconds."""
+
+    seed: int = 0
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    max_in_unschedulable: float = 300.0
+
+
+@dataclass(slots=True, eq=False)
+class Context:
+    """The machine's whole memory."""
+
+    profiles: Mapping[str, Profile]
+    handle: CoreHandle
+    instrument: Instrument
+    settings: Settings
+    queue: SchedulingQueue
+    state: ClusterState = field(default_factory=ClusterState)
+    shapes: Shapes = field(default_factory=Shapes)
+    deciders: dict[str, Decider] = field(default_factory=dict)
+    pods: dict[str, Pod] = field(default_factory=dict)
+    """Every known pod by UID, as last seen."""
+    uid_of: dict[str, str] = field(default_factory=dict)
+    """The UID of the pod of that namespace/name."""
+    assumed: dict[str, Assumed] = field(default_factory=dict)
+
+    @staticmethod
+    def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
+        """A context with an empty cluster."""
+        for profile in profiles:
+            handle.index(profile.indexes)
+        queue = SchedulingQueue(
+            {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, p.interests) for p in profiles},
+            Backoff(settings.initial_backoff, settings.max_backoff),
+            instrument,
+            settings.max_in_unschedulable,
+        )
+        context = Context({p.name: p for p in profiles}, handle, instrument, settings, queue)
+        for profile in profiles:
+            context.deciders[profile.name] = Decider(profile, context.state, queue.nominator, instrument)
+        return context
+
+    def wake(self, events: Iterable[ClusterEvent], now: float) -> None:
+        """Tell the waiting pods what has happened."""
+        for event in events:
+            self.queue.move_all(event, now)
+
+    def is_ours(self, pod: Pod) -> bool:
+        """Whether one of our profiles is to schedule the pod."""
+        return pod.scheduler_name in self.profiles

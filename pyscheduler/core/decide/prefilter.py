@@ -1,0 +1,103 @@
+"""The PreFilter point: each plugin looks at the pod once, and may narrow or end the attempt.
+
+Matches kube-scheduler's RunPreFilterPlugins: an unresolvable "no" ends the point at once, a resolvable one only after
+the others were asked; node names are intersected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyscheduler.api.cycle import Cycle, StateKey
+from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.outcome import SKIP, NodeNames, Rejection, Status
+from pyscheduler.api.plugin import Plugin, PreFilterPlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import is_kept
+
+Answer = NodeNames | Rejection | None
+
+
+@dataclass(slots=True)
+class PreFiltered:
+    """What came of it: who is left out, which nodes remain (None: all), and whether the pod was rejected."""
+
+    skipped: set[str] = field(default_factory=set)
+    names: frozenset[str] | None = None
+    restricted_by: list[str] = field(default_factory=list)
+    rejection: Status | None = None
+
+    @property
+    def outside_status(self) -> Status:
+        """What nodes outside the narrowed set are told."""
+        plugins = " ".join(sorted(self.restricted_by))
+        return Status(_UNRESOLVABLE.code, "", (f"node(s) didn't satisfy plugin(s) [{plugins}]",))
+
+
+_UNRESOLVABLE = Rejection(resolvable=False)
+
+
+@dataclass(slots=True)
+class KeptAnswers:
+    """The PreFilter or PreScore answers and state that serve every pod of one shape."""
+
+    skipped: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    state: dict[StateKey[Any], Any] = field(default_factory=dict)
+
+    def keep(self, plugin: Plugin, cycle: Cycle, before: dict[StateKey[Any], Any], skipped: bool) -> None:
+        """Remember that the plugin was asked, what it wrote since `before`, and whether it is left out."""
+        self.asked.add(plugin.name)
+        self.state.update({key: value for key, value in cycle.state().items() if before.get(key) is not value})
+        if skipped:
+            self.skipped.add(plugin.name)
+
+
+def run_pre_filter(
+    plugins: tuple[PreFilterPlugin, ...], cycle: Cycle, pod: Pod, nodes: NodeTable, kept: KeptAnswers
+) -> PreFiltered:
+    """Ask every plugin, those whose answer is kept only once for a shape. PluginFailed if one raises."""
+    result = PreFiltered(skipped=set(kept.skipped))
+    if kept.state:
+        cycle.adopt(kept.state)
+    for plugin in plugins:
+        if plugin.name in kept.asked:
+            continue
+        before = cycle.state() if is_kept(plugin) else None
+        try:
+            answer = plugin.pre_filter(cycle, pod, nodes)
+        except Exception as error:
+            raise PluginFailed(plugin.name, "PreFilter", error) from error
+        if before is not None and (answer is None or answer is SKIP):
+            kept.keep(plugin, cycle, before, answer is SKIP)
+        if answer is SKIP:
+            result.skipped.add(plugin.name)
+        elif _ends(result, plugin, answer):
+            break
+    return result
+
+
+def _ends(result: PreFiltered, plugin: PreFilterPlugin, answer: Answer) -> bool:
+    """Take the answer in; whether no further plugin is to be asked."""
+    if isinstance(answer, Rejection):
+        result.rejection = Status.of(plugin.name, answer)
+        if answer.resolvable:
+            return False
+        result.restricted_by.clear()  # only this plugin's events can help, whoever narrowed the nodes before
+        return True
+    if answer is None:
+        return False
+    result.names = answer.names if result.names is None else result.names & answer.names
+    result.restricted_by.append(plugin.name)
+    if result.names:
+        return False
+    result.rejection = Status(_UNRESOLVABLE.code, plugin.name, (_nothing_left(result.restricted_by),))
+    return True
+
+
+def _nothing_left(plugins: list[str]) -> str:
+    if len(plugins) == 1:
+        return f"node(s) didn't satisfy plugin {plugins[0]}"
+    return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"

@@ -1,0 +1,231 @@
+"""Score answers for one pod shape: raw, normalised and weighted, summed per node, kept up to date row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import Mask
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
+from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.decide.staleness import Change, overwrite, scopes
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.state.cluster import ClusterState
+
+Rows = NDArray[np.intp]
+INFEASIBLE = -1
+"""The total of a node that does not fit, below every real total."""
+
+
+class ScoreColumn:
+    """One Score plugin: its raw answers, which of them are current, and the weighted result."""
+
+    __slots__ = ("_free_form", "fresh", "normalizer", "plugin", "raw", "reach", "span", "weight", "weighted")
+
+    def __init__(self, weighted: Weighted, n: int) -> None:
+        self.plugin: ScorePlugin = weighted.plugin
+        self.weight = weighted.weight
+        self.reach = scopes(weighted.plugin)
+        self._free_form = type(self.plugin).normalize is not ScorePlugin.normalize
+        self.normalizer: Normalizer | None = None if self._free_form else self.plugin.normalizer
+        self.raw: Scores = np.zeros(n, np.int64)
+        self.fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        self.weighted: Scores = np.zeros(n, np.int64)
+        self.span: Any = None
+
+    def fit(self, n: int) -> None:
+        """Make room for `n` rows; what is new is not current."""
+        if n > len(self.raw):
+            size = max(n, 2 * len(self.raw))
+            for name in ("raw", "fresh", "weighted"):
+                cells = getattr(self, name)
+                bigger = np.zeros(size, cells.dtype)
+                bigger[: len(cells)] = cells
+                setattr(self, name, bigger)
+
+    @property
+    def depends_on_others(self) -> bool:
+        """Whether a node's final score depends on which other nodes fit."""
+        return self._free_form or self.normalizer is not None
+
+    def ask_row(self, cycle: Cycle, pod: Pod, state: ClusterState, row: int) -> bool:
+        """The raw score of one row by the plain form; whether it changed."""
+        known = int(self.raw[row]) if self.fresh[row] else None
+        try:
+            score = self.plugin.score(cycle, pod, state.rows[row])
+            self.raw[row] = score  # raises if it is no number, or beyond 64 bits
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
+        self.fresh[row] = True
+        return score != known
+
+    def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> None:
+        """The raw scores of some rows."""
+        table = state.table(None if len(rows) == len(state) else rows)
+        try:
+            self.raw[rows] = self.plugin.score_all(cycle, pod, table)
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
+        self.fresh[rows] = True
+
+    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows) -> bool:
+        """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
+        raw = self.raw[feasible]
+        try:
+            if self._free_form:
+                final = self.plugin.normalize(cycle, pod, raw)
+            elif self.normalizer is None:
+                final = raw
+            else:
+                span = self.normalizer.span(raw)
+                if span == self.span:
+                    return False
+                final = self.normalizer.rescale(raw, span)
+                self.span = span
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "NormalizeScore", error) from error
+        self._check(final)
+        self.weighted[feasible] = final * self.weight
+        return True
+
+    def weigh(self, rows: Rows) -> None:
+        """Weigh some rows, with the span that holds."""
+        raw = self.raw[rows]
+        if not len(raw):
+            return
+        final = raw if self.normalizer is None else self.normalizer.rescale(raw, self.span)
+        self._check(final)
+        self.weighted[rows] = final * self.weight
+
+    def weigh_row(self, row: int) -> None:
+        """Weigh one row, with the span that holds."""
+        if self.normalizer is not None:
+            self.weigh(np.array([row], np.intp))
+            return
+        score = int(self.raw[row])
+        if not 0 <= score <= MAX_NODE_SCORE:
+            self._check(self.raw[row : row + 1])
+        self.weighted[row] = score * self.weight
+
+    def _check(self, final: Scores) -> None:
+        if len(final) and (int(final.min()) < 0 or int(final.max()) > MAX_NODE_SCORE):
+            worst = int(final.max()) if int(final.max()) > MAX_NODE_SCORE else int(final.min())
+            text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+            raise PluginFailed(self.plugin.name, "NormalizeScore", ValueError(text))
+
+
+class ScoreColumns:
+    """Every Score plugin of a profile for one pod shape, and the total per node."""
+
+    __slots__ = ("_active", "_columns", "_plugins", "_skipped", "_state", "total")
+
+    def __init__(self, state: ClusterState, plugins: Sequence[Weighted]) -> None:
+        self._state = state
+        self._plugins = plugins
+        self._columns: dict[str, ScoreColumn] = {}
+        self._active: list[ScoreColumn] = []
+        self._skipped: set[str] | None = None
+        self.total: Scores = np.full(len(state), INFEASIBLE, np.int64)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the columns."""
+        return self.total.nbytes + sum(c.raw.nbytes * 2 + c.fresh.nbytes for c in self._columns.values())
+
+    @property
+    def active(self) -> Sequence[ScoreColumn]:
+        """The columns of the plugins that have something to say of this shape."""
+        return self._active
+
+    def activate(self, skipped: set[str]) -> bool:
+        """Leave the plugins out that PreScore skipped; whether that is another set than last time."""
+        if skipped == self._skipped:
+            return False
+        self._skipped = set(skipped)
+        self._active = [self._column(w) for w in self._plugins if w.plugin.name not in skipped]
+        return True
+
+    def fit(self, n: int) -> None:
+        """Make room for `n` rows."""
+        if n > len(self.total):
+            bigger = np.full(max(n, 2 * len(self.total)), INFEASIBLE, np.int64)
+            bigger[: len(self.total)] = self.total
+            self.total = bigger
+        for column in self._columns.values():
+            column.fit(n)
+
+    def forget(self, change: Change, rows: Collection[int]) -> bool:
+        """Drop the raw scores that the change makes stale; whether that goes beyond `rows`."""
+        everywhere = False
+        for column in self._columns.values():
+            everywhere |= overwrite(column.fresh, column.reach[change], rows, False)
+        return everywhere
+
+    def forget_all(self) -> None:
+        """Drop every raw score."""
+        for column in self._columns.values():
+            column.fresh.fill(False)
+
+    def settle(self, cycle: Cycle, pod: Pod, changed: Rows, feasible: Mask, refit: bool) -> None:
+        """Bring the totals up to date where answers may be new; `refit`: some rows began or ceased to fit."""
+        fitting = changed[feasible[changed]]
+        everywhere = False
+        for column in self._active:
+            stale = fitting[~column.fresh[fitting]]
+            if len(stale):
+                column.ask(cycle, pod, self._state, stale)
+            if len(stale) or refit:
+                if self._renormalized(cycle, pod, column, feasible):
+                    everywhere = True
+                else:
+                    column.weigh(fitting)
+        self.total[changed] = INFEASIBLE
+        self._sum(np.flatnonzero(feasible) if everywhere else fitting)
+
+    def settle_few(self, cycle: Cycle, pod: Pod, changed: Collection[int], feasible: Mask, refit: bool) -> None:
+        """The same for a few rows, by the plain form: what follows nearly every placement."""
+        fitting = [row for row in changed if feasible[row]]
+        everywhere = False
+        for column in self._active:
+            moved = False
+            for row in fitting:
+                if not column.fresh[row]:
+                    moved |= column.ask_row(cycle, pod, self._state, row)
+            if moved or refit:
+                if self._renormalized(cycle, pod, column, feasible):
+                    everywhere = True
+                else:
+                    for row in fitting:
+                        column.weigh_row(row)
+        if everywhere:
+            self._sum(np.flatnonzero(feasible))
+        for row in changed:
+            fits = feasible[row]
+            self.total[row] = sum(int(c.weighted[row]) for c in self._active) if fits else INFEASIBLE
+
+    def _renormalized(self, cycle: Cycle, pod: Pod, column: ScoreColumn, feasible: Mask) -> bool:
+        """Whether new raw scores have changed what the others of the column come to, and all are weighed anew."""
+        if not column.depends_on_others:
+            return False
+        rows = np.flatnonzero(feasible)
+        return bool(len(rows)) and column.renormalize(cycle, pod, rows)
+
+    def _column(self, weighted: Weighted) -> ScoreColumn:
+        name = weighted.plugin.name
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = ScoreColumn(weighted, len(self.total))
+        return column
+
+    def _sum(self, rows: Rows) -> None:
+        """Add up what the columns say of some feasible rows."""
+        total = np.zeros(len(rows), np.int64)
+        for column in self._active:
+            total += column.weighted[rows]
+        self.total[rows] = total

@@ -1,0 +1,80 @@
+"""An attempt has failed: the pod goes back to the queue, and its owner is told why.
+
+Matches kube-scheduler's failure handler: the event is written for every attempt, the condition only where it changed
+(the shell compares), and the nomination is kept in memory at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
+from pyscheduler.core.context import Context
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed. `nominate` is the new nominated node: None keeps it as it is, "" clears it."""
+
+    message: str
+    reason: str = UNSCHEDULABLE
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+    nominate: str | None = None
+
+    @staticmethod
+    def unfit(diagnosis: Diagnosis, nominate: str | None = None) -> Failure:
+        """No node fits."""
+        return Failure(
+            diagnosis.message,
+            UNSCHEDULABLE,
+            frozenset(diagnosis.unschedulable_plugins),
+            frozenset(diagnosis.pending_plugins),
+            nominate,
+        )
+
+    @staticmethod
+    def refused(plugin: str, message: str, pending: bool = False) -> Failure:
+        """A plugin said no after the node was chosen: reported as a fit error over that one node."""
+        text = f"0/1 nodes are available: 1 {message}."
+        plugins = frozenset({plugin} - {""})
+        if pending:
+            return Failure(text, UNSCHEDULABLE, frozenset(), plugins, "")
+        return Failure(text, UNSCHEDULABLE, plugins, frozenset(), "")
+
+    @staticmethod
+    def error(message: str) -> Failure:
+        """Something broke; the pod is retried after its error backoff."""
+        return Failure(message, SCHEDULER_ERROR, nominate="")
+
+
+def fail(context: Context, queued: QueuedPod, failure: Failure, now: float) -> list[Command]:
+    """Put the pod back and report. A pod that is gone or was bound meanwhile is only let go of."""
+    uid = queued.pod.uid
+    pod = context.pods.get(uid)
+    result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
+    context.instrument.attempted(queued.pod.scheduler_name, result, queued.tried)
+    if pod is None or pod.node_name:
+        context.queue.done(uid)
+        return []
+    if failure.nominate is not None:
+        context.queue.nominator.add(pod, failure.nominate)
+    elif pod.nominated_node_name:
+        context.queue.nominator.add(pod)
+    context.queue.put_back(queued, pod, set(failure.unschedulable_plugins), set(failure.pending_plugins), now)
+    return [
+        Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
+        PatchStatus(pod, Condition(failure.reason, failure.message), failure.nominate),
+    ]
+
+
+def skipped(pod: Pod) -> list[Command]:
+    """The pod was being deleted when its turn came."""
+    note = f"skip schedule deleting pod: {pod.key}"
+    return [Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod)]

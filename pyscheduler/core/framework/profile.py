@@ -1,0 +1,128 @@
+"""A profile ready to run: plugin instances by extension point, in the order in which they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pyscheduler.api.events import Interest, ResourceKind
+from pyscheduler.api.plugin import (
+    BindPlugin,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    Reads,
+    ReservePlugin,
+    ScorePlugin,
+)
+from pyscheduler.core.commands import BindingPlan
+
+P = TypeVar("P", bound=Plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A Score plugin with its weight in this profile."""
+
+    plugin: ScorePlugin
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """What a `schedulerName` stands for."""
+
+    name: str
+    queue_sort: QueueSortPlugin
+    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    pre_filter: tuple[PreFilterPlugin, ...] = ()
+    filter: tuple[FilterPlugin, ...] = ()
+    post_filter: tuple[PostFilterPlugin, ...] = ()
+    pre_score: tuple[PreScorePlugin, ...] = ()
+    score: tuple[Weighted, ...] = ()
+    reserve: tuple[ReservePlugin, ...] = ()
+    permit: tuple[PermitPlugin, ...] = ()
+    plan: BindingPlan = field(default_factory=lambda: BindingPlan((), (), ()))
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Every plugin of the profile, each once."""
+        points: tuple[Sequence[Plugin], ...] = (
+            (self.queue_sort,),
+            self.pre_enqueue,
+            self.pre_filter,
+            self.filter,
+            self.post_filter,
+            self.pre_score,
+            tuple(s.plugin for s in self.score),
+            self.reserve,
+            self.permit,
+            self.plan.pre_bind,
+            self.plan.bind,
+            self.plan.post_bind,
+        )
+        return tuple({plugin.name: plugin for point in points for plugin in point}.values())
+
+    @property
+    def interests(self) -> tuple[tuple[str, Interest], ...]:
+        """Which events may help a pod that a plugin rejected, as (plugin name, interest)."""
+        return tuple((plugin.name, interest) for plugin in self.plugins for interest in plugin.interests())
+
+    @property
+    def watches(self) -> frozenset[ResourceKind]:
+        """The kinds that its plugins read beyond the scheduler's own."""
+        return frozenset(kind for plugin in self.plugins for kind in plugin.watches)
+
+    @property
+    def indexes(self) -> frozenset[str]:
+        """The pod label keys that its plugins look pods up by."""
+        return frozenset(key for plugin in self.plugins for key in plugin.indexes)
+
+
+def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]]) -> Profile:
+    """The profile of plugin instances and weights by extension point (`queueSort`, `preFilter` … as configs name them).
+
+    ValueError if there is not exactly one QueueSort plugin, or no Bind plugin.
+    """
+
+    def at(point: str, base: type[P]) -> tuple[P, ...]:
+        return tuple(plugin for plugin, _ in points.get(point, ()) if isinstance(plugin, base))
+
+    sorts, binders = at("queueSort", QueueSortPlugin), at("bind", BindPlugin)
+    if len(sorts) != 1:
+        raise ValueError(
+            f'only one queue sort plugin required for profile with scheduler name "{name}", but got {len(sorts)}'
+        )
+    if not binders:
+        raise ValueError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
+    return Profile(
+        name=name,
+        queue_sort=sorts[0],
+        pre_enqueue=at("preEnqueue", PreEnqueuePlugin),
+        pre_filter=at("preFilter", PreFilterPlugin),
+        filter=at("filter", FilterPlugin),
+        post_filter=at("postFilter", PostFilterPlugin),
+        pre_score=at("preScore", PreScorePlugin),
+        score=tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin)),
+        reserve=at("reserve", ReservePlugin),
+        permit=at("permit", PermitPlugin),
+        plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),
+    )
+
+
+def reads_of(plugin: Plugin) -> Reads:
+    """What the plugin's per-node answers depend on; everything, for one that gives none and so did not say."""
+    return getattr(plugin, "reads", Reads.EVERYTHING)
+
+
+def is_kept(plugin: Plugin) -> bool:
+    """Whether its answers for a pod are those for every pod of the shape, as long as no node object changes."""
+    return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)

@@ -1,0 +1,110 @@
+"""The plugins that exist: which class a name stands for, where it comes from and which extension points it serves.
+
+A registry only makes plugins known; a profile enables them (kube-scheduler's framework/runtime Registry). It is filled
+by whoever can import modules, so that nothing here has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyscheduler.api import (
+    BindPlugin,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+
+POINTS: Mapping[str, type[Plugin]] = MappingProxyType(
+    {
+        "preEnqueue": PreEnqueuePlugin,
+        "queueSort": QueueSortPlugin,
+        "preFilter": PreFilterPlugin,
+        "filter": FilterPlugin,
+        "postFilter": PostFilterPlugin,
+        "preScore": PreScorePlugin,
+        "score": ScorePlugin,
+        "reserve": ReservePlugin,
+        "permit": PermitPlugin,
+        "preBind": PreBindPlugin,
+        "bind": BindPlugin,
+        "postBind": PostBindPlugin,
+    }
+)
+"""The extension points in the order in which a pod meets them, each with the base class that serves it.
+
+They are named as configurations name them: `preFilter`, not `PreFilter`."""
+
+
+def points_of(cls: type) -> tuple[str, ...]:
+    """The extension points that a plugin class serves, in the framework's order."""
+    return tuple(point for point, base in POINTS.items() if issubclass(cls, base))
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A known plugin: its class, and the distribution (or module, if it is in none) that it was found in."""
+
+    name: str
+    cls: type[Plugin]
+    distribution: str
+    in_tree: bool = False
+    """Whether it is one of kube-scheduler's own plugins."""
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        return points_of(self.cls)
+
+
+class DuplicatePlugin(ValueError):
+    """Two classes claim one plugin name."""
+
+
+class Registry:
+    """Plugins by name."""
+
+    def __init__(self) -> None:
+        self._plugins: dict[str, Registered] = {}
+
+    def add(self, plugin: Registered) -> None:
+        """Make a plugin known. DuplicatePlugin if another class has its name; the same class again changes nothing."""
+        known = self._plugins.setdefault(plugin.name, plugin)
+        if known.cls is not plugin.cls:
+            raise DuplicatePlugin(
+                f'a plugin named "{plugin.name}" already exists: it is claimed by {_place(known)} and {_place(plugin)}'
+            )
+
+    def get(self, name: str) -> Registered | None:
+        """The plugin of that name, or None."""
+        return self._plugins.get(name)
+
+    def __getitem__(self, name: str) -> Registered:
+        return self._plugins[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._plugins
+
+    def __iter__(self) -> Iterator[Registered]:
+        return iter(self._plugins.values())
+
+    def __len__(self) -> int:
+        return len(self._plugins)
+
+    def names(self) -> tuple[str, ...]:
+        """All names, in the order of registration."""
+        return tuple(self._plugins)
+
+
+def _place(plugin: Registered) -> str:
+    return f"{plugin.cls.__module__}:{plugin.cls.__qualname__} ({plugin.distribution})"

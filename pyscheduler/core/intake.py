@@ -1,0 +1,148 @@
+"""What the watches show, worked into the state and the queue: kube-scheduler's event handlers as one function each.
+
+An object that cannot be read raises ValueError before anything has changed, so that the shell can count and skip it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, ResourceKind
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.binding import release
+from pyscheduler.core.changes import node_events, pod_deleted, pod_events
+from pyscheduler.core.context import Context, Stage
+
+_ENDED = ("Succeeded", "Failed")
+
+
+def pod_changed(context: Context, source: PodObject, now: float) -> None:
+    """A pod was created or updated."""
+    pod = context.shapes.pod(source)
+    if source.status.phase in _ENDED:
+        pod_gone(context, pod.uid, now)
+        return
+    namesake = context.uid_of.get(pod.key)
+    if namesake is not None and namesake != pod.uid:
+        pod_gone(context, namesake, now)
+    old = context.pods.get(pod.uid)
+    context.pods[pod.uid] = pod
+    context.uid_of[pod.key] = pod.uid
+    context.handle.set_pod(old, pod)
+    if pod.node_name:
+        _on_a_node(context, old, pod, now)
+    elif pod.uid in context.assumed:
+        _assumed_changed(context, pod, now)
+    elif context.is_ours(pod):
+        _pending(context, old, pod, now)
+
+
+def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    """The pod has a node: ours confirmed, somebody else's choice, or an update of a running pod."""
+    assumed = context.assumed.get(pod.uid)
+    where = context.state.node_of(pod.uid)
+    if where is not None and where.name == pod.node_name:
+        context.state.replace(pod)
+    else:
+        context.state.place(pod, pod.node_name)
+    if assumed is not None:
+        _confirm(context, pod)
+    if old is None or not old.node_name:
+        context.queue.delete(pod.uid)
+        added = ClusterEvent(ASSIGNED_POD, Action.ADD, None, pod, "AssignedPodAdd")
+        context.wake((added,), now)
+    else:
+        context.wake(pod_events(old, pod), now)
+
+
+def _confirm(context: Context, pod: Pod) -> None:
+    assumed = context.assumed[pod.uid]
+    assumed.confirmed = True
+    if assumed.stage is Stage.BOUND:
+        del context.assumed[pod.uid]
+    elif assumed.stage is Stage.WAITING or assumed.node_name != pod.node_name:
+        # Somebody else bound it meanwhile: its reservations here are void.
+        release(context, assumed)
+        context.queue.done(pod.uid)
+
+
+def _assumed_changed(context: Context, pod: Pod, now: float) -> None:
+    """Only the start of a deletion matters: a parked pod is let go of, a pod being bound fails on its own."""
+    assumed = context.assumed[pod.uid]
+    if pod.deleting and assumed.stage is Stage.WAITING:
+        release(context, assumed)
+        context.queue.done(pod.uid)
+        context.wake((pod_deleted(pod.on(assumed.node_name)),), now)
+
+
+def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    if old is None:
+        context.queue.add(pod, now)
+        added = ClusterEvent(UNSCHEDULABLE_POD, Action.ADD, None, pod, "UnschedulablePodAdd")
+        context.wake((added,), now)
+        return
+    if old.resource_version and old.resource_version == pod.resource_version:
+        return
+    events = pod_events(old, pod)
+    context.queue.update(old, pod, events, now)
+    if old.nominated_node_name and old.nominated_node_name != pod.nominated_node_name:
+        _room_made(context, old, now)
+
+
+def pod_gone(context: Context, uid: str, now: float) -> None:
+    """A pod was deleted or has ended; unknown ones are ignored."""
+    pod = context.pods.pop(uid, None)
+    if pod is None:
+        return
+    if context.uid_of.get(pod.key) == uid:
+        del context.uid_of[pod.key]
+    context.handle.set_pod(pod, None)
+    assumed = context.assumed.get(uid)
+    if assumed is not None:
+        pod = pod.on(assumed.node_name)
+        assumed.confirmed = False
+        release(context, assumed)
+        context.queue.done(uid)
+    placed = context.state.remove(uid) is not None
+    context.queue.delete(uid)
+    if placed or assumed is not None:
+        context.wake((pod_deleted(pod),), now)
+    elif pod.nominated_node_name:
+        _room_made(context, pod, now)
+
+
+def _room_made(context: Context, pod: Pod, now: float) -> None:
+    """A nomination ended: pods of its priority or below may use the room."""
+    context.queue.move_all(pod_deleted(pod), now, only=lambda other: other.priority <= pod.priority)
+
+
+def node_changed(context: Context, source: NodeObject, now: float) -> None:
+    """A node was created or updated."""
+    before = context.state.set_node(source)
+    if before is None:
+        context.wake((ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd"),), now)
+    else:
+        context.wake(node_events(before, source), now)
+
+
+def node_gone(context: Context, name: str, now: float) -> None:
+    """A node was deleted; unknown ones are ignored."""
+    node = context.state.info(name)
+    if node is not None:
+        context.wake((ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete"),), now)
+        context.state.remove_node(name)
+
+
+def object_changed(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:
+    """An object of a kind that plugins watch was created or updated."""
+    before = context.handle.set_object(kind, obj)
+    action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
+    context.wake((ClusterEvent(kind.kind, action, before, obj, f"{kind.kind}{verb}"),), now)
+
+
+def object_gone(context: Context, kind: ResourceKind, namespace: str, name: str, now: float) -> None:
+    """An object of a kind that plugins watch was deleted; unknown ones are ignored."""
+    before = context.handle.remove_object(kind, namespace, name)
+    if before is not None:
+        context.wake((ClusterEvent(kind.kind, Action.DELETE, before, None, f"{kind.kind}Delete"),), now)

@@ -1,0 +1,114 @@
+"""The scheduler as a state machine: `handle` takes events, `cycle` makes one attempt, both give commands.
+
+These are its only two doors. It has no clock and no chance of its own: the same events and cycles at the same times
+give the same commands, in production, in the simulator and in replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyscheduler.core import intake
+from pyscheduler.core.attempts import attempt, broken
+from pyscheduler.core.binding import bind_failed, bound, expire_waits, settle_waiting
+from pyscheduler.core.commands import Command
+from pyscheduler.core.context import Context, Settings
+from pyscheduler.core.events import (
+    BindFailed,
+    Bound,
+    Event,
+    EvictFailed,
+    NodeChanged,
+    NodeGone,
+    ObjectChanged,
+    ObjectGone,
+    PodChanged,
+    PodGone,
+    Tick,
+)
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Instrument
+
+
+class Machine:
+    """The whole of scheduling, without I/O."""
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        handle: CoreHandle,
+        instrument: Instrument | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        """`handle` is the one that the profiles' plugins were built with."""
+        self.context = Context.build(profiles, handle, instrument or Instrument(), settings or Settings())
+
+    def handle(self, event: Event) -> list[Command]:
+        """Take one event in. ValueError, with nothing changed, for an object that scheduling cannot read."""
+        return self._dispatch(event) + self._follow_up(event.at)
+
+    def cycle(self, now: float) -> list[Command] | None:
+        """Make one scheduling attempt; None when no pod is ready for one."""
+        queued = self.context.queue.pop(now)
+        if queued is None:
+            return None
+        queued.tried = now
+        try:
+            commands = attempt(self.context, queued, now)
+        except Exception as error:
+            commands = broken(self.context, queued, error, now)
+        return commands + self._follow_up(now)
+
+    def next_wake(self) -> float | None:
+        """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
+        due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]
+        queue = self.context.queue.next_wake()
+        if queue is not None:
+            due.append(queue)
+        return min(due, default=None)
+
+    def _dispatch(self, event: Event) -> list[Command]:
+        context = self.context
+        match event:
+            case PodChanged():
+                intake.pod_changed(context, event.object, event.at)
+            case PodGone():
+                intake.pod_gone(context, event.uid or context.uid_of.get(_key(event), ""), event.at)
+            case NodeChanged():
+                intake.node_changed(context, event.object, event.at)
+            case NodeGone():
+                intake.node_gone(context, event.name, event.at)
+            case ObjectChanged():
+                intake.object_changed(context, event.kind, event.object, event.at)
+            case ObjectGone():
+                intake.object_gone(context, event.kind, event.namespace, event.name, event.at)
+            case Bound():
+                return bound(context, event)
+            case BindFailed():
+                return bind_failed(context, event)
+            case EvictFailed():
+                preemptor = context.pods.get(event.preemptor_uid)
+                context.queue.activate([preemptor] if preemptor else [], event.at)
+            case Tick():
+                context.queue.tick(event.at)
+                expire_waits(context, event.at)
+        return []
+
+    def _follow_up(self, now: float) -> list[Command]:
+        """Do what plugins have asked for during their calls; giving back a place may make them ask for more."""
+        self._activate(now)
+        if not self.context.handle.waiting:
+            return []
+        commands = settle_waiting(self.context, now)
+        self._activate(now)
+        return commands
+
+    def _activate(self, now: float) -> None:
+        pods = self.context.handle.take_activated()
+        if pods:
+            self.context.queue.activate(pods, now)
+
+
+def _key(event: PodGone) -> str:
+    return f"{event.namespace}/{event.name}"

@@ -1,0 +1,62 @@
+"""PreEnqueue: whether a pod may enter the active or the backoff queue at all.
+
+A plugin that raises holds the pod back like one that says no, because letting it through could break a promise such as
+a scheduling gate. Such a pod is remembered, so that it can be asked about again later: nobody else would wake it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pyscheduler.api.outcome import Code
+from pyscheduler.api.plugin import PreEnqueuePlugin
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.instrument import Instrument
+
+PRE_ENQUEUE = "PreEnqueue"
+_SUCCESS = Code.SUCCESS.camel
+
+
+class Gates:
+    """The PreEnqueue plugins by scheduler name."""
+
+    def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument) -> None:
+        self._plugins = plugins
+        self._instrument = instrument
+        self.broken: set[str] = set()
+        """The UIDs of pods that are gated because a plugin raised."""
+
+    def admit(self, queued: QueuedPod) -> bool:
+        """Ask the plugins, first the one that gated the pod last; sets `gating_plugin` and adds it to the rejectors."""
+        profile = queued.pod.scheduler_name
+        plugins = self._plugins.get(profile, ())
+        if not plugins:
+            return True
+        if queued.gating_plugin:
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != queued.gating_plugin)
+        self.broken.discard(queued.pod.uid)
+        self._instrument.point_entered(PRE_ENQUEUE, profile)
+        code = self._ask(plugins, queued)
+        self._instrument.point_left(PRE_ENQUEUE, profile, _SUCCESS if code is None else code.camel)
+        return code is None
+
+    def forget(self, uid: str) -> None:
+        """The pod has left the queue."""
+        self.broken.discard(uid)
+
+    def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod) -> Code | None:
+        """The code of the first plugin that does not let the pod in, or None."""
+        for plugin in plugins:
+            try:
+                rejection = plugin.pre_enqueue(queued.pod)
+                code = None if rejection is None else rejection.code
+            except Exception as error:
+                self._instrument.plugin_failed(plugin.name, PRE_ENQUEUE, error)
+                self.broken.add(queued.pod.uid)
+                code = Code.ERROR
+            if code is not None:
+                queued.unschedulable_plugins.add(plugin.name)
+                queued.gating_plugin = plugin.name
+                return code
+        queued.gating_plugin = ""
+        return None

@@ -1,0 +1,104 @@
+"""Which events wake which pods: the registrations of one profile's plugins, asked for one event and one pod (KEP-4247).
+
+Whoever says "no" also says what may turn it into a "yes". Only the plugins that rejected a pod are asked about it. A
+hint that raises counts as "may help": a needless attempt is cheap, a forgotten pod is not.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+
+from pyscheduler.api.events import ANY_RESOURCE, NODE, Action, ClusterEvent, Hint, HintFunction, Interest
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.instrument import Instrument
+
+QUEUEING_HINT = "QueueingHint"
+"""What `Instrument.plugin_failed` calls the point at which a hint raised."""
+
+HintFunctions = tuple[HintFunction | None, ...]
+
+
+class Requeue(enum.Enum):
+    """What an event does to a pod (kube-scheduler's queueingStrategy)."""
+
+    SKIP = "skip"
+    """Nothing: the pod goes on waiting."""
+    AFTER_BACKOFF = "after backoff"
+    """The pod is tried again once its backoff is over."""
+    IMMEDIATELY = "immediately"
+    """What a Pending plugin waited for has come: the pod is tried again now."""
+
+
+class Hints:
+    """The registrations of one profile as (plugin name, interest), in the order in which they are asked."""
+
+    def __init__(self, interests: Iterable[tuple[str, Interest]], instrument: Instrument) -> None:
+        self._instrument = instrument
+        registered = list(interests)
+        self._interests = registered + list(_taints_with_node_add(registered))
+        self._known: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
+
+    def interested(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
+        """The plugins that registered for such an event, each with its hint functions for it."""
+        kind = (event.resource, event.action.value)
+        plugins = self._known.get(kind)
+        if plugins is None:
+            plugins = self._known[kind] = self._find(event)
+        return plugins
+
+    def _find(self, event: ClusterEvent) -> Mapping[str, HintFunctions]:
+        found: dict[str, HintFunctions] = {}
+        for plugin, interest in self._interests:
+            if interest.covers(event):
+                found[plugin] = (*found.get(plugin, ()), interest.hint)
+        return found
+
+    def weigh(self, queued: QueuedPod, event: ClusterEvent) -> Requeue:
+        """What the event does to a pod that is unschedulable or comes back from an attempt."""
+        rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
+        if not rejected and not pending:
+            return Requeue.AFTER_BACKOFF
+        if is_wildcard(event):
+            return Requeue.AFTER_BACKOFF if _is_for(event, queued.pod) else Requeue.SKIP
+        answer = Requeue.SKIP
+        for plugin, hints in self.interested(event).items():
+            if plugin in pending:
+                if self._may_help(plugin, hints, queued.pod, event):
+                    return Requeue.IMMEDIATELY
+            elif plugin in rejected and answer is Requeue.SKIP and self._may_help(plugin, hints, queued.pod, event):
+                answer = Requeue.AFTER_BACKOFF
+                if not pending:
+                    break
+        return answer
+
+    def _may_help(self, plugin: str, hints: HintFunctions, pod: Pod, event: ClusterEvent) -> bool:
+        return any(hint is None or self._ask(plugin, hint, pod, event) for hint in hints)
+
+    def _ask(self, plugin: str, hint: HintFunction, pod: Pod, event: ClusterEvent) -> bool:
+        try:
+            return hint(pod, event) is not Hint.SKIP
+        except Exception as error:
+            self._instrument.plugin_failed(plugin, QUEUEING_HINT, error)
+            return True
+
+
+def is_wildcard(event: ClusterEvent) -> bool:
+    """Whether the event is to move pods whoever rejected them (ForceActivate, UnschedulableTimeout)."""
+    return event.resource == ANY_RESOURCE and event.action == Action.ALL
+
+
+def _is_for(event: ClusterEvent, pod: Pod) -> bool:
+    return event.new is None or (isinstance(event.new, Pod) and event.new.uid == pod.uid)
+
+
+def _taints_with_node_add(interests: Iterable[tuple[str, Interest]]) -> Iterable[tuple[str, Interest]]:
+    """kube-scheduler registers Node/UpdateNodeTaint for every plugin that asks for Node/Add and not for taints."""
+    on_nodes: dict[str, Action] = {}
+    for plugin, interest in interests:
+        if interest.resource == NODE:
+            on_nodes[plugin] = on_nodes.get(plugin, Action(0)) | interest.actions
+    for plugin, actions in on_nodes.items():
+        if Action.ADD in actions and Action.UPDATE_NODE_TAINT not in actions:
+            yield plugin, Interest(NODE, Action.UPDATE_NODE_TAINT)

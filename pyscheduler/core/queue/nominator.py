@@ -1,0 +1,66 @@
+"""Pods that have been promised a node: preemption makes room for them there, and nobody of lower rank may take it.
+
+The promise is known here before the API server has it, so an update that does not mention it yet does not end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyscheduler.api.pod import Pod
+
+
+class Nominator:
+    """Nominated pods by UID and by node (kube-scheduler's nominator). A pod is nominated to one node at most."""
+
+    def __init__(self) -> None:
+        self._node_of: dict[str, str] = {}
+        self._pods_on: dict[str, dict[str, Pod]] = {}
+
+    def __len__(self) -> int:
+        return len(self._node_of)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._node_of
+
+    def node_of(self, uid: str) -> str:
+        """The node that the pod is nominated to, or ""."""
+        return self._node_of.get(uid, "")
+
+    def pods_on(self, node_name: str) -> tuple[Pod, ...]:
+        """The pods nominated to the node, in the order in which they were."""
+        return tuple(self._pods_on.get(node_name, {}).values())
+
+    def nodes(self) -> Iterable[str]:
+        """The nodes that have nominated pods."""
+        return self._pods_on.keys()
+
+    def add(self, pod: Pod, node_name: str | None = None) -> None:
+        """Nominate the pod to `node_name`, or to its status.nominatedNodeName where that is None; "" ends a nomination.
+
+        A bound pod is not nominated. The caller vouches that the pod still exists.
+        """
+        self.remove(pod.uid)
+        node_name = pod.nominated_node_name if node_name is None else node_name
+        if not node_name or pod.node_name:
+            return
+        self._node_of[pod.uid] = node_name
+        self._pods_on.setdefault(node_name, {})[pod.uid] = pod
+
+    def update(self, old: Pod, new: Pod) -> None:
+        """Follow the pod's status where either version names a node; otherwise keep the nomination made here."""
+        if not old.nominated_node_name and not new.nominated_node_name:
+            if old.uid in self._node_of:
+                self.add(new, self._node_of[old.uid])
+            return
+        self.add(new)
+
+    def remove(self, uid: str) -> None:
+        """The pod is assumed, bound or gone."""
+        node_name = self._node_of.pop(uid, None)
+        if node_name is None:
+            return
+        pods = self._pods_on[node_name]
+        del pods[uid]
+        if not pods:
+            del self._pods_on[node_name]

@@ -1,0 +1,349 @@
+"""The front of the three tiers: every pending pod is in exactly one place, and every way from one to another is here.
+
+    add, update ──PreEnqueue──▶ active ──pop──▶ in flight ──done──▶ (bound, deleted)
+                      │           ▲  ▲              │ put_back
+                      │      tick │  │ pop, when    ▼
+                      │           │  │ active is empty
+                      ▼           └─ backoff ◀── after backoff ── events since pop
+                unschedulable ───────▲  (and straight to active: not backing off, or Pending) │
+                (and gated)   move_all, update, activate, tick (5 minutes)  ◀──── none helps ─┘
+
+It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
+It has no clock: `now` is seconds on the caller's clock, which must not run backwards. Nothing blocks: `pop` gives None
+when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. One thing differs: a pod rests for a
+moment (`backoff.EARLY_REST`) before it is taken out of its backoff early.
+
+What the caller has to keep to:
+- `pop` puts a pod in flight; each popped pod needs one `put_back` or one `done`. `done` comes before PreBind: a pod
+  that is put back later has missed events and is retried after its backoff.
+- Assumed and bound pods are the caller's: no `update` for them, because a pod that the queue does not know is taken
+  for a new one. `delete` is for pods that are gone or were bound by someone else; in flight they stay so until `done`.
+- `put_back` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
+- A change of status.nominatedNodeName, or the deletion of a pod that had one, makes room: the caller tells the pods
+  of the same or a lower priority by `move_all(…, only=…)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent, Interest
+from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue import labels
+from pyscheduler.core.queue.active import ActiveQueue
+from pyscheduler.core.queue.backoff import Backoff, BackoffQueue
+from pyscheduler.core.queue.entry import QueueEntry, Tier
+from pyscheduler.core.queue.gates import Gates
+from pyscheduler.core.queue.hints import Hints, Requeue, is_wildcard
+from pyscheduler.core.queue.inflight import InFlight
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.queue.unschedulable import UnschedulablePods, Waker
+
+FLUSH_PERIOD = 30.0
+"""Seconds between two looks for pods that have been unschedulable for too long."""
+
+_TIMEOUT = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.UNSCHEDULABLE_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProfile:
+    """What the queue needs of one profile; `interests` are (plugin name, interest) in the order of the plugins.
+
+    All profiles share one QueueSort plugin, as in kube-scheduler; the first profile's is used.
+    """
+
+    sort: QueueSortPlugin
+    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    interests: tuple[tuple[str, Interest], ...] = ()
+
+
+class SchedulingQueue:
+    """All pending pods of our profiles, by scheduler name."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, QueueProfile],
+        backoff: Backoff,
+        instrument: Instrument,
+        max_in_unschedulable: float = 300.0,
+    ) -> None:
+        sort = next(iter(profiles.values())).sort
+        self.nominator = Nominator()
+        self._instrument = instrument
+        self._max_in_unschedulable = max_in_unschedulable
+        self._hints = {name: Hints(profile.interests, instrument) for name, profile in profiles.items()}
+        self._gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
+        self._wait = backoff
+        self._active = ActiveQueue(sort, instrument)
+        self._backoff = BackoffQueue(sort, instrument)
+        self._unschedulable = UnschedulablePods()
+        self._in_flight = InFlight()
+        self._next_flush = 0.0
+
+    # What is in it
+
+    def __len__(self) -> int:
+        return len(self._active) + len(self._backoff) + len(self._unschedulable)
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether the pod waits in one of the tiers; a pod in flight does not."""
+        return uid in self._active or uid in self._unschedulable or uid in self._backoff
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The pod in one of the tiers, or None."""
+        return self._active.get(uid) or self._unschedulable.get(uid) or self._backoff.get(uid)
+
+    def in_flight(self, uid: str) -> bool:
+        """Whether the pod has been popped and is not done."""
+        return uid in self._in_flight
+
+    def pending(self) -> list[QueuedPod]:
+        """All pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
+        return [queued for _, queued in self._tiers()]
+
+    def pending_counts(self) -> Mapping[str, int]:
+        """Pods by tier, under the names of `scheduler_pending_pods`."""
+        return {
+            Tier.ACTIVE.value: len(self._active),
+            Tier.BACKOFF.value: len(self._backoff),
+            Tier.UNSCHEDULABLE.value: self._unschedulable.rejected_count,
+            Tier.GATED.value: self._unschedulable.gated_count,
+        }
+
+    def dump(self) -> list[QueueEntry]:
+        """Every pod that the queue knows, those in flight included, for people who debug."""
+        known = [*self._tiers(), *((Tier.IN_FLIGHT, queued) for queued in self._in_flight)]
+        return [QueueEntry.of(tier, queued) for tier, queued in known]
+
+    def _tiers(self) -> Iterator[tuple[Tier, QueuedPod]]:
+        yield from ((Tier.ACTIVE, queued) for queued in self._active)
+        yield from ((Tier.BACKOFF, queued) for queued in self._backoff)
+        for queued in self._unschedulable:
+            yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued
+
+    # Pods come, change and go
+
+    def add(self, pod: Pod, now: float) -> None:
+        """A pending pod of one of our profiles has appeared; one that is already known is only brought up to date."""
+        if pod.uid in self or pod.uid in self._in_flight:
+            self.update(pod, pod, (), now)
+        else:
+            self._enter(QueuedPod(pod, now), labels.POD_ADD, now)
+
+    def update(self, old: Pod, new: Pod, events: Sequence[ClusterEvent], now: float) -> None:
+        """A pending pod has changed; `events` say in what (UpdatePodLabel …, or a plain Update).
+
+        In flight, the events are kept for when it comes back; active or backing off, it keeps its tier; unschedulable,
+        the events may wake it; unknown, it is new.
+        """
+        if new.uid in self._in_flight:
+            for event in events:
+                self._in_flight.record(event)
+        elif self._active.replace(new) or self._backoff.replace(new):
+            self.nominator.update(old, new)
+        elif (queued := self._unschedulable.get(new.uid)) is not None:
+            queued.pod = new
+            self.nominator.update(old, new)
+            self._wake_by_own_change(queued, events, now)
+        else:
+            self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
+
+    def delete(self, uid: str) -> None:
+        """The pod is gone, or was bound by someone else; unknown pods are ignored."""
+        self.nominator.remove(uid)
+        self._gates.forget(uid)
+        for tier in (self._active, self._backoff, self._unschedulable):
+            tier.remove(uid)
+
+    def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
+        if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
+            self.nominator.add(queued.pod)
+
+    def _wake_by_own_change(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
+        for event in events:
+            how = self._weigh(queued, event)
+            if how is not Requeue.SKIP and self._wake(queued, how, labels.label_of(event), now):
+                return
+
+    # Attempts
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """The pod to be tried next, now in flight; None if there is none.
+
+        With nothing active, a rejected pod that has rested a moment is taken out of its backoff before its time.
+        """
+        queued = self._active.pop()
+        if queued is None:
+            queued = self._backoff.pop_early(now)
+            if queued is None:
+                return None
+            self._instrument.queue_incoming(Tier.ACTIVE.value, labels.POP_FROM_BACKOFF)
+        if queued.initial_attempt is None:
+            queued.initial_attempt = now
+        queued.attempts += 1
+        self._in_flight.start(queued)
+        return queued
+
+    def put_back(
+        self, queued: QueuedPod, pod: Pod, unschedulable_plugins: set[str], pending_plugins: set[str], now: float
+    ) -> None:
+        """The attempt has failed (kube-scheduler's AddUnschedulableIfNotPresent); `pod` is its newest version.
+
+        Without any plugin that said no, it was an error. Ends the attempt, as `done` does. A pod that is in the queue
+        already is left as it is.
+        """
+        if pod.uid not in self:
+            queued.pod = pod
+            queued.unschedulable_plugins = set(unschedulable_plugins)
+            queued.pending_plugins = set(pending_plugins)
+            queued.flushed = False
+            queued.timestamp = now
+            self._count_failure(queued)
+            self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
+        self.done(pod.uid)
+
+    def done(self, uid: str) -> None:
+        """The attempt is over or has reached PreBind: events need not be kept for the pod any more."""
+        self._in_flight.done(uid)
+
+    def _count_failure(self, queued: QueuedPod) -> None:
+        if queued.unschedulable_plugins or queued.pending_plugins:
+            queued.unschedulable_count += 1
+            queued.error_count = 0
+        else:
+            queued.error_count += 1
+        queued.backoff_expiry = self._wait.expiry(queued)
+
+    def _replay(self, queued: QueuedPod) -> Requeue:
+        """What the events since the pod was popped do to it, now that it is known who rejected it."""
+        events = self._in_flight.events_since_start(queued.pod.uid)
+        if events is None or not (queued.unschedulable_plugins or queued.pending_plugins):
+            return Requeue.AFTER_BACKOFF
+        answer = Requeue.SKIP
+        for event in events:
+            how = self._weigh(queued, event)
+            if how is Requeue.IMMEDIATELY:
+                return how
+            if how is Requeue.AFTER_BACKOFF:
+                answer = how
+                if not queued.pending_plugins:
+                    break
+        return answer
+
+    # Waking
+
+    def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> int:
+        """Something has happened: wake the unschedulable pods that it may help, and keep it for those in flight.
+
+        `only` narrows the unschedulable pods. Returns how many have become active or now back off.
+        """
+        wakers = self._wakers(event)
+        if wakers is None:
+            candidates = self._unschedulable.rejected()
+        elif wakers:
+            candidates = self._unschedulable.awaiting(wakers)
+        else:
+            return 0
+        if only is not None:
+            candidates = [queued for queued in candidates if only(queued.pod)]
+        return self._move(candidates, event, now)
+
+    def activate(self, pods: Iterable[Pod], now: float) -> None:
+        """Make the pods active without regard to backoff; those in flight are retried after their backoff.
+
+        Gates still hold, and unknown pods are ignored.
+        """
+        for pod in pods:
+            if pod.uid in self._in_flight:
+                self._in_flight.record(ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=labels.FORCE_ACTIVATE))
+            elif (queued := self._backoff.remove(pod.uid)) is not None:
+                self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted=True)
+            elif (queued := self._unschedulable.remove(pod.uid)) is not None:
+                self._to_active(queued, labels.FORCE_ACTIVATE, now)
+
+    def tick(self, now: float) -> None:
+        """Time has passed: end backoffs, and every 30 seconds retry what has been unschedulable for too long."""
+        for queued in self._backoff.release(now):
+            self._to_active(queued, labels.BACKOFF_COMPLETE, now, admitted=True)
+        if now >= self._next_flush:
+            self._next_flush = (math.floor(now / FLUSH_PERIOD) + 1) * FLUSH_PERIOD
+            self._flush(now)
+
+    def next_wake(self) -> float | None:
+        """When `tick` or `pop` will next find something, maybe at once; None while nothing waits for time to pass."""
+        times = [self._backoff.next_release()]
+        if not len(self._active):
+            times.append(self._backoff.next_early())
+        if self._unschedulable.rejected_count or self._gates.broken:
+            times.append(self._next_flush)
+        return min((time for time in times if time is not None), default=None)
+
+    def _flush(self, now: float) -> None:
+        left_over = self._unschedulable.since_before(now - self._max_in_unschedulable, self._gates.broken)
+        if left_over:
+            for queued in left_over:
+                queued.flushed = True
+            self._move(left_over, _TIMEOUT, now)
+
+    def _wakers(self, event: ClusterEvent) -> list[Waker] | None:
+        """The (profile, plugin) pairs that registered for the event; None for an event that asks no plugin."""
+        if is_wildcard(event):
+            return None
+        return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
+
+    def _move(self, candidates: Iterable[QueuedPod], event: ClusterEvent, now: float) -> int:
+        moved, label = 0, labels.label_of(event)
+        for queued in candidates:
+            how = self._weigh(queued, event)
+            if how is not Requeue.SKIP and self._wake(queued, how, label, now):
+                moved += 1
+        self._in_flight.record(event)
+        return moved
+
+    def _weigh(self, queued: QueuedPod, event: ClusterEvent) -> Requeue:
+        return self._hints[queued.pod.scheduler_name].weigh(queued, event)
+
+    def _wake(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
+        """Take the pod out of the unschedulable ones, unless a plugin's call has done so; False if it is gated."""
+        if self._unschedulable.remove(queued.pod.uid) is None:
+            return False
+        return self._requeue(queued, how, label, now)
+
+    # From no tier into one
+
+    def _requeue(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
+        """Put a pod that is in no tier into the right one; whether it may be tried without a further event."""
+        if how is Requeue.SKIP:
+            self._park(queued, label)
+            return False
+        if how is Requeue.AFTER_BACKOFF and self._wait.holds(queued, now):
+            return self._to_backoff(queued, label)
+        return self._to_active(queued, label, now)
+
+    def _to_active(self, queued: QueuedPod, label: str, now: float, admitted: bool = False) -> bool:
+        if not admitted and not self._gates.admit(queued):
+            self._park(queued, label)
+            return False
+        if queued.initial_attempt is None:
+            queued.initial_attempt = now
+        self._active.add(queued)
+        self._instrument.queue_incoming(Tier.ACTIVE.value, label)
+        return True
+
+    def _to_backoff(self, queued: QueuedPod, label: str) -> bool:
+        if not self._gates.admit(queued):
+            self._park(queued, label)
+            return False
+        self._backoff.add(queued)
+        self._instrument.queue_incoming(Tier.BACKOFF.value, label)
+        return True
+
+    def _park(self, queued: QueuedPod, label: str) -> None:
+        self._unschedulable.add(queued)
+        # Gated pods count here too: kube-scheduler's queue_incoming_pods_total knows no queue of theirs.
+        self._instrument.queue_incoming(Tier.UNSCHEDULABLE.value, label)

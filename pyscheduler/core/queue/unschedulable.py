@@ -1,0 +1,80 @@
+"""Pods that wait for something to happen: rejected ones, and gated ones that have not been let in at all.
+
+A busy cluster sends many events while tens of thousands of pods wait. The pods are therefore indexed by the plugins
+whose events can wake them, and an event looks only at the pods of the plugins that registered for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+
+from pyscheduler.api.queued import QueuedPod
+
+Waker = tuple[str, str]
+"""A profile's scheduler name and a plugin of it."""
+
+
+class UnschedulablePods:
+    """kube-scheduler's unschedulablePods. A gated pod is woken only by the plugin that gates it."""
+
+    def __init__(self) -> None:
+        self._rejected: dict[str, QueuedPod] = {}
+        self._gated: dict[str, QueuedPod] = {}
+        self._by_waker: dict[Waker, dict[str, QueuedPod]] = {}
+        self._wakers: dict[str, tuple[Waker, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._wakers)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._wakers
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        yield from self._rejected.values()
+        yield from self._gated.values()
+
+    @property
+    def rejected_count(self) -> int:
+        return len(self._rejected)
+
+    @property
+    def gated_count(self) -> int:
+        return len(self._gated)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._rejected.get(uid) or self._gated.get(uid)
+
+    def add(self, queued: QueuedPod) -> None:
+        """Take in a pod that is not there; its rejectors and its gate must not change while it is."""
+        uid, profile = queued.pod.uid, queued.pod.scheduler_name
+        gate = queued.gating_plugin
+        (self._gated if gate else self._rejected)[uid] = queued
+        plugins = (gate,) if gate else queued.rejectors
+        wakers = self._wakers[uid] = tuple((profile, plugin) for plugin in plugins)
+        for waker in wakers:
+            self._by_waker.setdefault(waker, {})[uid] = queued
+
+    def remove(self, uid: str) -> QueuedPod | None:
+        """Take the pod out; None if it is not there."""
+        for waker in self._wakers.pop(uid, ()):
+            pods = self._by_waker[waker]
+            del pods[uid]
+            if not pods:
+                del self._by_waker[waker]
+        return self._rejected.pop(uid, None) or self._gated.pop(uid, None)
+
+    def awaiting(self, wakers: Iterable[Waker]) -> list[QueuedPod]:
+        """The pods that one of the plugins can wake, each once, in an order that does not depend on hashing."""
+        found: dict[str, QueuedPod] = {}
+        for waker in wakers:
+            found.update(self._by_waker.get(waker, ()))
+        return list(found.values())
+
+    def rejected(self) -> list[QueuedPod]:
+        """The pods that are not gated."""
+        return list(self._rejected.values())
+
+    def since_before(self, time: float, gated: Container[str]) -> list[QueuedPod]:
+        """Pods last tried before `time`; of the gated ones only those named in `gated`."""
+        rejected = [queued for queued in self._rejected.values() if queued.timestamp < time]
+        return rejected + [q for uid, q in self._gated.items() if uid in gated and q.timestamp < time]

@@ -1,0 +1,226 @@
+"""The cluster as the scheduler knows it: nodes in rows, pods on them, and an undo log for trials.
+
+Rows are compact: removing a node moves the last one into its place. Whatever changes a row says so in one of two logs,
+one for the node object and one for the pods on it, and that is all that incremental evaluation needs to know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.objects import NodeObject
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.state.changelog import ChangeLog
+from pyscheduler.core.state.columns import Categories
+from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.store import ImageSet, NodeColumns
+from pyscheduler.core.state.table import ColumnTable
+
+
+class ClusterState:
+    """Nodes and placed pods. Every change goes through here; reading goes through `info` and `table`."""
+
+    def __init__(self) -> None:
+        self.columns = NodeColumns()
+        self.rows: list[NodeRow] = []
+        self.node_log = ChangeLog()
+        """Rows whose node object changed."""
+        self.usage_log = ChangeLog()
+        """Rows whose pods changed."""
+        self.nodes_version = 0
+        """Counts changes to any node object: what plugins that read all nodes depend on."""
+        self.image_nodes: Counter[str] = Counter()
+        """How many nodes report an image, by its name."""
+        self._by_name: dict[str, NodeRow] = {}
+        self._ghosts: dict[str, NodeRow] = {}
+        self._node_of: dict[str, NodeRow] = {}
+        self._undo: list[tuple[Pod, str, list[str] | None]] = []
+        self._trials = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def info(self, name: str) -> NodeRow | None:
+        """The node of that name, or None."""
+        return self._by_name.get(name)
+
+    def table(self, rows: NDArray[np.intp] | None = None) -> ColumnTable:
+        """All nodes in columns, or those of some rows."""
+        return ColumnTable(self, rows)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def set_node(self, source: NodeObject) -> NodeObject | None:
+        """Add or update a node; returns what it was before. QuantityError, with nothing changed, if unreadable."""
+        name = source.metadata.name
+        node = self._by_name.get(name)
+        before = node.node if node else None
+        if node is not None and before is not None and _is_same(before, source):
+            node.node = source
+            return before
+        if node is None:
+            node = self._ghosts.get(name) or NodeRow(name)
+        images = node.images if before else {}
+        node.describe(source)
+        self._ghosts.pop(name, None)
+        if before is None:
+            node.row = len(self.rows)
+            self.rows.append(node)
+            self._by_name[name] = node
+        self._count_images(images, -1)
+        self._count_images(node.images, 1)
+        self._write(node)
+        return before
+
+    def remove_node(self, name: str) -> NodeObject | None:
+        """Forget a node; its pods are remembered in case it returns. Returns what it was, None if unknown."""
+        node = self._by_name.pop(name, None)
+        if node is None:
+            return None
+        last = self.rows.pop()
+        if last is not node:
+            last.row = node.row
+            self.rows[node.row] = last
+            self._write(last)
+        # The last row is no more: nothing to compute there, but who reads all nodes must know.
+        self.node_log.append(len(self.rows))
+        self.nodes_version += 1
+        node.row = -1
+        self._count_images(node.images, -1)
+        if node.pods:
+            self._ghosts[name] = node
+        return node.node
+
+    def label_column(self, key: str) -> Categories[str | None]:
+        """The values of one label, None where a node lacks it; built when first asked for."""
+        column = self.columns.labels.get(key)
+        if column is None:
+            column = self.columns.new_label(key)
+            for node in self.rows:
+                column.set(node.row, node.labels.get(key))
+        return column
+
+    def _count_images(self, images: dict[str, int], sign: int) -> None:
+        for image in images:
+            self.image_nodes[image] += sign
+            if not self.image_nodes[image]:
+                del self.image_nodes[image]
+
+    def _write(self, node: NodeRow) -> None:
+        """Bring every column of the node's row up to date."""
+        columns, row = self.columns, node.row
+        columns.write_allocatable(row, node.allocatable)
+        columns.write_requested(row, node.requested, node.non_zero_requested)
+        columns.allowed_pods.set(row, node.allowed_pods)
+        columns.pod_counts.set(row, len(node.pods))
+        columns.unschedulable.set(row, node.unschedulable)
+        columns.taints.set(row, node.taints)
+        columns.ports.set(row, node.used_ports)
+        columns.images.set(row, ImageSet(node.node.status.images or (), node.images))
+        for key, column in columns.labels.items():
+            column.set(row, node.labels.get(key))
+        self.node_log.append(row)
+        self.nodes_version += 1
+
+    # -- pods ----------------------------------------------------------------------------------------------------
+
+    def place(self, pod: Pod, node_name: str) -> None:
+        """Put a pod on a node, known or not. A pod that is placed already is moved."""
+        if pod.uid in self._node_of:
+            self.remove(pod.uid)
+        node = self._by_name.get(node_name) or self._ghosts.setdefault(node_name, NodeRow(node_name))
+        node.put(pod)
+        self._node_of[pod.uid] = node
+        self._used(node, pod)
+        if self._trials:
+            self._undo.append((pod, node_name, None))
+
+    def remove(self, uid: str) -> Pod | None:
+        """Take a pod off its node and return it; None if it is on none."""
+        node = self._node_of.pop(uid, None)
+        if node is None:
+            return None
+        if self._trials:
+            uids = list(node.pods)
+            self._undo.append((node.pods[uid], node.name, uids[uids.index(uid) + 1 :]))
+        pod = node.take(uid)
+        self._used(node, pod)
+        if node.row < 0 and not node.pods:
+            self._ghosts.pop(node.name, None)
+        return pod
+
+    def replace(self, pod: Pod) -> None:
+        """A placed pod has a new version: same node, perhaps other labels or requests."""
+        node = self._node_of[pod.uid]
+        old = node.pods[pod.uid]
+        if self._trials or old.shape is not pod.shape:
+            self.place(pod, node.name)
+            return
+        node.pods[pod.uid] = pod  # nothing that is counted has changed
+        if pod.deleting != old.deleting and node.row >= 0:
+            self.usage_log.append(node.row)  # but a pod that is on its way out may count for less
+
+    def node_of(self, uid: str) -> NodeRow | None:
+        """The node (or ghost) that a pod is on, or None."""
+        return self._node_of.get(uid)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Place a pod on the node that its spec names."""
+        self.place(pod, pod.node_name)
+
+    def _used(self, node: NodeRow, pod: Pod) -> None:
+        row = node.row
+        if row < 0:
+            return
+        columns, requests = self.columns, pod.shape.requests
+        for resource in requests.real:
+            columns.set_requested(row, resource, node.requested.get(resource, 0))
+        for resource in requests.non_zero:
+            columns.set_non_zero(row, resource, node.non_zero_requested[resource])
+        columns.pod_counts.set(row, len(node.pods))
+        if pod.shape.host_ports:
+            columns.ports.set(row, node.used_ports)
+        self.usage_log.append(row)
+
+    # -- trials --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Whatever is placed or removed inside is undone at the end, newest first. Trials may be nested."""
+        mark = len(self._undo)
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials -= 1
+            steps = self._undo[mark:]
+            del self._undo[mark:]
+            for step in reversed(steps):
+                self._revert(*step)
+
+    def _revert(self, pod: Pod, node_name: str, behind: list[str] | None) -> None:
+        """Undo a removal, `behind` naming the pods that stood behind this one on its node; None: undo a placement."""
+        # The undo log was cut before: an outer trial must not learn of steps that cancel out.
+        trials, self._trials = self._trials, 0
+        try:
+            if behind is None:
+                self.remove(pod.uid)
+                return
+            self.place(pod, node_name)
+            pods = self._node_of[pod.uid].pods
+            for uid in behind:
+                pods[uid] = pods.pop(uid)
+        finally:
+            self._trials = trials
+
+
+def _is_same(before: NodeObject, now: NodeObject) -> bool:
+    """Whether nothing that scheduling reads has changed: most updates of a node are heartbeats."""
+    old, new = before.metadata, now.metadata
+    same_meta = old.labels == new.labels and old.annotations == new.annotations
+    return same_meta and before.spec == now.spec and before.status == now.status

@@ -1,0 +1,86 @@
+"""One node of the live state, in exact Python numbers: what the plain form of a plugin reads.
+
+The columns hold the same amounts as int64; both are written together, in `ClusterState` and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pyscheduler.api.nodes import NodeInfo
+from pyscheduler.api.objects import NodeObject, Taint
+from pyscheduler.api.pod import HostPort, Pod
+from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
+
+_NO_PORTS: frozenset[HostPort] = frozenset()
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class NodeRow(NodeInfo):
+    """A node with its pods. `row` is its place in the columns; -1 while the node itself is not known (a ghost)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.row = -1
+        self.labels: Mapping[str, str] = _NOTHING
+        self.taints: tuple[Taint, ...] = ()
+        self.unschedulable = False
+        self.allocatable: dict[str, int] = {}
+        self.allowed_pods = 0
+        self.images: dict[str, int] = {}
+        self.requested: dict[str, int] = {}
+        self.non_zero_requested: dict[str, int] = {CPU: 0, MEMORY: 0}
+        self.pods: dict[str, Pod] = {}
+        self._ports: dict[HostPort, int] = {}
+        self._used_ports: frozenset[HostPort] | None = _NO_PORTS
+
+    @property
+    def used_ports(self) -> frozenset[HostPort]:
+        if self._used_ports is None:
+            self._used_ports = frozenset(self._ports)
+        return self._used_ports
+
+    def describe(self, source: NodeObject) -> None:
+        """Take over what the node object says. QuantityError, with nothing changed, if an amount cannot be read."""
+        allocatable = amounts(source.status.allocatable)
+        self.allowed_pods = allocatable.pop(PODS, 0)
+        self.allocatable = allocatable
+        self.node = source
+        self.labels = source.metadata.labels or _NOTHING
+        self.taints = source.spec.taints or ()
+        self.unschedulable = source.spec.unschedulable
+        self.images = {name: i.size_bytes for i in source.status.images or () for name in i.names or ()}
+
+    def put(self, pod: Pod) -> None:
+        """Count the pod in."""
+        self.pods[pod.uid] = pod
+        self._count(pod, 1)
+
+    def take(self, uid: str) -> Pod:
+        """Count the pod out and return it."""
+        pod = self.pods.pop(uid)
+        self._count(pod, -1)
+        return pod
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        requested, requests = self.requested, pod.shape.requests
+        for resource, n in requests.real.items():
+            total = requested.get(resource, 0) + sign * n
+            if total:
+                requested[resource] = total
+            else:
+                requested.pop(resource, None)
+        for resource, n in requests.non_zero.items():
+            self.non_zero_requested[resource] += sign * n
+        if pod.shape.host_ports:
+            self._count_ports(pod.shape.host_ports, sign)
+
+    def _count_ports(self, ports: frozenset[HostPort], sign: int) -> None:
+        for port in ports:
+            users = self._ports.get(port, 0) + sign
+            if users:
+                self._ports[port] = users
+            else:
+                del self._ports[port]
+        self._used_ports = None

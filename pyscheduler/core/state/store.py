@@ -1,0 +1,93 @@
+"""Every column of the cluster state, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyscheduler.api.objects import ContainerImage, Taint
+from pyscheduler.api.pod import HostPort
+from pyscheduler.api.resources import CPU, MEMORY
+from pyscheduler.core.state.columns import Categories, Numbers
+
+_MANY = 256
+"""From so many columns of a kind on, those that nobody needs are dropped: pods may name any resource and any label."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSet:
+    """The images that a node reports; `sizes` is in bytes by image name."""
+
+    reported: tuple[ContainerImage, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+
+class NodeColumns:
+    """One place per node in each column; resources get a column when a node or pod has some, labels when asked for."""
+
+    def __init__(self) -> None:
+        self._allocatable: dict[str, Numbers] = {}
+        self._requested: dict[str, Numbers] = {}
+        self._non_zero: dict[str, Numbers] = {CPU: Numbers(), MEMORY: Numbers()}
+        self._nothing = Numbers()
+        """What is read of a resource that nobody has: zeros."""
+        self.allowed_pods = Numbers()
+        self.pod_counts = Numbers()
+        self.unschedulable = Numbers()
+        self.taints: Categories[tuple[Taint, ...]] = Categories(())
+        self.images: Categories[ImageSet] = Categories(ImageSet())
+        self.ports: Categories[frozenset[HostPort]] = Categories(frozenset())
+        self.labels: dict[str, Categories[str | None]] = {}
+
+    @property
+    def resources(self) -> int:
+        """How many columns there are for resources."""
+        return len(self._allocatable) + len(self._requested) + len(self._non_zero)
+
+    def allocatable(self, resource: str) -> Numbers:
+        """To be read only."""
+        return self._allocatable.get(resource, self._nothing)
+
+    def requested(self, resource: str) -> Numbers:
+        """To be read only."""
+        return self._requested.get(resource, self._nothing)
+
+    def non_zero_requested(self, resource: str) -> Numbers:
+        """To be read only."""
+        return self._non_zero.get(resource) or self.requested(resource)
+
+    def write_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
+        """Set every resource of a row, those it no longer has to 0."""
+        for resource in self._allocatable.keys() | amounts.keys():
+            _column(self._allocatable, resource).set(row, amounts.get(resource, 0))
+
+    def write_requested(self, row: int, amounts: Mapping[str, int], non_zero: Mapping[str, int]) -> None:
+        """Set every requested amount of a row."""
+        for resource in self._requested.keys() | amounts.keys():
+            self.set_requested(row, resource, amounts.get(resource, 0))
+        for resource in self._non_zero:
+            self.set_non_zero(row, resource, non_zero[resource])
+
+    def set_requested(self, row: int, resource: str, amount: int) -> None:
+        _column(self._requested, resource).set(row, amount)
+
+    def set_non_zero(self, row: int, resource: str, amount: int) -> None:
+        self._non_zero[resource].set(row, amount)
+
+    def new_label(self, key: str) -> Categories[str | None]:
+        """An empty column for a label; too many, and all are dropped, to be built again when asked for."""
+        if len(self.labels) >= _MANY:
+            self.labels.clear()
+        column: Categories[str | None] = Categories(None)
+        self.labels[key] = column
+        return column
+
+
+def _column(columns: dict[str, Numbers], resource: str) -> Numbers:
+    column = columns.get(resource)
+    if column is None:
+        if len(columns) >= _MANY:
+            for name in [name for name, numbers in columns.items() if not numbers.cells.any()]:
+                del columns[name]
+        column = columns[resource] = Numbers()
+    return column

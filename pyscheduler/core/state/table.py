@@ -1,0 +1,96 @@
+"""A read-only view of some rows of the columns: what the NumPy form of a plugin reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.match import Requirement
+from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
+from pyscheduler.api.objects import Taint
+from pyscheduler.api.pod import HostPort
+from pyscheduler.core.state.columns import Rows
+
+if TYPE_CHECKING:
+    from pyscheduler.core.state.cluster import ClusterState
+
+
+class ColumnTable(NodeTable):
+    """All rows (a slice, so that columns are not copied) or just those of an index array."""
+
+    __slots__ = ("_n", "_rows", "_state")
+
+    def __init__(self, state: ClusterState, rows: NDArray[np.intp] | None = None) -> None:
+        self._state = state
+        self._rows: Rows = slice(0, len(state)) if rows is None else rows
+        self._n = len(state) if rows is None else len(rows)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        rows = self._state.rows
+        return iter(rows) if isinstance(self._rows, slice) else (rows[i] for i in self._rows)
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [node.name for node in self]
+
+    @property
+    def total(self) -> int:
+        return len(self._state)
+
+    def allocatable(self, resource: str) -> Ints:
+        return self._state.columns.allocatable(resource).read(self._rows, self.total)
+
+    def requested(self, resource: str) -> Ints:
+        return self._state.columns.requested(resource).read(self._rows, self.total)
+
+    def non_zero_requested(self, resource: str) -> Ints:
+        return self._state.columns.non_zero_requested(resource).read(self._rows, self.total)
+
+    @property
+    def allowed_pods(self) -> Ints:
+        return self._state.columns.allowed_pods.read(self._rows, self.total)
+
+    @property
+    def pod_counts(self) -> Ints:
+        return self._state.columns.pod_counts.read(self._rows, self.total)
+
+    @property
+    def unschedulable(self) -> Mask:
+        return np.not_equal(self._state.columns.unschedulable.read(self._rows, self.total), 0)
+
+    def named(self, names: frozenset[str]) -> Mask:
+        wanted = [node.row for name in names if (node := self._state.info(name)) is not None]
+        mask = np.zeros(self.total, np.bool_)
+        mask[wanted] = True
+        return mask[self._rows]
+
+    def label_holds(self, requirement: Requirement) -> Mask:
+        column = self._state.label_column(requirement.key)
+        match requirement.operator:
+            case "In":
+                return column.among(requirement.values, self._rows, self.total)
+            case "NotIn":
+                return ~column.among(requirement.values, self._rows, self.total)
+            case "Exists":
+                return ~column.among((None,), self._rows, self.total)
+            case "DoesNotExist":
+                return column.among((None,), self._rows, self.total)
+        return np.not_equal(column.gather(requirement.holds, self._rows, self.total), 0)
+
+    def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:
+        return self._state.columns.taints.gather(answer, self._rows, self.total)
+
+    def by_images(self, answer: Callable[[Images], int]) -> Ints:
+        return self._state.columns.images.gather(lambda images: answer(images.sizes), self._rows, self.total)
+
+    def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
+        return self._state.columns.ports.gather(answer, self._rows, self.total)
+
+    def nodes_with_image(self, image: str) -> int:
+        return self._state.image_nodes[image]

@@ -1,0 +1,76 @@
+"""Admission of CustomResourceDefinitions: names, versions, and the status that says the resource is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.resources import Lookup, Rules
+from pyscheduler.embedded.schema import structural
+from pyscheduler.embedded.status import Cause, invalid_value, required, unsupported
+
+_SCOPES = ("Cluster", "Namespaced")
+
+
+def default_crd(crd: Json, _lookup: Lookup) -> None:
+    """Singular and list kind follow from the kind; there is no conversion."""
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    names.setdefault("singular", kind.lower())
+    names.setdefault("listKind", f"{kind}List")
+    spec.setdefault("conversion", {"strategy": "None"})
+
+
+def admit_crd(crd: Json, _lookup: Lookup) -> None:
+    """A new definition is established at once."""
+    spec, created = crd["spec"], crd["metadata"]["creationTimestamp"]
+
+    def holds(kind: str, reason: str, message: str) -> Json:
+        base = {"type": kind, "status": "True", "lastTransitionTime": created}
+        return base | {"reason": reason, "message": message}
+
+    stored = [version.get("name", "") for version in spec.get("versions") or () if version.get("storage")]
+    crd["status"] = {
+        "acceptedNames": spec["names"],
+        "storedVersions": stored,
+        "conditions": [
+            holds("NamesAccepted", "NoConflicts", "no conflicts found"),
+            holds("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ],
+    }
+
+
+def check_crd(crd: Json) -> list[Cause]:
+    """What is wrong with a definition."""
+    spec = crd["spec"]
+    names, group = spec["names"], spec.get("group", "")
+    causes = [] if group else [required("spec.group")]
+    causes += [required(f"spec.names.{field}") for field in ("plural", "kind") if not names.get(field)]
+    wanted = f"{names.get('plural', '')}.{group}"
+    if crd["metadata"].get("name") != wanted:
+        why = "must be spec.names.plural+'.'+spec.group"
+        causes.append(invalid_value("metadata.name", crd["metadata"].get("name"), why))
+    if spec.get("scope") not in _SCOPES:
+        causes.append(unsupported("spec.scope", spec.get("scope", ""), _SCOPES))
+    return causes + _check_versions(spec.get("versions") or [])
+
+
+def _check_versions(versions: list[Mapping[str, Any]]) -> list[Cause]:
+    causes: list[Cause] = []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        names = [version.get("name") for version in versions]
+        causes.append(invalid_value("spec.versions", names, "must have exactly one version marked as storage version"))
+    for index, version in enumerate(versions):
+        if not version.get("name"):
+            causes.append(required(f"spec.versions[{index}].name"))
+        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+            causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
+        else:
+            path = f"spec.versions[{index}].schema.openAPIV3Schema"
+            causes += structural.faults(version["schema"]["openAPIV3Schema"], path)
+    return causes
+
+
+RULES = Rules(default_crd, admit_crd, check=check_crd)

@@ -1,0 +1,179 @@
+"""Admission of pods: defaults, priority, tolerations, gates, QoS, and which fields of a pod may change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyscheduler.embedded.admission.podspec import check_pod_spec, default_pod_spec
+from pyscheduler.embedded.objects import Json, containers_of
+from pyscheduler.embedded.resources import Lookup, Rules
+from pyscheduler.embedded.status import Cause, forbidden, forbidden_value
+
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_NODE_PROBLEMS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_EVICT_AFTER_SECONDS = 300
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+    "lastProbeTime": None,
+}
+
+
+def default_pod(pod: Json, _lookup: Lookup) -> None:
+    """Defaults that hold for every write of a pod."""
+    spec = pod.setdefault("spec", {})
+    default_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+
+
+def admit_pod(pod: Json, lookup: Lookup) -> None:
+    """What happens to a new pod: the admission plugins of a real server and the pod strategy's PrepareForCreate."""
+    spec = pod["spec"]
+    spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or "default"
+    _resolve_priority(pod, lookup)
+    _add_tolerations(spec)
+    _merge_match_label_keys(spec, pod["metadata"].get("labels") or {})
+    status: Json = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [{**_GATED, "lastTransitionTime": pod["metadata"]["creationTimestamp"]}]
+    pod["status"] = status
+
+
+def _resolve_priority(pod: Json, lookup: Lookup) -> None:
+    spec = pod["spec"]
+    name = spec.get("priorityClassName", "")
+    found = lookup.get(PRIORITY_CLASSES, ("", name)) if name else None
+    if name and found is None:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden("pods", "", pod["metadata"].get("name", ""), why)
+    chosen = found.object if found else _global_default(lookup)
+    wanted = chosen.get("value", 0)
+    if spec.get("priority", wanted) != wanted:
+        why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
+        raise forbidden("pods", "", pod["metadata"].get("name", ""), f"{why}; priority admission computed {wanted}")
+    if chosen and not name:
+        spec["priorityClassName"] = chosen["metadata"]["name"]
+    spec["priority"] = wanted
+    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy") or "PreemptLowerPriority")
+
+
+def _global_default(lookup: Lookup) -> Mapping[str, Any]:
+    """Of several global defaults the smallest value counts, as in the Priority admission plugin."""
+    defaults = [v.object for v in lookup.scan(PRIORITY_CLASSES) if v.object.get("globalDefault")]
+    return min(defaults, key=lambda item: item.get("value", 0), default={})
+
+
+def _add_tolerations(spec: Json) -> None:
+    present = spec.get("tolerations") or []
+    missing = [key for key in _NODE_PROBLEMS if not any(_tolerates_eviction(t, key) for t in present)]
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _EVICT_AFTER_SECONDS}
+        for key in missing
+    ]
+    if added:
+        spec["tolerations"] = [*present, *added]
+
+
+def _tolerates_eviction(toleration: Mapping[str, Any], key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+def _merge_match_label_keys(spec: Json, labels: Mapping[str, str]) -> None:
+    """Fold matchLabelKeys into the selectors (KEP-3633, KEP-3243), so that readers see one selector."""
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _fold(constraint, constraint.get("matchLabelKeys"), "In", labels)
+    for term in _affinity_terms(spec.get("affinity") or {}):
+        _fold(term, term.get("matchLabelKeys"), "In", labels)
+        _fold(term, term.get("mismatchLabelKeys"), "NotIn", labels)
+
+
+def _fold(owner: Json, keys: list[str] | None, operator: str, labels: Mapping[str, str]) -> None:
+    selector = owner.get("labelSelector")
+    if not keys or selector is None:
+        return
+    added = [{"key": key, "operator": operator, "values": [labels[key]]} for key in keys if key in labels]
+    if added:
+        selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
+
+
+def _affinity_terms(affinity: Mapping[str, Any]) -> Iterator[Json]:
+    for side in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(side) or {}
+        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield weighted.get("podAffinityTerm") or {}
+
+
+def qos_class(spec: Mapping[str, Any]) -> str:
+    """Guaranteed, Burstable or BestEffort (component-helpers/qos): only cpu and memory count, zeroes do not."""
+    requests, limits, guaranteed = False, False, True
+    for container in containers_of(spec):
+        resources = container.get("resources") or {}
+        requested = {n: q for n, q in (resources.get("requests") or {}).items() if n in ("cpu", "memory") and q != "0"}
+        limited = {n: q for n, q in (resources.get("limits") or {}).items() if n in ("cpu", "memory") and q != "0"}
+        requests, limits = requests or bool(requested), limits or bool(limited)
+        guaranteed = guaranteed and len(limited) == 2 and requested == limited
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def check_pod(pod: Json) -> list[Cause]:
+    """What is wrong with a pod."""
+    causes = check_pod_spec(pod["spec"], "spec")
+    if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
+        causes.append(forbidden_value("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return causes
+
+
+_MUTABLE = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`"
+_FIXED_RULE = (
+    f"pod updates may not change fields other than {_MUTABLE},"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_FREE_FIELDS = {"activeDeadlineSeconds", "tolerations", "schedulingGates", "containers", "initContainers"}
+_FREE_WHILE_GATED = {"nodeSelector", "affinity"}
+
+
+def check_pod_change(new: Json, old: Json) -> list[Cause]:
+    """The pod spec is immutable but for a few fields (validation.ValidatePodUpdate)."""
+    after, before = new["spec"], old["spec"]
+    if after == before:
+        return []
+    free = _FREE_FIELDS | (_FREE_WHILE_GATED if before.get("schedulingGates") else set())
+    changed = {name for name in after.keys() | before.keys() if after.get(name) != before.get(name)}
+    causes = []
+    if changed - free or not _only_images_differ(after, before):
+        names = ", ".join(sorted(changed - free)) or "containers"
+        causes.append(forbidden_value("spec", f"{_FIXED_RULE}; changed: {names}"))
+    kept = [_untimed(t) for t in after.get("tolerations") or ()]
+    if any(_untimed(t) not in kept for t in before.get("tolerations") or ()):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        causes.append(forbidden_value("spec.tolerations", why))
+    added = _names(after.get("schedulingGates")) - _names(before.get("schedulingGates"))
+    if added:
+        why = f"only deletion is allowed, but found new scheduling gate '{min(added)}'"
+        causes.append(forbidden_value("spec.schedulingGates", why))
+    return causes
+
+
+def _only_images_differ(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
+    return all(
+        [{**c, "image": ""} for c in after.get(field) or ()] == [{**c, "image": ""} for c in before.get(field) or ()]
+        for field in ("containers", "initContainers")
+    )
+
+
+def _untimed(toleration: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _names(items: list[Json] | None) -> set[str]:
+    return {item["name"] for item in items or ()}
+
+
+POD_RULES = Rules(default_pod, admit_pod, check=check_pod, check_change=check_pod_change)

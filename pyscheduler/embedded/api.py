@@ -1,0 +1,200 @@
+"""The API server without HTTP: every verb as a method, with garbage collection done when the method returns.
+
+The HTTP face calls these methods and nothing else. Controllers, hollow nodes and tests that live in the same process
+may call them too: they are synchronous, cost microseconds and raise `ApiError` with the Status that a client would get.
+Objects that come back are shared with the store: read them, never change them.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from pyscheduler.embedded.admission.cluster import SYSTEM_PRIORITIES
+from pyscheduler.embedded.history import Version
+from pyscheduler.embedded.namespaces import FIRST_NAMESPACES
+from pyscheduler.embedded.objects import Json, Key
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.status import no_such_path
+from pyscheduler.embedded.store import DEFAULT_HISTORY, Store
+from pyscheduler.embedded.verbs import create, delete, patch, pods, read, scale, update
+from pyscheduler.embedded.world import DeleteOptions, World, WriteOptions
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_PLAIN_WRITE = WriteOptions()
+_PLAIN_DELETE = DeleteOptions()
+_EVERYTHING = read.ListOptions()
+
+
+def _random_suffix() -> str:
+    return "".join(random.choices(_SUFFIX_LETTERS, k=5))
+
+
+def _random_uid() -> str:
+    return str(uuid.UUID(int=random.getrandbits(128), version=4))
+
+
+class Api:
+    """All verbs over one `World`."""
+
+    def __init__(
+        self,
+        now: Callable[[], float] = time.time,
+        new_uid: Callable[[], str] = _random_uid,
+        new_suffix: Callable[[], str] = _random_suffix,
+        history: int = DEFAULT_HISTORY,
+    ) -> None:
+        self.world = World(now, new_uid, new_suffix, Store(history))
+        self._settling = False
+        self._seed()
+
+    def resource(self, plural: str, group: str = "", version: str = "v1") -> Resource:
+        """The description of a served resource. ApiError 404 where there is none."""
+        found = self.world.registry.find(group, version, plural)
+        if found is None:
+            raise no_such_path()
+        return found
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Version:
+        """One object. ApiError 404."""
+        return update.find(self.world, resource, namespace, name)
+
+    def list(self, resource: Resource, namespace: str = "", options: read.ListOptions = _EVERYTHING) -> read.Page:
+        """The objects of one namespace, or of all ("")."""
+        return read.list_page(self.world, resource, namespace, options)
+
+    def create(self, resource: Resource, namespace: str, body: Json, options: WriteOptions = _PLAIN_WRITE) -> Version:
+        """A new object; the server takes `body` over."""
+        version = create.create(self.world, resource, namespace, body, options)
+        self._settle()
+        return version
+
+    def update(
+        self,
+        resource: Resource,
+        where: tuple[str, str, str],
+        body: Json,
+        options: WriteOptions = _PLAIN_WRITE,
+    ) -> tuple[Version, bool]:
+        """Replace the object, or its status, at (namespace, name, subresource)."""
+        result = update.update(self.world, resource, where, body, options)
+        self._settle()
+        return result
+
+    def patch(
+        self,
+        resource: Resource,
+        where: tuple[str, str, str],
+        change: tuple[str, Any],
+        options: WriteOptions = _PLAIN_WRITE,
+    ) -> tuple[Version, bool]:
+        """Patch the object, or its status, at (namespace, name, subresource) by (media type, body)."""
+        result = patch.patch(self.world, resource, where, change, options)
+        self._settle()
+        return result
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, options: DeleteOptions = _PLAIN_DELETE
+    ) -> tuple[Version, bool]:
+        """Delete; what is left or was the last state, and whether the object is gone."""
+        result = delete.delete(self.world, resource, namespace, name, options)
+        self._settle()
+        still_there = self.world.store.get(resource.bucket, result[0].key)
+        return (still_there, False) if still_there is not None else (result[0], True)
+
+    def delete_collection(
+        self, resource: Resource, namespace: str, selection: read.ListOptions, options: DeleteOptions
+    ) -> read.Page:
+        """Delete all that the selection matches."""
+        page = read.list_page(self.world, resource, namespace, selection)
+        for version in page.items:
+            if self.world.store.get(resource.bucket, version.key) is not None:
+                delete.delete(self.world, resource, *version.key, options)
+        self._settle()
+        return page
+
+    def bind(self, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
+        """Assign a pod to a node."""
+        pods.bind(self.world, self.resource("pods"), namespace, name, binding, dry_run=dry_run)
+
+    def evict(self, namespace: str, name: str, eviction: Any) -> None:
+        """Delete a pod within its disruption budget."""
+        self.recount_budgets()
+        pods.evict(self.world, self.resource("pods"), namespace, name, eviction)
+        self._settle()
+
+    def scale(self, resource: Resource, namespace: str, name: str) -> Json:
+        """The Scale of a workload."""
+        return scale.scale_of(self.get(resource, namespace, name))
+
+    def rescale(
+        self, resource: Resource, where: tuple[str, str], body: Any, options: WriteOptions = _PLAIN_WRITE
+    ) -> Json:
+        """Set the replicas of the workload at (namespace, name)."""
+        return scale.scale_of(scale.rescale(self.world, resource, where, body, options))
+
+    def recount_budgets(self) -> None:
+        """Bring the status of disruption budgets up to date."""
+        self.world.budgets.recount((self.world.now(), self.world.timestamp()))
+
+    def _settle(self) -> None:
+        """Collect garbage and empty namespaces until nothing is left to do."""
+        if self._settling:
+            return
+        self._settling = True
+        try:
+            again = True
+            while again:
+                self.world.garbage.settle(self._delete_place, self._remove_finalizer)
+                again = self.world.namespaces.settle(_Cleaner(self))
+            if self.world.budgets.changed:
+                self.recount_budgets()
+        finally:
+            self._settling = False
+
+    def _delete_place(self, place: tuple[str, Key], foreground: bool) -> None:
+        bucket, key = place
+        options = DeleteOptions(propagation="Foreground") if foreground else _PLAIN_DELETE
+        delete.delete(self.world, self.world.registry.stored_in(bucket), *key, options)
+
+    def _remove_finalizer(self, place: tuple[str, Key], finalizer: str) -> None:
+        delete.remove_finalizer(self.world, *place, finalizer)
+
+    def _seed(self) -> None:
+        namespaces, classes = self.resource("namespaces"), self.resource("priorityclasses", "scheduling.k8s.io")
+        for name in FIRST_NAMESPACES:
+            self._plant(namespaces, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
+        for name, value in SYSTEM_PRIORITIES.items():
+            head = {"kind": "PriorityClass", "apiVersion": classes.api_version, "metadata": {"name": name}}
+            self._plant(classes, head | {"value": value})
+        self._settle()
+
+    def _plant(self, resource: Resource, obj: Json) -> None:
+        """Store an object of the server's own, past the checks for clients' bodies."""
+        create.prepare(self.world, resource, obj)
+        meta = obj["metadata"]
+        self.world.store.put(resource.bucket, (meta.get("namespace", ""), meta["name"]), obj)
+
+
+class _Cleaner:
+    """What `Namespaces` may do."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def delete(self, bucket: str, key: Key) -> None:
+        self._api._delete_place((bucket, key), False)
+
+    def remove_namespace(self, name: str) -> None:
+        version = self._api.world.store.get("namespaces", ("", name))
+        if version is not None and not version.object["metadata"].get("finalizers"):
+            self._api.world.store.remove("namespaces", ("", name))
+
+    def add_service_account(self, namespace: str) -> None:
+        meta = {"name": "default", "namespace": namespace}
+        self._api._plant(
+            self._api.resource("serviceaccounts"), {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": meta}
+        )

@@ -1,0 +1,43 @@
+"""How hollow nodes and workload controllers speak to an API server: plain HTTP, whoever serves it."""
+
+from pyscheduler.embedded.client.http import HttpClient
+from pyscheduler.embedded.client.informer import OBJECTS, Codec, Informer, structs
+from pyscheduler.embedded.client.protocol import (
+    DEPLOYMENTS,
+    JOBS,
+    LEASES,
+    NODES,
+    PODS,
+    REPLICASETS,
+    ApiClient,
+    Json,
+    Key,
+    Listing,
+    Refused,
+    Resource,
+)
+from pyscheduler.embedded.client.tasks import Tasks
+from pyscheduler.embedded.client.workqueue import Clock, WorkQueue
+
+__all__ = [
+    "DEPLOYMENTS",
+    "JOBS",
+    "LEASES",
+    "NODES",
+    "OBJECTS",
+    "PODS",
+    "REPLICASETS",
+    "ApiClient",
+    "Clock",
+    "Codec",
+    "HttpClient",
+    "Informer",
+    "Json",
+    "Key",
+    "Listing",
+    "Refused",
+    "Resource",
+    "Tasks",
+    "WorkQueue",
+    "structs",
+]

@@ -1,0 +1,110 @@
+"""A queue of keys to look at: each once, never by two workers at a time, now or later.
+
+The same contract as client-go's work queue. A key that is added while a worker holds it is handed out again after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from pyscheduler.embedded.client.protocol import Refused
+
+K = TypeVar("K", bound=Hashable)
+Clock = Callable[[], float]
+"""Seconds since 1970, injected."""
+
+RETRY_SECONDS = (0.05, 10.0)
+"""First and longest pause after a failure; it doubles in between."""
+
+_log = logging.getLogger(__name__)
+
+
+class WorkQueue(Generic[K]):
+    """First in, first out, without doubles."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ready: deque[K] = deque()
+        self._queued: set[K] = set()
+        self._held: set[K] = set()
+        self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
+        self._failures: dict[K, int] = {}
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._queued)
+
+    def add(self, key: K) -> None:
+        """Have `key` looked at soon."""
+        if key in self._queued:
+            return
+        self._queued.add(key)
+        if key not in self._held:
+            self._ready.append(key)
+            self._wake.set()
+
+    def add_at(self, key: K, at: float) -> None:
+        """Have `key` looked at when the clock shows `at`; of several such wishes the earliest stands."""
+        waiting = self._timers.get(key)
+        if waiting is not None:
+            if waiting[0] <= at:
+                return
+            waiting[1].cancel()
+        delay = max(0.0, at - self._clock())
+        self._timers[key] = (at, asyncio.get_running_loop().call_later(delay, self._due, key))
+
+    def forget(self, key: K) -> None:
+        """Drop the timer and failures of `key`."""
+        self._failures.pop(key, None)
+        waiting = self._timers.pop(key, None)
+        if waiting is not None:
+            waiting[1].cancel()
+
+    def close(self) -> None:
+        """Cancel all timers."""
+        for _, timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    async def work(self, look: Callable[[K], Awaitable[None]]) -> None:
+        """One worker: look at keys for ever. A key whose look fails is tried again, later each time."""
+        while True:
+            key = await self._take()
+            try:
+                await look(key)
+                self._failures.pop(key, None)
+            except (Refused, OSError, TimeoutError) as problem:
+                self._later(key, problem)
+            except Exception:
+                _log.exception("%s: a bug; it is tried again", key)
+                self._later(key, None)
+            finally:
+                self._held.discard(key)
+                if key in self._queued:
+                    self._ready.append(key)
+                    self._wake.set()
+
+    async def _take(self) -> K:
+        while not self._ready:
+            self._wake.clear()
+            await self._wake.wait()
+        key = self._ready.popleft()
+        self._queued.discard(key)
+        self._held.add(key)
+        return key
+
+    def _due(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    def _later(self, key: K, problem: Exception | None) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        first, longest = RETRY_SECONDS
+        pause = min(first * 2 ** min(failures - 1, 16), longest)
+        if problem is not None:
+            _log.info("%s: %s; next try in %.2f s", key, problem, pause)
+        self.add_at(key, self._clock() + pause)

@@ -1,0 +1,144 @@
+"""A whole cluster in this process: API server, hollow nodes, controllers. For trying, testing and simulating.
+
+Add a scheduler, from here or from elsewhere, and pods run. Everything is gone when it stops.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from pyscheduler.embedded.client import Clock, HttpClient
+from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace, node_templates
+from pyscheduler.embedded.server import ApiServer
+from pyscheduler.embedded.workloads import ControllerManager, ControllerSettings
+
+HEARTBEATS_PER_SECOND = 50
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """What a user may want otherwise."""
+
+    pace: Pace = field(default_factory=Pace)
+    heartbeat_seconds: float | None = None
+    """How often each node reports. None: every 10 s, less often where there are many nodes."""
+    controllers: ControllerSettings = field(default_factory=ControllerSettings)
+
+
+def unhurried(settings: ClusterSettings, nodes: int) -> tuple[float, ControllerSettings]:
+    """The heartbeat and the controllers' settings for so many nodes.
+
+    Thousands of nodes that report every 10 s would take a whole core. They report more seldom, and are given the time.
+    """
+    if settings.heartbeat_seconds is not None:
+        return settings.heartbeat_seconds, settings.controllers
+    heartbeat = max(10.0, nodes / HEARTBEATS_PER_SECOND)
+    grace = max(settings.controllers.node_grace_seconds, 5 * heartbeat)
+    return heartbeat, replace(settings.controllers, node_grace_seconds=grace)
+
+
+class EmbeddedCluster:
+    """An async context manager; inside it, `.url` and `.kubeconfig` (a path) lead to a cluster that works.
+
+    `nodes`: how many of one size (`node_cpu`, `node_memory`), or a list of templates. `port` 0 takes any that is free;
+    ApiServerError tells of one that is taken. Nothing is left behind when the block ends.
+    """
+
+    def __init__(
+        self,
+        nodes: int | Sequence[NodeTemplate] = 3,
+        *,
+        node_cpu: str = "4",
+        node_memory: str = "32Gi",
+        port: int = 0,
+        settings: ClusterSettings | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        if isinstance(nodes, int):
+            nodes = node_templates(nodes, cpu=node_cpu, memory=node_memory)
+        self._templates, self._clock = nodes, clock
+        self._settings = settings if settings is not None else ClusterSettings()
+        self.server = ApiServer(port=port)
+        self._folder = tempfile.TemporaryDirectory(prefix="pyscheduler-", ignore_cleanup_errors=True)
+        self._client: HttpClient | None = None
+        self._nodes: HollowNodes | None = None
+        self._controllers: ControllerManager | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return self.server.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """A kubeconfig for kubectl and any other client."""
+        return Path(self._folder.name) / "kubeconfig"
+
+    @property
+    def nodes(self) -> HollowNodes:
+        """The hollow nodes: add, kill and revive them. RuntimeError outside of the block."""
+        if self._nodes is None:
+            raise RuntimeError("the cluster is not started; use it in an `async with` block")
+        return self._nodes
+
+    @property
+    def client(self) -> HttpClient:
+        """A client of the API server, for whoever joins the cluster. RuntimeError outside of the block."""
+        if self._client is None:
+            raise RuntimeError("the cluster is not started; use it in an `async with` block")
+        return self._client
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        await self.server.start()
+        self.server.write_kubeconfig(self.kubeconfig)
+        self._client = HttpClient(self.url)
+        heartbeat, controllers = unhurried(self._settings, len(self._templates))
+        self._nodes = HollowNodes(
+            self._client,
+            self._templates,
+            clock=self._clock,
+            pace=self._settings.pace,
+            heartbeat_seconds=heartbeat,
+        )
+        self._controllers = ControllerManager(self._client, clock=self._clock, settings=controllers)
+        await self._nodes.start()
+        await self._controllers.start()
+
+    async def stop(self) -> None:
+        """Stop everything, in the order that leaves no one talking to a server that is gone."""
+        if self._controllers is not None:
+            await self._controllers.stop()
+        if self._nodes is not None:
+            await self._nodes.stop()
+        if self._client is not None:
+            await self._client.close()
+        await self.server.stop()
+        self._folder.cleanup()
+
+    async def add_node(self, template: NodeTemplate) -> None:
+        """One more node, now."""
+        await self.nodes.add(template)
+
+    def kill_node(self, name: str) -> None:
+        """The node falls silent, as after a power cut. KeyError if there is no such node."""
+        self.nodes.kill(name)
+
+    def revive_node(self, name: str) -> None:
+        """The node is back. KeyError if there is no such node."""
+        self.nodes.revive(name)

@@ -1,0 +1,92 @@
+"""Serves custom resources: every CustomResourceDefinition in the store is a Resource in the registry.
+
+Left out: the scale subresource, conversion webhooks (versions differ in apiVersion only), CEL rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyscheduler.embedded.history import DELETED, Event
+from pyscheduler.embedded.objects import Json, dig
+from pyscheduler.embedded.resources import Lookup, Registry, Resource, Rules
+from pyscheduler.embedded.schema import models, structural
+from pyscheduler.embedded.status import Cause
+from pyscheduler.embedded.store import Store
+
+BUCKET = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+def resources_of(crd: Mapping[str, Any]) -> Iterator[Resource]:
+    """One resource for each served version of a definition."""
+    spec = crd["spec"]
+    stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    for version in spec["versions"]:
+        if version.get("served", True):
+            yield _resource(spec, version, stored)
+
+
+def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], stored: str) -> Resource:
+    names, group = spec["names"], spec["group"]
+    schema = dig(version, "schema", "openAPIV3Schema") or {}
+    has_status = "status" in (version.get("subresources") or {})
+    fields = {f["jsonPath"].lstrip("."): f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()}
+    same_form = version["name"] == stored
+    return Resource(
+        group,
+        version["name"],
+        names["kind"],
+        names["plural"],
+        spec.get("scope") == "Namespaced",
+        tuple(names.get("shortNames") or ()),
+        tuple(names.get("categories") or ()),
+        frozenset({"status"} if has_status else ()),
+        generation=True,
+        spec_parts=(),
+        unconditional_update=False,
+        fields=fields,
+        rules=_rules(schema),
+        schema=structural.tree({"type": "object", **schema}, metadata=models.tree("V1ObjectMeta")),
+        singular=names.get("singular", ""),
+        to_stored=None if same_form else lambda obj: {**obj, "apiVersion": f"{group}/{stored}"},
+        from_stored=None if same_form else lambda obj: {**obj, "apiVersion": f"{group}/{version['name']}"},
+        printer_columns=tuple(version.get("additionalPrinterColumns") or ()),
+        custom=True,
+    )
+
+
+def _rules(schema: Mapping[str, Any]) -> Rules:
+    def default(obj: Json, _lookup: Lookup) -> None:
+        structural.prune(obj, schema, root=True)
+        structural.fill_in(obj, schema)
+
+    def check(obj: Json) -> list[Cause]:
+        return list(structural.check(obj, schema))
+
+    return Rules(default, check=check)
+
+
+class CustomResources:
+    """Keeps the registry in step with the definitions in the store; a removed definition takes its objects along."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store, self._registry = store, registry
+        self.serial = 0
+        """Counts changes of what is served, so that discovery documents can be cached."""
+        store.reactors.append(self._react)
+
+    def _react(self, bucket: str, event: Event) -> None:
+        if bucket != BUCKET:
+            return
+        spec = event.version.object["spec"]
+        group, plural = spec["group"], spec["names"]["plural"]
+        self.serial += 1
+        if event.kind == DELETED:
+            bucket = f"{plural}.{group}"
+            for version in list(self._store.scan(bucket)):
+                self._store.remove(bucket, version.key)
+        self._registry.drop(group, plural)
+        if event.kind != DELETED:
+            for resource in resources_of(event.version.object):
+                self._registry.add(resource)

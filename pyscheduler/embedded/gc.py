@@ -1,0 +1,117 @@
+"""Garbage collection by ownerReferences, as Kubernetes' garbage collector does it, but at once.
+
+The collector listens to the store and notes what to look at; `settle` then acts, after the verb that caused it. So a
+request's consequences are there when its answer is, and tests need not wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from pyscheduler.embedded.history import DELETED, Event
+from pyscheduler.embedded.objects import Json, Key, owners_of
+from pyscheduler.embedded.store import Store
+
+FOREGROUND = "foregroundDeletion"
+
+Place = tuple[str, Key]
+"""Bucket and key of an object."""
+DeleteObject = Callable[[Place, bool], None]
+"""Deletes an object; the flag asks for foreground deletion."""
+RemoveFinalizer = Callable[[Place, str], None]
+
+
+def waits_for_dependents(obj: Json) -> bool:
+    """Whether `obj` is being deleted in the foreground."""
+    meta = obj["metadata"]
+    return "deletionTimestamp" in meta and FOREGROUND in (meta.get("finalizers") or ())
+
+
+class Garbage:
+    """Who owns whom, and what has to be looked at."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._alive: dict[str, Place] = {}
+        self._dependents: dict[str, dict[Place, None]] = {}
+        self._todo: deque[Place] = deque()
+        store.reactors.append(self._react)
+
+    def dependents(self, uid: str) -> list[Place]:
+        """The objects that name `uid` as an owner."""
+        return list(self._dependents.get(uid, ()))
+
+    def living(self, uid: str) -> Json | None:
+        """The living object with a uid."""
+        place = self._alive.get(uid)
+        version = self._store.get(*place) if place else None
+        return version.object if version else None
+
+    def _react(self, bucket: str, event: Event) -> None:
+        obj, place = event.version.object, (bucket, event.version.key)
+        uid = obj["metadata"]["uid"]
+        if event.kind == DELETED:
+            self._alive.pop(uid, None)
+            self._todo.extend(self._dependents.get(uid, ()))
+            self._forget(obj, place)
+            return
+        self._alive[uid] = place
+        if event.previous is not None and owners_of(event.previous.object) != owners_of(obj):
+            self._forget(event.previous.object, place)
+        for owner in owners_of(obj):
+            self._dependents.setdefault(owner.get("uid", ""), {})[place] = None
+            if owner.get("uid") not in self._alive:
+                self._todo.append(place)
+        if waits_for_dependents(obj):
+            self._todo.append(place)
+
+    def _forget(self, obj: Json, place: Place) -> None:
+        for owner in owners_of(obj):
+            uid = owner.get("uid", "")
+            siblings = self._dependents.get(uid, {})
+            siblings.pop(place, None)
+            if not siblings:
+                self._dependents.pop(uid, None)
+            if uid in self._alive:
+                self._todo.append(self._alive[uid])
+
+    def settle(self, delete: DeleteObject, remove_finalizer: RemoveFinalizer) -> None:
+        """Delete what has lost all its owners, and finish foreground deletions, until there is nothing to do."""
+        while self._todo:
+            place = self._todo.popleft()
+            version = self._store.get(*place)
+            if version is None:
+                continue
+            if waits_for_dependents(version.object):
+                self._delete_dependents(version.object, place, delete, remove_finalizer)
+            elif owners_of(version.object):
+                self._judge(version.object, place, delete)
+
+    def _judge(self, obj: Json, place: Place, delete: DeleteObject) -> None:
+        owners = owners_of(obj)
+        living = [owner for owner in owners if owner.get("uid") in self._alive]
+        if not living:
+            if "deletionTimestamp" not in obj["metadata"]:
+                delete(place, False)
+        elif len(living) < len(owners):
+            self._store.put(*place, {**obj, "metadata": {**obj["metadata"], "ownerReferences": living}})
+
+    def _delete_dependents(
+        self, obj: Json, place: Place, delete: DeleteObject, remove_finalizer: RemoveFinalizer
+    ) -> None:
+        uid = obj["metadata"]["uid"]
+        blocking = 0
+        for dependent in self.dependents(uid):
+            version = self._store.get(*dependent)
+            if version is None:
+                continue
+            others = [o for o in owners_of(version.object) if o.get("uid") != uid and o.get("uid") in self._alive]
+            if others:
+                continue
+            mine = next(o for o in owners_of(version.object) if o.get("uid") == uid)
+            if "deletionTimestamp" not in version.object["metadata"]:
+                delete(dependent, bool(self._dependents.get(version.object["metadata"]["uid"])))
+            blocking += bool(mine.get("blockOwnerDeletion")) and self._store.get(*dependent) is not None
+        if not blocking:
+            remove_finalizer(place, FOREGROUND)

@@ -1,0 +1,75 @@
+"""Writes a watch to its client: lines as they come, bookmarks while nothing comes, an end when time is up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from pyscheduler.embedded.columns.table import TableView
+from pyscheduler.embedded.handlers.request import METADATA, TABLE
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.verbs.read import ListOptions
+from pyscheduler.embedded.watching import Line, Watch, metadata_line, plain_line, table_line
+from pyscheduler.embedded.world import World
+
+BOOKMARK_SECONDS = 30.0
+DEFAULT_SECONDS = 3600.0
+
+
+class Watches:
+    """All open watches, so that a stopping server can end them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._open: set[Watch] = set()
+
+    def close(self) -> None:
+        """End every watch."""
+        for watch in tuple(self._open):
+            watch.close()
+
+    async def serve(
+        self, request: web.BaseRequest, resource: Resource, namespace: str, options: ListOptions, view: str
+    ) -> web.StreamResponse:
+        """Answer one watch request, until it ends."""
+        watch = Watch(self._world, resource, namespace, options)
+        watch.open()
+        self._open.add(watch)
+        response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache"})
+        try:
+            await response.prepare(request)
+            await self._stream(response, watch, self._line(request, resource, view), options)
+            await response.write_eof()
+        except ConnectionError:
+            pass  # the client has gone; there is nobody to tell
+        finally:
+            watch.close()
+            self._open.discard(watch)
+        return response
+
+    def _line(self, request: web.BaseRequest, resource: Resource, view: str) -> Line:
+        if view == TABLE:
+            include = request.query.get("includeObject", "Metadata")
+            return table_line(TableView(resource, self._world.now(), include), self._world.now)
+        return metadata_line if view == METADATA else plain_line(resource)
+
+    async def _stream(self, response: web.StreamResponse, watch: Watch, line: Line, options: ListOptions) -> None:
+        loop = asyncio.get_running_loop()
+        news = asyncio.Event()
+        watch.wake = news.set
+        end = loop.time() + (options.timeout or DEFAULT_SECONDS)
+        while True:
+            news.clear()
+            if not watch.idle:
+                await response.write(watch.lines(line))
+                continue
+            if watch.ended or loop.time() >= end:
+                return
+            wait = min(end - loop.time(), BOOKMARK_SECONDS)
+            try:
+                async with asyncio.timeout(wait):
+                    await news.wait()
+            except TimeoutError:
+                if options.bookmarks:
+                    await response.write(watch.bookmark())

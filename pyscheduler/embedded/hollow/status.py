@@ -1,0 +1,119 @@
+"""A stage of a pod's life in the words of core/v1 PodStatus, as a strategic merge patch.
+
+The PodScheduled condition and the QoS class are not the kubelet's business here; the merge leaves them in place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyscheduler.api.objects import Container
+from pyscheduler.api.resources import is_sidecar
+from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.hollow.life import EXITED, FAILED, PENDING, RUNNING, SUCCEEDED, UP, WAITING, Stage
+from pyscheduler.embedded.hollow.room import Refusal
+from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.embedded.objects import timestamp
+
+
+class Place(NamedTuple):
+    """Where and since when a pod is on its node."""
+
+    seen: float
+    pod_ip: str
+    host_ip: str
+
+
+def stage_status(pod: HollowPod, stage: Stage, place: Place) -> Json:
+    """The status of a pod in that stage."""
+    status: Json = {
+        "phase": stage.phase,
+        "startTime": timestamp(place.seen),
+        "hostIP": place.host_ip,
+        "hostIPs": [{"ip": place.host_ip}],
+        "conditions": _conditions(stage),
+        "containerStatuses": [_container(pod, c, stage) for c in pod.spec.containers],
+    }
+    if pod.spec.init_containers:
+        status["initContainerStatuses"] = [_init_container(pod, c, stage) for c in pod.spec.init_containers]
+    if stage.state != WAITING or stage.restarts:
+        status["podIP"] = place.pod_ip
+        status["podIPs"] = [{"ip": place.pod_ip}]
+    return status
+
+
+def refused_status(refusal: Refusal, seen: float) -> Json:
+    """The status of a pod that the kubelet turned away."""
+    return {
+        "phase": FAILED,
+        "reason": refusal.reason,
+        "message": refusal.message,
+        "startTime": timestamp(seen),
+    }
+
+
+def _conditions(stage: Stage) -> list[Json]:
+    started = stage.phase != PENDING
+    ready, reason = stage.state == UP, ""
+    if not ready:
+        reason = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}.get(stage.phase, "ContainersNotReady")
+    why = {"reason": reason} if reason else {}
+    at = timestamp(stage.began)
+    initialized = {"reason": "PodCompleted"} if stage.phase == SUCCEEDED else {}
+    return [
+        _condition("PodReadyToStartContainers", stage.phase == RUNNING, at, {}),
+        _condition("Initialized", started, at, initialized),
+        _condition("Ready", ready, at, why),
+        _condition("ContainersReady", ready, at, why),
+    ]
+
+
+def _condition(kind: str, true: bool, at: str, why: Json) -> Json:
+    # Null takes back the reason of an earlier stage: the merge would keep it.
+    return {"type": kind, "status": str(true), "lastTransitionTime": at, "reason": None, "message": None, **why}
+
+
+def _container(pod: HollowPod, container: Container, stage: Stage) -> Json:
+    up = stage.state == UP
+    status = _named(pod, container) | {"ready": up, "started": up, "restartCount": stage.restarts}
+    ended = {EXITED: _exit(pod, container, stage.exit_code, *stage.last_run)} if stage.last_run else {}
+    if stage.state == EXITED:
+        return status | {"state": ended}
+    if stage.state == WAITING:
+        return status | {"state": {WAITING: {"reason": stage.reason}}, "lastState": ended}
+    return status | {"state": {UP: {"startedAt": timestamp(stage.began)}}, "lastState": ended}
+
+
+def _init_container(pod: HollowPod, container: Container, stage: Stage) -> Json:
+    """Init containers take no time: they have ended when the pod starts. Sidecars live as the app containers do."""
+    if stage.phase == PENDING:
+        state: Json = {WAITING: {"reason": "PodInitializing"}}
+        return _named(pod, container) | {"ready": False, "started": False, "restartCount": 0, "state": state}
+    if is_sidecar(container) and stage.phase == RUNNING:
+        state = {UP: {"startedAt": timestamp(stage.began)}}
+        return _named(pod, container) | {"ready": True, "started": True, "restartCount": 0, "state": state}
+    state = {EXITED: _exit(pod, container, 0, stage.began, stage.began)}
+    return _named(pod, container) | {"ready": True, "started": False, "restartCount": 0, "state": state}
+
+
+def _named(pod: HollowPod, container: Container) -> Json:
+    return {
+        "name": container.name,
+        "image": container.image,
+        "imageID": f"hollow://{container.image}",
+        "containerID": _container_id(pod, container),
+    }
+
+
+def _exit(pod: HollowPod, container: Container, code: int, started: float, finished: float) -> Json:
+    return {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": timestamp(started),
+        "finishedAt": timestamp(finished),
+        "containerID": _container_id(pod, container),
+    }
+
+
+def _container_id(pod: HollowPod, container: Container) -> str:
+    return f"hollow://{pod.metadata.uid}/{container.name}"

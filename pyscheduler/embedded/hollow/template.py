@@ -1,0 +1,127 @@
+"""What a hollow node looks like in the API: the Node object a kubelet of that size would register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+
+from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.objects import micro_timestamp, timestamp
+
+KUBELET_VERSION = "v1.36.3"
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_SECONDS = 40
+
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+@dataclass(frozen=True)
+class NodeTemplate:
+    """One node to be. Amounts are Kubernetes quantities; `extra` holds other resources such as nvidia.com/gpu."""
+
+    name: str
+    cpu: str = "4"
+    memory: str = "32Gi"
+    pods: str = "110"
+    extra: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Json] = ()
+
+    @property
+    def amounts(self) -> dict[str, str]:
+        """What the node has, as a resource list."""
+        return {"cpu": self.cpu, "memory": self.memory, "pods": self.pods, **self.extra}
+
+
+def node_templates(
+    count: int,
+    *,
+    cpu: str = "4",
+    memory: str = "32Gi",
+    pods: str = "110",
+    zones: Sequence[str] = (),
+    prefix: str = "node-",
+) -> list[NodeTemplate]:
+    """`count` nodes of one size, called node-1, node-2 and so on, dealt out over `zones` in turn."""
+    labels: list[dict[str, str]] = [{"topology.kubernetes.io/zone": zone} for zone in zones] or [{}]
+    return [
+        NodeTemplate(f"{prefix}{number}", cpu, memory, pods, labels=zoned)
+        for number, zoned in enumerate(islice(cycle(labels), count), 1)
+    ]
+
+
+def node_object(template: NodeTemplate, address: str, now: float) -> Json:
+    """The Node as the kubelet first registers it."""
+    labels = {
+        "kubernetes.io/hostname": template.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": "amd64",
+        "type": "hollow",
+        **template.labels,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": template.name, "labels": labels},
+        "spec": {"taints": [dict(taint) for taint in template.taints]} if template.taints else {},
+        "status": node_status(template, address, now),
+    }
+
+
+def node_status(template: NodeTemplate, address: str, now: float) -> Json:
+    """Everything a kubelet says about its node, ready and healthy."""
+    return {
+        "capacity": template.amounts,
+        "allocatable": template.amounts,
+        "conditions": heartbeat(now, changed=True),
+        "addresses": [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": template.name},
+        ],
+        "nodeInfo": {
+            "architecture": "amd64",
+            "operatingSystem": "linux",
+            "osImage": "Hollow node (no containers)",
+            "kernelVersion": "6.1.0-hollow",
+            "containerRuntimeVersion": "hollow://1.0",
+            "kubeletVersion": KUBELET_VERSION,
+            "kubeProxyVersion": "",
+            "machineID": template.name,
+            "systemUUID": template.name,
+            "bootID": template.name,
+        },
+    }
+
+
+def heartbeat(now: float, *, changed: bool) -> list[Json]:
+    """The conditions of a healthy node. `changed` also stamps their transition: at start, or after a silence."""
+    at = timestamp(now)
+    stamp = {"lastHeartbeatTime": at} | ({"lastTransitionTime": at} if changed else {})
+    return [
+        {"type": kind, "status": status, "reason": reason, "message": message, **stamp}
+        for kind, status, reason, message in _HEALTHY
+    ]
+
+
+def lease_object(name: str, uid: str, now: float) -> Json:
+    """The node's Lease; it goes when the node goes."""
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": micro_timestamp(now)},
+    }
+
+
+def lease_renewal(now: float) -> Json:
+    """The patch by which a node says that it lives."""
+    return {"spec": {"renewTime": micro_timestamp(now)}}

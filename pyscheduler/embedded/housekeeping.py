@@ -1,0 +1,26 @@
+"""Removes Events after an hour, as the real server does, so that a server that runs for days stays small."""
+
+from __future__ import annotations
+
+from pyscheduler.embedded.objects import dig, seconds
+from pyscheduler.embedded.world import World
+
+EVENT_SECONDS = 3600.0
+
+
+def forget_old_events(world: World) -> int:
+    """Remove the events that were last written more than an hour ago; how many these were."""
+    oldest = world.now() - EVENT_SECONDS
+    old = [version.key for version in world.store.scan("events") if _last_written(version.object) < oldest]
+    for key in old:
+        world.store.remove("events", key)
+    return len(old)
+
+
+def _last_written(event: dict[str, object]) -> float:
+    times = (
+        dig(event, "series", "lastObservedTime"),
+        dig(event, "lastTimestamp"),
+        dig(event, "metadata", "creationTimestamp"),
+    )
+    return max((found for found in map(seconds, times) if found is not None), default=0.0)

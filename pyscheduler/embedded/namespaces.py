@@ -1,0 +1,73 @@
+"""Namespaces that go take their contents along, and each new one gets its default service account.
+
+What the namespace and service-account controllers do in a real cluster, done right after the verb that caused it. No
+tokens are made: nothing here mounts them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyscheduler.embedded.history import ADDED, DELETED, Event
+from pyscheduler.embedded.objects import Key
+from pyscheduler.embedded.store import Store
+
+BUCKET = "namespaces"
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class Cleaner(Protocol):
+    """What emptying a namespace needs from the verbs."""
+
+    def delete(self, bucket: str, key: Key) -> None:
+        """Delete an object of a terminating namespace."""
+
+    def remove_namespace(self, name: str) -> None:
+        """Remove a namespace that is empty, if its finalizers allow."""
+
+    def add_service_account(self, namespace: str) -> None:
+        """Create the default service account."""
+
+
+class Namespaces:
+    """Which namespaces are new, and which are on their way out."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._new: list[str] = []
+        self._terminating: dict[str, bool] = {}
+        store.reactors.append(self._react)
+
+    def _react(self, bucket: str, event: Event) -> None:
+        if bucket != BUCKET:
+            if event.kind == DELETED and event.version.key[0] in self._terminating:
+                self._terminating[event.version.key[0]] = True
+            return
+        name = event.version.key[1]
+        if event.kind == ADDED:
+            self._new.append(name)
+        if event.kind == DELETED:
+            self._terminating.pop(name, None)
+        elif "deletionTimestamp" in event.version.object["metadata"]:
+            self._terminating[name] = True
+
+    def settle(self, cleaner: Cleaner) -> bool:
+        """Do what is due; whether anything was."""
+        new, self._new = self._new, []
+        for name in new:
+            cleaner.add_service_account(name)
+        due = [name for name, changed in self._terminating.items() if changed]
+        for name in due:
+            self._terminating[name] = False
+            self._empty(name, cleaner)
+        return bool(new or due)
+
+    def _empty(self, name: str, cleaner: Cleaner) -> None:
+        left = False
+        for bucket in self._store.buckets():
+            for version in list(self._store.scan(bucket, name)):
+                if "deletionTimestamp" not in version.object["metadata"]:
+                    cleaner.delete(bucket, version.key)
+                left = left or self._store.get(bucket, version.key) is not None
+        if not left:
+            cleaner.remove_namespace(name)

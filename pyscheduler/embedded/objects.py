@@ -1,0 +1,108 @@
+"""Small words about Kubernetes objects held as plain dicts: timestamps, names, owners, paths.
+
+The embedded server keeps objects as the JSON dicts they arrived as. A stored dict is never changed: a writer builds a
+new one and shares the parts that stay (see `replaced`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+Json = dict[str, Any]
+Key = tuple[str, str]
+"""Namespace ("" for cluster-scoped objects) and name."""
+
+NO_OBJECT: Mapping[str, Any] = {}
+
+
+@lru_cache(maxsize=1024)
+def _whole_seconds(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def timestamp(at: float) -> str:
+    """`at` (seconds since 1970) as a metav1.Time: whole seconds, UTC."""
+    return _whole_seconds(int(at))
+
+
+def micro_timestamp(at: float) -> str:
+    """`at` (seconds since 1970) as a metav1.MicroTime."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def seconds(text: Any) -> float | None:
+    """The time of a metav1.Time or MicroTime in seconds since 1970; None where it is missing or unreadable."""
+    if not isinstance(text, str) or not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    """The key under which the store keeps `obj`."""
+    meta = obj["metadata"]
+    return meta.get("namespace") or "", meta["name"]
+
+
+def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    """The labels of `obj`, empty where there are none."""
+    return obj["metadata"].get("labels") or NO_OBJECT
+
+
+def owners_of(obj: Mapping[str, Any]) -> list[Json]:
+    """The ownerReferences of `obj`."""
+    return obj["metadata"].get("ownerReferences") or []
+
+
+def condition(obj: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """The status condition of type `kind`, or an empty mapping."""
+    for item in dig(obj, "status", "conditions") or ():
+        if item.get("type") == kind:
+            return item  # type: ignore[no-any-return]
+    return NO_OBJECT
+
+
+def dig(value: Any, *path: str) -> Any:
+    """The value below `value` at `path`, None as soon as a step is missing."""
+    for step in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(step)
+    return value
+
+
+def dig_text(value: Any, path: str) -> str:
+    """The value at a dotted path as a field selector sees it: text, "" where it is missing."""
+    found = dig(value, *path.split("."))
+    if found is None:
+        return ""
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    return str(found)
+
+
+def replaced(obj: Mapping[str, Any], **parts: Any) -> Json:
+    """A shallow copy of `obj` with the given top-level parts; a part that is None is left out."""
+    copy = {**obj, **parts}
+    return {name: value for name, value in copy.items() if value is not None} if None in parts.values() else copy
+
+
+def without_nulls(value: Any) -> Any:
+    """`value` with every null member of a mapping dropped: JSON null means "not set" in a Kubernetes object."""
+    if isinstance(value, dict):
+        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value
+
+
+def containers_of(pod_spec: Mapping[str, Any]) -> Iterator[Json]:
+    """Init containers, then containers."""
+    yield from pod_spec.get("initContainers") or ()
+    yield from pod_spec.get("containers") or ()

@@ -1,0 +1,89 @@
+"""metadata.managedFields: who wrote which field last.
+
+Tracking costs time on every write, so an object is tracked from the first writer that names itself (`fieldManager`, as
+kubectl does) or applies; on an object nobody tracked, the first apply finds all fields owned by `before-first-apply`,
+as in Kubernetes. Writes of subresources are not tracked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.patch.fieldset import Path, decode, encode, owned_leaves
+from pyscheduler.embedded.schema.nodes import Node
+
+APPLY, UPDATE = "Apply", "Update"
+BEFORE_FIRST_APPLY = "before-first-apply"
+
+Owner = tuple[str, str]
+"""Manager and operation."""
+
+
+class Owners:
+    """The managers of one object and their sets of paths; entries of subresources are kept as they are."""
+
+    def __init__(self, entries: list[Json]) -> None:
+        self.sets: dict[Owner, set[Path]] = {}
+        self._times: dict[Owner, Any] = {}
+        self._others = [entry for entry in entries if entry.get("subresource")]
+        for entry in entries:
+            if not entry.get("subresource"):
+                owner = (entry.get("manager", ""), entry.get("operation", UPDATE))
+                self.sets.setdefault(owner, set()).update(decode(entry.get("fieldsV1") or {}))
+                self._times[owner] = entry.get("time")
+
+    def take(self, owner: Owner, paths: set[Path], now: str) -> None:
+        """`owner` owns exactly `paths` from now on."""
+        if paths != self.sets.get(owner):
+            self._times[owner] = now
+        self.sets[owner] = paths
+
+    def entries(self, api_version: str) -> list[Json]:
+        """The managedFields list."""
+        tracked = [
+            {
+                "manager": owner[0],
+                "operation": owner[1],
+                "apiVersion": api_version,
+                "time": self._times.get(owner),
+                "fieldsType": "FieldsV1",
+                "fieldsV1": encode(paths),
+            }
+            for owner, paths in self.sets.items()
+            if paths
+        ]
+        return tracked + self._others
+
+
+def first_owner(obj: Json, schema: Node | None, manager: str, now: str) -> None:
+    """A new object, in place: its creator owns all its fields. Without a schema nothing is tracked."""
+    if schema is not None:
+        owners = Owners([])
+        owners.take((manager, UPDATE), set(owned_leaves(obj, schema)), now)
+        obj["metadata"]["managedFields"] = owners.entries(obj["apiVersion"])
+
+
+def record_update(new: Json, old: Mapping[str, Any], schema: Node, manager: str, now: str) -> None:
+    """An update, in place: `manager` owns what it changed, nobody owns what is gone."""
+    if new["metadata"].get("managedFields") != old["metadata"].get("managedFields"):
+        return  # the writer edits the ownership itself, as kubectl does when it moves to server-side apply
+    after, before = owned_leaves(new, schema), owned_leaves(old, schema)
+    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    if not changed and after.keys() == before.keys():
+        return
+    owners = owners_of_live(old, before, now)
+    me = (manager, UPDATE)
+    for owner, paths in list(owners.sets.items()):
+        owners.take(owner, (paths if owner == me else paths - changed) & after.keys(), now)
+    owners.take(me, owners.sets.get(me, set()) | changed, now)
+    new["metadata"]["managedFields"] = owners.entries(new["apiVersion"])
+
+
+def owners_of_live(live: Mapping[str, Any], paths: Mapping[Path, Any], now: str) -> Owners:
+    """The owners of a stored object; one that was never tracked belongs to `before-first-apply`."""
+    owners = Owners(live["metadata"].get("managedFields") or [])
+    if "managedFields" not in live["metadata"] and paths:
+        owners.take((BEFORE_FIRST_APPLY, UPDATE), set(paths), now)
+    return owners

@@ -1,0 +1,202 @@
+"""Custom resources against their OpenAPI v3 schema: defaults, pruning, checks, and the schema as a tree.
+
+Understood: type, properties, additionalProperties, items, required, enum, default, nullable, minimum and maximum
+(exclusive too), multipleOf, lengths, pattern, minItems/maxItems, minProperties/maxProperties,
+x-kubernetes-int-or-string, -preserve-unknown-fields, -list-type and -list-map-keys.
+Not evaluated: allOf, anyOf, oneOf, not, formats, CEL rules (x-kubernetes-validations).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any
+
+from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.schema.nodes import ANYTHING, Anything, ListOf, MapOf, Node, Struct
+from pyscheduler.embedded.status import Cause, invalid_value, required, unsupported, wrong_type
+
+Schema = Mapping[str, Any]
+_ROOT_FIELDS = ("apiVersion", "kind", "metadata")
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+}
+
+
+_LISTS = {"required", "enum"}
+_NUMBERS = {f"{end}{what}" for end in ("min", "max") for what in ("imum", "Length", "Items", "Properties")} | {
+    "multipleOf"
+}
+
+
+def _keeps_unknown(schema: Schema) -> bool:
+    return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+
+
+def _values(schema: Schema) -> Schema | None:
+    """The schema of a map's values; {} where anything goes, None where the schema is no map."""
+    extra = schema.get("additionalProperties")
+    return {} if extra is True else extra or None
+
+
+def faults(schema: Any, path: str) -> Iterator[Cause]:
+    """What makes a schema itself unusable: unknown types, broken patterns, members that are no schemas."""
+    if not isinstance(schema, dict):
+        yield wrong_type(path, str(schema), "must be a schema")
+        return
+    kind, pattern, known = schema.get("type", ""), schema.get("pattern"), schema.get("properties") or {}
+    if kind and str(kind) not in _TYPES:
+        yield unsupported(f"{path}.type", str(kind), _TYPES)
+    if pattern is not None and not _compiles(pattern):
+        yield invalid_value(f"{path}.pattern", str(pattern), "must be a valid regular expression")
+    for names, wanted in ((_LISTS, "array"), (_NUMBERS, "number")):
+        for name in names & schema.keys():
+            if not _TYPES[wanted](schema[name]):
+                yield wrong_type(f"{path}.{name}", str(schema[name]), f"must be of type {wanted}")
+    for name, field in known.items() if isinstance(known, dict) else (("properties", known),):
+        yield from faults(field, f"{path}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if schema.get(name) is not None and not isinstance(schema[name], bool):
+            yield from faults(schema[name], f"{path}.{name}")
+
+
+def _compiles(pattern: Any) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError):
+        return False
+    return True
+
+
+def prune(value: Any, schema: Schema, *, root: bool = False) -> None:
+    """Drop what the schema does not know, in place."""
+    if isinstance(value, list):
+        for item in value:
+            prune(item, schema.get("items") or {})
+    if not isinstance(value, dict):
+        return
+    known, extra = schema.get("properties") or {}, _values(schema)
+    for name in list(value):
+        if root and name in _ROOT_FIELDS:
+            continue
+        if name in known:
+            prune(value[name], known[name])
+        elif extra is not None:
+            prune(value[name], extra)
+        elif schema and not _keeps_unknown(schema):
+            del value[name]
+
+
+def fill_in(value: Any, schema: Schema) -> None:
+    """Set the schema's defaults where a field is missing, in place."""
+    if isinstance(value, list):
+        for item in value:
+            fill_in(item, schema.get("items") or {})
+    if not isinstance(value, dict):
+        return
+    for name, field in (schema.get("properties") or {}).items():
+        if name not in value and "default" in field:
+            value[name] = deepcopy(field["default"])
+        if name in value:
+            fill_in(value[name], field)
+    extra = _values(schema)
+    for name in value.keys() - (schema.get("properties") or {}).keys() if extra else ():
+        fill_in(value[name], extra or {})
+
+
+def check(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:
+    """Everything in `value` that the schema forbids."""
+    if value is None and schema.get("nullable"):
+        return
+    if schema.get("x-kubernetes-int-or-string"):
+        if not (_TYPES["integer"](value) or isinstance(value, str)):
+            yield wrong_type(path, value, f"{path} in body must be of type integer or string")
+        return
+    kind = schema.get("type", "")
+    if kind in _TYPES and not _TYPES[kind](value):
+        yield wrong_type(path, _type_name(value), f'{path} in body must be of type {kind}: "{_type_name(value)}"')
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield unsupported(path, value, map(str, schema["enum"]))
+    if isinstance(value, dict):
+        yield from _check_object(value, schema, path)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from check(item, schema.get("items") or {}, f"{path}[{index}]")
+    yield from _check_bounds(value, schema, path)
+
+
+def _type_name(value: Any) -> str:
+    return "null" if value is None else next(name for name, holds in _TYPES.items() if holds(value))
+
+
+def _check_object(value: Json, schema: Schema, path: str) -> Iterator[Cause]:
+    prefix = f"{path}." if path else ""
+    for name in schema.get("required") or ():
+        if name not in value:
+            yield required(f"{prefix}{name}")
+    known, extra = schema.get("properties") or {}, _values(schema)
+    for name, item in value.items():
+        if not path and name in _ROOT_FIELDS:
+            continue
+        below = known.get(name, extra)
+        if below is not None:
+            yield from check(item, below, f"{prefix}{name}")
+
+
+def _check_bounds(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+    if _TYPES["number"](value):
+        yield from _check_number(value, schema, path)
+        return
+    for kind, low, high, unit in (
+        (str, "minLength", "maxLength", "chars long"),
+        (list, "minItems", "maxItems", "items"),
+        (dict, "minProperties", "maxProperties", "properties"),
+    ):
+        if isinstance(value, kind) and len(value) < schema.get(low, 0):
+            yield invalid_value(path, value, f"{path} in body should have at least {schema[low]} {unit}")
+        if isinstance(value, kind) and len(value) > schema.get(high, len(value)):
+            yield invalid_value(path, value, f"{path} in body should have at most {schema[high]} {unit}")
+    if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
+        yield invalid_value(path, value, f"{path} in body should match '{schema['pattern']}'")
+
+
+def _check_number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
+    low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
+    if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
+        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        yield invalid_value(path, value, f"{path} in body should be {words} {low}")
+    if high is not None and (value > high or (schema.get("exclusiveMaximum") and value == high)):
+        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        yield invalid_value(path, value, f"{path} in body should be {words} {high}")
+    if step and value % step:
+        yield invalid_value(path, value, f"{path} in body should be a multiple of {step}")
+
+
+def tree(schema: Schema, metadata: Node | None = None) -> Node:
+    """The schema as a tree for patches and field ownership; `metadata` is the schema of a root's metadata."""
+    kind = schema.get("type", "")
+    if kind == "array":
+        keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+        is_set = schema.get("x-kubernetes-list-type") == "set"
+        return ListOf(tree(schema.get("items") or {}), keys, is_set)
+    extra = _values(schema)
+    if kind == "object" and extra is not None:
+        return MapOf(tree(extra))
+    if kind != "object" or schema.get("x-kubernetes-map-type") == "atomic":
+        return Anything(kind or "object")
+    if not schema.get("properties") and _keeps_unknown(schema) and metadata is None:
+        return MapOf(ANYTHING)
+
+    def fields() -> dict[str, Node]:
+        known = {name: tree(field) for name, field in (schema.get("properties") or {}).items()}
+        root = {"apiVersion": Anything("string"), "kind": Anything("string"), "metadata": metadata}
+        return known | ({name: node for name, node in root.items() if node is not None} if metadata else {})
+
+    return Struct("", fields, open_ended=_keeps_unknown(schema))

@@ -1,0 +1,46 @@
+"""Refuses bodies whose values have the wrong types, so that everything behind it may rely on the shape of an object."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from pyscheduler.embedded.objects import Json
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.schema.models import tree, typed
+from pyscheduler.embedded.schema.nodes import Node
+from pyscheduler.embedded.status import ApiError, bad_request
+
+_WHERE = re.compile(r"(?P<what>.*?) - at `\$(?P<path>.*)`\Z", re.DOTALL)
+
+
+def schema_of(resource: Resource) -> Node:
+    """The schema tree of a resource: its own, or that of its OpenAPI model."""
+    return resource.schema if resource.schema is not None else tree(resource.model)
+
+
+@cache
+def _metadata_only() -> Any:
+    return msgspec.defstruct("MetadataOnly", [("metadata", typed("V1ObjectMeta") | None, None)])
+
+
+def check_types(resource: Resource, obj: Json) -> None:
+    """ApiError 400 that names the place where `obj` has a value of the wrong type."""
+    wanted = typed(resource.model) if resource.model and not resource.custom else Any
+    try:
+        msgspec.convert(obj, type=_metadata_only() if wanted is Any else wanted)
+    except msgspec.ValidationError as error:
+        raise _refusal(resource, str(error)) from None
+
+
+def _refusal(resource: Resource, text: str) -> ApiError:
+    found = _WHERE.match(text)
+    path, what = (found["path"].lstrip("."), found["what"]) if found else ("", text)
+    what = what.replace(" | null", "").replace("`", "").lower()
+    where = f"{path}: {what}" if path else what
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {where}'
+    )

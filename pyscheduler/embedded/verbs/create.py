@@ -1,0 +1,74 @@
+"""Create: a new object gets its name, uid and defaults, is checked, and is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.embedded.admission.meta import check_meta
+from pyscheduler.embedded.history import Version
+from pyscheduler.embedded.objects import Json, key_of
+from pyscheduler.embedded.patch.managed import first_owner
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.schema.typecheck import schema_of
+from pyscheduler.embedded.status import already_exists, bad_request, invalid
+from pyscheduler.embedded.verbs.intake import place, take_in
+from pyscheduler.embedded.world import World, WriteOptions
+
+_NOT_FOR_CLIENTS = ("resourceVersion", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+_NAME_TRIES = 8
+
+
+def create(world: World, resource: Resource, namespace: str, body: Any, options: WriteOptions) -> Version:
+    """Store a new object. ApiError where it is wrong or its name is taken."""
+    obj = take_in(resource, body, options)
+    if resource.to_stored:
+        obj = resource.to_stored(obj)
+    if obj["metadata"].get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    place(world, resource, namespace, obj)
+    if options.manager and "managedFields" not in obj["metadata"]:
+        written = schema_of(resource) if resource.to_stored is None else None
+        first_owner(obj, written, options.manager, world.timestamp())
+    prepare(world, resource, obj)
+    if world.store.get(resource.bucket, key_of(obj)) is not None:
+        raise already_exists(resource.plural, resource.group, obj["metadata"]["name"])
+    if options.dry_run:
+        return Version(key_of(obj), obj, 0)
+    return world.store.put(resource.bucket, key_of(obj), obj)
+
+
+def prepare(world: World, resource: Resource, obj: Json) -> None:
+    """Give a new object all that the server gives it, in place, and check it."""
+    meta = obj["metadata"]
+    for field in _NOT_FOR_CLIENTS:
+        meta.pop(field, None)
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = _generated(world, resource, meta)
+    meta["uid"] = world.new_uid()
+    meta["creationTimestamp"] = world.timestamp()
+    if resource.generation:
+        meta["generation"] = 1
+    else:
+        meta.pop("generation", None)
+    if resource.has_status and not resource.starts_with_status:
+        obj.pop("status", None)
+        if not resource.custom:
+            obj["status"] = {}
+    stored = world.registry.stored_in(resource.bucket)
+    stored.rules.default(obj, world.store)
+    causes = check_meta(resource, obj)
+    if not causes:
+        stored.rules.on_create(obj, world.store)
+        causes = stored.rules.check(obj)
+    if causes:
+        raise invalid(resource.kind, resource.group, meta.get("name") or meta.get("generateName") or "", causes)
+
+
+def _generated(world: World, resource: Resource, meta: Json) -> str:
+    """A name that is free; as in Kubernetes the prefix is cut to leave room for the suffix."""
+    prefix = meta["generateName"][:58] if resource.rules.name_form == "label" else meta["generateName"][:248]
+    for _ in range(_NAME_TRIES):
+        name = prefix + world.new_suffix()
+        if world.store.get(resource.bucket, (meta.get("namespace") or "", name)) is None:
+            break
+    return str(name)

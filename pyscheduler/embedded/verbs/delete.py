@@ -1,0 +1,134 @@
+"""Delete: at once, after a grace period, or when finalizers are gone; with preconditions and propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyscheduler.embedded.gc import FOREGROUND
+from pyscheduler.embedded.history import Version
+from pyscheduler.embedded.objects import Json, owners_of, timestamp
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.status import bad_request, conflict, forbidden
+from pyscheduler.embedded.verbs.update import find
+from pyscheduler.embedded.world import DeleteOptions, World
+
+_IMMORTAL = ("default", "kube-system", "kube-public")
+_PROPAGATIONS = ("Background", "Foreground", "Orphan")
+
+
+def delete_options(body: Any, query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
+    """The options of a DELETE request, from its body and, where that is silent, its query. ApiError 400 if wrong."""
+    given: Mapping[str, Any] = body if isinstance(body, dict) else {}
+    grace = given.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    propagation = given.get("propagationPolicy") or query.get("propagationPolicy") or ""
+    if not propagation and given.get("orphanDependents") is not None:
+        propagation = "Orphan" if given["orphanDependents"] else "Background"
+    if propagation and propagation not in _PROPAGATIONS:
+        raise bad_request(f"propagationPolicy {propagation!r} is not one of {', '.join(_PROPAGATIONS)}")
+    conditions = given.get("preconditions") or {}
+    if not isinstance(conditions, dict):
+        raise bad_request("preconditions is not an object")
+    try:
+        seconds = None if grace is None else int(grace)
+    except (TypeError, ValueError):
+        raise bad_request(f"gracePeriodSeconds {grace!r} is not a number of seconds") from None
+    return DeleteOptions(
+        dry_run=dry_run or bool(given.get("dryRun")),
+        grace_seconds=seconds,
+        propagation=propagation or "Background",
+        uid=conditions.get("uid") or "",
+        resource_version=conditions.get("resourceVersion") or "",
+    )
+
+
+def delete(world: World, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Version, bool]:
+    """Delete an object; the version that is left (or was the last), and whether the object is gone."""
+    old = find(world, resource, namespace, name)
+    _check_preconditions(resource, old, options)
+    if resource.bucket == "namespaces" and name in _IMMORTAL:
+        raise forbidden("namespaces", "", name, "this namespace may not be deleted")
+    grace = _grace_seconds(resource, old.object, options)
+    meta = old.object["metadata"]
+    finalizers = _finalizers(world, meta, options)
+    if options.dry_run:
+        return old, True
+    if options.propagation == "Orphan":
+        _orphan(world, meta["uid"])
+    if not grace and not finalizers and resource.bucket != "namespaces":
+        return world.store.remove(resource.bucket, old.key), True
+    return world.store.put(resource.bucket, old.key, _marked(world, old.object, grace, finalizers)), False
+
+
+def _check_preconditions(resource: Resource, old: Version, options: DeleteOptions) -> None:
+    meta = old.object["metadata"]
+    for field, wanted in (("uid", options.uid), ("resourceVersion", options.resource_version)):
+        if wanted and wanted != meta[field]:
+            word = "UID" if field == "uid" else "ResourceVersion"
+            why = f"the {word} in the precondition ({wanted}) does not match the {word} in record ({meta[field]})"
+            raise conflict(resource.plural, resource.group, meta["name"], why)
+
+
+def _grace_seconds(resource: Resource, obj: Json, options: DeleteOptions) -> int:
+    """Only pods go gracefully, and of them those that a kubelet has to stop."""
+    if resource.group_resource != "pods" or "nodeName" not in obj["spec"]:
+        return 0
+    if (obj.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    wanted = options.grace_seconds
+    if wanted is None:
+        wanted = obj["spec"].get("terminationGracePeriodSeconds", 30)
+    wanted = 1 if wanted < 0 else int(wanted)
+    under_way = obj["metadata"].get("deletionGracePeriodSeconds")
+    return wanted if under_way is None else min(wanted, under_way)
+
+
+def _finalizers(world: World, meta: Json, options: DeleteOptions) -> list[str]:
+    finalizers = [f for f in meta.get("finalizers") or () if f != FOREGROUND]
+    if options.propagation == "Foreground" and world.garbage.dependents(meta["uid"]):
+        return [*finalizers, FOREGROUND]
+    return finalizers
+
+
+def _marked(world: World, obj: Json, grace: int, finalizers: list[str]) -> Json:
+    """`obj` as it is while it waits to go."""
+    meta = dict(obj["metadata"])
+    due = timestamp(world.now() + grace)
+    meta["deletionTimestamp"] = min(due, meta.get("deletionTimestamp", due))
+    if "deletionTimestamp" not in obj["metadata"] and "generation" in meta:
+        meta["generation"] += 1
+    meta["deletionGracePeriodSeconds"] = grace
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    marked = {**obj, "metadata": meta}
+    if obj["kind"] == "Namespace":
+        marked["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+    return marked
+
+
+def _orphan(world: World, uid: str) -> None:
+    """Dependents forget the owner, so that they outlive it."""
+    for bucket, key in world.garbage.dependents(uid):
+        version = world.store.get(bucket, key)
+        if version is not None:
+            left = [owner for owner in owners_of(version.object) if owner.get("uid") != uid]
+            meta = {name: part for name, part in version.object["metadata"].items() if name != "ownerReferences"}
+            world.store.put(
+                bucket, key, {**version.object, "metadata": meta | ({"ownerReferences": left} if left else {})}
+            )
+
+
+def remove_finalizer(world: World, bucket: str, key: tuple[str, str], finalizer: str) -> None:
+    """Take one finalizer off an object; without any left, an object that is being deleted goes."""
+    version = world.store.get(bucket, key)
+    if version is None:
+        return
+    meta = dict(version.object["metadata"])
+    left = [name for name in meta.pop("finalizers", None) or () if name != finalizer]
+    if left:
+        meta["finalizers"] = left
+    world.store.put(bucket, key, {**version.object, "metadata": meta})
+    if not left and "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds"):
+        world.store.remove(bucket, key)

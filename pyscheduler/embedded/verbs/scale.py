@@ -1,0 +1,61 @@
+"""The scale subresource: spec.replicas of a workload under one API for all kinds that have it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.embedded.history import Version
+from pyscheduler.embedded.objects import Json, dig
+from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.status import bad_request, conflict, invalid, invalid_value
+from pyscheduler.embedded.verbs.patch import fresh
+from pyscheduler.embedded.verbs.update import find, replace
+from pyscheduler.embedded.world import World, WriteOptions
+
+
+def scale_of(version: Version) -> Json:
+    """The autoscaling/v1 Scale of a workload."""
+    obj = version.object
+    meta = {
+        name: obj["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    }
+    selector = dig(obj, "spec", "selector") or {}
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": meta,
+        "spec": {"replicas": dig(obj, "spec", "replicas") or 0},
+        "status": {"replicas": dig(obj, "status", "replicas") or 0, "selector": selector_text(selector)},
+    }
+
+
+def selector_text(selector: Json | None) -> str:
+    """A label selector in the form in which kubectl and Scale objects write it."""
+    if not selector:
+        return ""
+    named = selector.get("matchLabels") or ({} if "matchExpressions" in selector else selector)
+    terms = [f"{key}={value}" for key, value in sorted(named.items())]
+    for item in selector.get("matchExpressions") or ():
+        key, operator, values = item["key"], item["operator"], ",".join(sorted(item.get("values") or ()))
+        forms = {"Exists": key, "DoesNotExist": f"!{key}"}
+        terms.append(forms.get(operator) or f"{key} {operator.lower()} ({values})")
+    return ",".join(terms)
+
+
+def rescale(world: World, resource: Resource, where: tuple[str, str], scale: Any, options: WriteOptions) -> Version:
+    """Set spec.replicas of the workload at `where` (namespace, name). ApiError where `scale` is none."""
+    old = find(world, resource, *where)
+    replicas = dig(scale, "spec", "replicas")
+    if replicas is None:
+        replicas = 0
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        raise bad_request(f"spec.replicas {replicas!r} is not a number")
+    if replicas < 0:
+        cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("Scale", "autoscaling", where[1], [cause])
+    revision = dig(scale, "metadata", "resourceVersion")
+    if revision and revision != old.object["metadata"]["resourceVersion"]:
+        why = "the object has been modified; please apply your changes to the latest version and try again"
+        raise conflict(resource.plural, resource.group, where[1], why)
+    changed = fresh({**old.object, "spec": {**old.object["spec"], "replicas": replicas}})
+    return replace(world, resource, old, changed, ("", options))

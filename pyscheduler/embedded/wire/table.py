@@ -1,0 +1,59 @@
+"""The protobuf messages of Kubernetes' API types, from a compact notation.
+
+One message a line: its name (with the first label of its group, unless core or meta), then its fields as
+`number=jsonName:kind`; indented lines go on. An empty jsonName is an inlined message. Kinds:
+
+    s text   i integer   b boolean   d float   y bytes   q quantity   t time   x int-or-string   r raw JSON
+    e list of text   m:Name message   [kind list   {kind map by text
+    capital: a Go pointer, so a zero value means something
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from pyscheduler.embedded.wire.core import CORE
+from pyscheduler.embedded.wire.groups import GROUPS
+from pyscheduler.embedded.wire.pods import PODS
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: `shape` is "", "[" or "{", `kind` a lower-case letter of the notation."""
+
+    name: str
+    shape: str
+    kind: str
+    message: str
+    pointer: bool
+
+
+Message = dict[int, Field]
+
+
+def _field(text: str) -> tuple[int, Field]:
+    number, _, rest = text.partition("=")
+    name, _, kind = rest.partition(":")
+    shape = kind[0] if kind[0] in "[{" else ""
+    letter, _, message = kind[len(shape) :].partition(":")
+    return int(number), Field(name, shape, letter.lower(), message, letter.isupper())
+
+
+@cache
+def messages() -> dict[str, Message]:
+    """Message name to its fields by number."""
+    found: dict[str, Message] = {}
+    for line in "".join((PODS, CORE, GROUPS)).splitlines():
+        words = line.split()
+        if not line.startswith(" "):
+            current = found.setdefault(words.pop(0), {}) if words else {}
+        current.update(map(_field, words))
+    return found
+
+
+def message_name(api_version: str, kind: str) -> str:
+    """The message of a kind; "" where it is not in the table."""
+    group = api_version.rpartition("/")[0].partition(".")[0]
+    name = kind if not group or kind == "DeleteOptions" else f"{group}.{kind}"
+    return name if name in messages() else ""

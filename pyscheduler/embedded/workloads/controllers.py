@@ -1,0 +1,138 @@
+"""The async half of the workload controllers: which objects to hand to which reconcile function, and when."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
+from pyscheduler.embedded.objects import owners_of
+from pyscheduler.embedded.workloads import deployment, job, replicaset
+from pyscheduler.embedded.workloads.actions import Delete, Plan
+from pyscheduler.embedded.workloads.carry import carry_out
+from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS, Expectations
+from pyscheduler.embedded.workloads.objects import controller_uid, is_active, is_deleting, key_of, uid_of
+
+DEPLOYMENT, REPLICASET, JOB = "Deployment", "ReplicaSet", "Job"
+
+
+class Item(NamedTuple):
+    """An object to look at."""
+
+    kind: str
+    key: Key
+
+
+class Owned:
+    """Objects by the uid of the controller that owns them."""
+
+    def __init__(self) -> None:
+        self._by_owner: dict[str, dict[Key, Json]] = {}
+
+    def of(self, owner: Json) -> list[Json]:
+        return list(self._by_owner.get(uid_of(owner), {}).values())
+
+    def change(self, before: Json | None, after: Json | None) -> None:
+        """Follow one change of an owned object."""
+        if before is not None:
+            siblings = self._by_owner.get(controller_uid(before), {})
+            siblings.pop(key_of(before), None)
+            if not siblings:
+                self._by_owner.pop(controller_uid(before), None)
+        if after is not None and (owner := controller_uid(after)):
+            self._by_owner.setdefault(owner, {})[key_of(after)] = after
+
+
+class Workloads:
+    """Deployments, ReplicaSets and Jobs. The informers belong to the caller, who runs them."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        clock: Clock,
+        pods: Informer[Json],
+        main: dict[str, Informer[Json]],
+        job_backoff_seconds: float,
+    ) -> None:
+        self._client, self._clock, self._pods, self._main = client, clock, pods, main
+        self._job_backoff = job_backoff_seconds
+        self._pods_of, self._sets_of = Owned(), Owned()
+        self._expected = Expectations()
+        self.queue: WorkQueue[Item] = WorkQueue(clock)
+        pods.listeners.append(self._on_pod)
+        for kind, informer in main.items():
+            informer.listeners.append(partial(self._on_main, kind))
+
+    async def look(self, item: Item) -> None:
+        """Reconcile one object, unless the news of its last writes is still on the way."""
+        now = self._clock()
+        obj = self._main[item.kind].objects.get(item.key)
+        if obj is None:
+            self.queue.forget(item)
+            return
+        if not self._expected.met(item, now):
+            self.queue.add_at(item, now + GIVE_UP_SECONDS)
+            return
+        plan = self._plan(item.kind, obj, now)
+        await carry_out(
+            self._client, plan.actions, lambda made: self._made(item, made), lambda gone: self._deleted(item, gone)
+        )
+        if plan.again < math.inf:
+            self.queue.add_at(item, plan.again)
+
+    def _plan(self, kind: str, obj: Json, now: float) -> Plan:
+        if kind == REPLICASET:
+            return replicaset.reconcile(obj, self._pods_of.of(obj), now)
+        if kind == JOB:
+            return job.reconcile(obj, self._pods_of.of(obj), now, self._job_backoff)
+        sets = self._sets_of.of(obj)
+        return deployment.reconcile(obj, sets, [pod for rs in sets for pod in self._pods_of.of(rs)], now)
+
+    def _made(self, item: Item, made: Json) -> None:
+        informer = self._main[REPLICASET] if made.get("kind") == REPLICASET else self._pods
+        known = informer.objects.get(key_of(made))
+        if known is None or uid_of(known) != uid_of(made):
+            self._expected.expect(item, uid_of(made), self._clock())
+
+    def _deleted(self, item: Item, gone: Delete) -> None:
+        informer = self._main[REPLICASET] if gone.resource == self._main[REPLICASET].resource else self._pods
+        known = informer.objects.get(gone.key)
+        if known is not None and uid_of(known) == gone.uid and not is_deleting(known):
+            self._expected.expect(item, gone.uid, self._clock())
+
+    def _on_pod(self, before: Json | None, after: Json | None) -> None:
+        self._pods_of.change(before, after)
+        owners = self._news(before, after)
+        if after is None or not is_active(after):
+            # Recreate waits for the last old pod to go, of which its ReplicaSet's status says nothing.
+            for kind, key in owners:
+                replica_set = self._main[REPLICASET].objects.get(key) if kind == REPLICASET else None
+                self._queue_owners(replica_set)
+
+    def _on_main(self, kind: str, before: Json | None, after: Json | None) -> None:
+        if kind == REPLICASET:
+            self._sets_of.change(before, after)
+            self._news(before, after)
+        if after is not None:
+            self.queue.add(Item(kind, key_of(after)))
+
+    def _news(self, before: Json | None, after: Json | None) -> list[Item]:
+        """An owned object has changed: have its owners looked at. Returns them."""
+        obj = after if after is not None else before
+        if obj is not None and (before is None or after is None or is_deleting(after)):
+            self._expected.saw(uid_of(obj))
+        return self._queue_owners(obj)
+
+    def _queue_owners(self, obj: Json | None) -> list[Item]:
+        if obj is None:
+            return []
+        namespace = key_of(obj)[0]
+        items = [
+            Item(owner["kind"], (namespace, owner["name"]))
+            for owner in owners_of(obj)
+            if owner.get("controller") and owner["kind"] in self._main
+        ]
+        for item in items:
+            self.queue.add(item)
+        return items

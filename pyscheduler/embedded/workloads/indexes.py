@@ -1,0 +1,16 @@
+"""Sets of completion indexes in the short form of batch/v1: `0-2,5`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def compress(indexes: Iterable[int]) -> str:
+    """The indexes in order; three or more in a row are written as first-last."""
+    runs: list[list[int]] = []
+    for index in sorted(set(indexes)):
+        if runs and runs[-1][1] == index - 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}-{b}" if b - a > 1 else f"{a},{b}" for a, b in runs)

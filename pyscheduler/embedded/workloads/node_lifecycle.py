@@ -1,0 +1,106 @@
+"""The async half of the node lifecycle: hears which nodes are alive, and acts when one falls silent or goes.
+
+Silence is measured on this clock, from the moment a renewal was heard of, as in kube-controller-manager: the nodes'
+own clocks are not trusted. A pod bound to a node that does not exist is deleted after the same time of grace.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyscheduler.embedded.client import PODS, ApiClient, Clock, Informer, Json, Key, WorkQueue
+from pyscheduler.embedded.objects import condition, dig
+from pyscheduler.embedded.workloads.actions import Action, Delete
+from pyscheduler.embedded.workloads.carry import carry_out
+from pyscheduler.embedded.workloads.node_health import declare_unknown, evict, mark_not_ready, set_taints
+from pyscheduler.embedded.workloads.objects import key_of, uid_of
+
+
+class NodeLifecycle:
+    """Watches over nodes. The informers belong to the caller, who runs them.
+
+    `grace_seconds`: how long a node may be silent (kube-controller-manager: 50).
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        clock: Clock,
+        pods: Informer[Json],
+        nodes: Informer[Json],
+        leases: Informer[Json],
+        grace_seconds: float,
+    ) -> None:
+        self._client, self._clock, self._nodes, self._grace = client, clock, nodes, grace_seconds
+        self._heard: dict[str, float] = {}
+        self._pods_on: dict[str, dict[Key, Json]] = {}
+        self.queue: WorkQueue[str] = WorkQueue(clock)
+        pods.listeners.append(self._on_pod)
+        nodes.listeners.append(self._on_node)
+        leases.listeners.append(self._on_lease)
+
+    async def look(self, name: str) -> None:
+        """See to one node and its pods."""
+        now = self._clock()
+        node = self._nodes.objects.get(("", name))
+        pods = list(self._pods_on.get(name, {}).values())
+        lost_at = self._heard.setdefault(name, now) + self._grace
+        if node is None:
+            await self._bury(name, pods, lost_at if pods else now, now)
+            return
+        actions: list[Action] = [] if now < lost_at else declare_unknown(node, now)
+        if not actions:
+            evictions, next_eviction = evict(node, pods, now)
+            actions = set_taints(node, now) + mark_not_ready(node, pods, now) + evictions
+            if next_eviction < math.inf:
+                self.queue.add_at(name, next_eviction)
+        if now < lost_at:
+            self.queue.add_at(name, lost_at)
+        await carry_out(self._client, actions)
+
+    async def _bury(self, name: str, orphans: list[Json], at: float, now: float) -> None:
+        if now < at:
+            self.queue.add_at(name, at)
+            return
+        await carry_out(self._client, [Delete(PODS, key_of(pod), uid_of(pod), grace_seconds=0) for pod in orphans])
+        self._heard.pop(name, None)
+
+    def _on_node(self, before: Json | None, after: Json | None) -> None:
+        node = after if after is not None else before
+        if node is None:
+            return
+        name = node["metadata"]["name"]
+        if after is None or before is None or _beat(before) != _beat(after):
+            self._heard[name] = self._clock()
+        self.queue.add(name)
+
+    def _on_lease(self, before: Json | None, after: Json | None) -> None:
+        if after is not None and (before is None or _renewed(before) != _renewed(after)):
+            self._heard[after["metadata"]["name"]] = self._clock()
+
+    def _on_pod(self, before: Json | None, after: Json | None) -> None:
+        old = before["spec"].get("nodeName") if before is not None else None
+        new = after["spec"].get("nodeName") if after is not None else None
+        if before is not None and old:
+            self._pods_on[old].pop(key_of(before), None)
+            if not self._pods_on[old]:
+                del self._pods_on[old]
+        if after is None or not new:
+            return
+        self._pods_on.setdefault(new, {})[key_of(after)] = after
+        if old != new:
+            self._bound(new)
+
+    def _bound(self, name: str) -> None:
+        """A pod has come to a node: it matters only if the node drives pods away, or is not there."""
+        node = self._nodes.objects.get(("", name))
+        if node is None or any(taint["effect"] == "NoExecute" for taint in node["spec"].get("taints") or ()):
+            self.queue.add(name)
+
+
+def _beat(node: Json) -> object:
+    return condition(node, "Ready").get("lastHeartbeatTime")
+
+
+def _renewed(lease: Json) -> object:
+    return dig(lease, "spec", "renewTime")

@@ -1,0 +1,106 @@
+"""What controllers ask of the objects they look at, all plain JSON: who owns it, is it active, ready, available."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pyscheduler.embedded.client import Json, Key
+from pyscheduler.embedded.objects import condition, owners_of, seconds, timestamp
+
+
+def key_of(obj: Json) -> Key:
+    """Namespace and name."""
+    meta = obj["metadata"]
+    return meta.get("namespace", ""), meta["name"]
+
+
+def uid_of(obj: Json) -> str:
+    """metadata.uid"""
+    return str(obj["metadata"]["uid"])
+
+
+def controller_uid(obj: Json) -> str:
+    """The uid of the controller that owns the object, "" where none does."""
+    return next((str(owner["uid"]) for owner in owners_of(obj) if owner.get("controller")), "")
+
+
+def owned_by(owner: Json, kind: str, api_version: str) -> Json:
+    """The ownerReference to put on what `owner` makes."""
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner["metadata"]["name"],
+        "uid": uid_of(owner),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_deleting(obj: Json) -> bool:
+    """Whether a deletionTimestamp is set."""
+    return bool(obj["metadata"].get("deletionTimestamp"))
+
+
+def phase(pod: Json) -> str:
+    """status.phase, "" where there is none yet."""
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def is_active(pod: Json) -> bool:
+    """Neither finished nor about to go."""
+    return phase(pod) not in ("Succeeded", "Failed") and not is_deleting(pod)
+
+
+def is_ready(pod: Json) -> bool:
+    """The Ready condition is True."""
+    return condition(pod, "Ready").get("status") == "True"
+
+
+def available_at(pod: Json, min_ready_seconds: int) -> float | None:
+    """When the pod counts as available (it may be past); None while it is not ready."""
+    if not is_ready(pod):
+        return None
+    return (seconds(condition(pod, "Ready").get("lastTransitionTime")) or 0.0) + min_ready_seconds
+
+
+def replicas_of(obj: Json) -> int:
+    """spec.replicas, 1 where it is left out."""
+    wanted = obj["spec"].get("replicas")
+    return 1 if wanted is None else int(wanted)
+
+
+def status_number(obj: Json, name: str) -> int:
+    """A count in the status, 0 where it is left out."""
+    return int((obj.get("status") or {}).get(name) or 0)
+
+
+def with_condition(conditions: Iterable[Json], kind: str, status: bool, now: float, **text: str) -> list[Json]:
+    """The conditions with one set. Its transition is stamped only if the status changes; same words change nothing."""
+    kept = [dict(c) for c in conditions]
+    present = next((c for c in kept if c["type"] == kind), None)
+    wanted: dict[str, Any] = {"type": kind, "status": str(status), **text}
+    if present is not None and all(present.get(name) == value for name, value in wanted.items()):
+        return kept
+    if present is not None and present["status"] == wanted["status"]:
+        wanted["lastTransitionTime"] = present.get("lastTransitionTime", timestamp(now))
+    else:
+        wanted["lastTransitionTime"] = timestamp(now)
+    return [c for c in kept if c["type"] != kind] + [wanted]
+
+
+def pod_from_template(owner: Json, owner_reference: Json, template: Json) -> Json:
+    """A pod stamped from a controller's template; the server completes its name."""
+    meta = template.get("metadata") or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "generateName": f"{owner['metadata']['name']}-",
+            "namespace": owner["metadata"]["namespace"],
+            "labels": dict(meta.get("labels") or {}),
+            "annotations": dict(meta.get("annotations") or {}),
+            "ownerReferences": [owner_reference],
+        },
+        "spec": template["spec"],
+    }

@@ -1,0 +1,103 @@
+"""ReplicaSet: as many active pods as spec.replicas says, and counts of what they have come to.
+
+Left out, next to kube-controller-manager: adoption and release of pods by label (only pods that it made are its own),
+the ReplicaFailure condition, slow-start batches.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyscheduler.embedded.client import PODS, REPLICASETS, Json
+from pyscheduler.embedded.objects import condition, seconds
+from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Plan, status_patch
+from pyscheduler.embedded.workloads.objects import (
+    available_at,
+    is_active,
+    is_deleting,
+    is_ready,
+    key_of,
+    owned_by,
+    phase,
+    pod_from_template,
+    replicas_of,
+    uid_of,
+)
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_PHASES = {"Pending": 0, "": 0, "Unknown": 1, "Running": 2}
+
+Rank = tuple[bool, int, bool, int, int, float, float]
+
+
+def reconcile(replica_set: Json, pods: list[Json], now: float) -> Plan:
+    """What to do for a ReplicaSet that owns `pods`."""
+    active = [pod for pod in pods if is_active(pod)]
+    actions: list[Action] = []
+    if not is_deleting(replica_set):
+        actions += _scale(replica_set, active)
+    min_ready = int(replica_set["spec"].get("minReadySeconds") or 0)
+    since = [at for at in (available_at(pod, min_ready) for pod in active) if at is not None]
+    actions += status_patch(REPLICASETS, replica_set, _status(replica_set, active, sum(at <= now for at in since)))
+    return Plan(actions, min((at for at in since if at > now), default=math.inf))
+
+
+def _scale(replica_set: Json, active: list[Json]) -> list[Action]:
+    missing = replicas_of(replica_set) - len(active)
+    if missing >= 0:
+        return [Create(PODS, _pod(replica_set)) for _ in range(missing)]
+    return [Delete(PODS, key_of(pod), uid_of(pod)) for pod in first_to_go(active)[:-missing]]
+
+
+def first_to_go(pods: list[Json]) -> list[Json]:
+    """The pods in the order in which scaling down takes them (kube-controller-manager's ActivePodsWithRanks).
+
+    Unassigned before assigned, pending before running, not ready before ready, cheap before dear, doubled up on a node
+    before alone there, ready for a short time before long, young before old.
+    """
+    beside: dict[str, int] = {}
+    for pod in pods:
+        node = pod["spec"].get("nodeName", "")
+        beside[node] = beside.get(node, 0) + 1
+    return sorted(pods, key=lambda pod: _rank(pod, beside))
+
+
+def _rank(pod: Json, beside: dict[str, int]) -> Rank:
+    node = pod["spec"].get("nodeName", "")
+    ready = is_ready(pod)
+    ready_since = seconds(condition(pod, "Ready").get("lastTransitionTime")) if ready else None
+    return (
+        bool(node),
+        _PHASES.get(phase(pod), 0),
+        ready,
+        _deletion_cost(pod),
+        -beside[node],
+        -(ready_since or 0.0),
+        -(seconds(pod["metadata"].get("creationTimestamp")) or 0.0),
+    )
+
+
+def _deletion_cost(pod: Json) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _pod(replica_set: Json) -> Json:
+    owner = owned_by(replica_set, "ReplicaSet", "apps/v1")
+    return pod_from_template(replica_set, owner, replica_set["spec"]["template"])
+
+
+def _status(replica_set: Json, active: list[Json], available: int) -> Json:
+    wanted = (replica_set["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    labelled = [pod for pod in active if wanted.items() <= (pod["metadata"].get("labels") or {}).items()]
+    # The API leaves counts of zero out; null takes them away and equals a field that is not there.
+    return {
+        "replicas": len(active),
+        "fullyLabeledReplicas": len(labelled) or None,
+        "readyReplicas": sum(is_ready(pod) for pod in active) or None,
+        "availableReplicas": available or None,
+        "observedGeneration": replica_set["metadata"].get("generation", 0),
+    }

@@ -1,0 +1,157 @@
+"""How full a node should be: the scoring strategies of NodeResourcesFit and the args that choose them.
+
+A strategy rates one resource of one node; the same arithmetic serves whole numbers and NumPy columns. What is used is
+cut to the capacity first, which changes no rating and lets columns be computed without overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pyscheduler.api import MAX_NODE_SCORE, Ints
+from pyscheduler.api.resources import CPU, MEMORY
+from pyscheduler.intree._problems import forbidden, invalid, required, unsupported
+
+LEAST_ALLOCATED = "LeastAllocated"
+MOST_ALLOCATED = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+_TYPES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
+_MOST_POINTS = 10
+"""The best score of a shape point in the args; nodes are scored up to MAX_NODE_SCORE."""
+_ALL_USED = 100
+
+Amount = TypeVar("Amount", int, Ints)
+Rating = Callable[[Any, Any], Any]
+"""From what is used (at most the capacity) and the capacity (more than 0) to 0..100."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSpec:
+    """A resource that counts in a score; weight 0 means 1."""
+
+    name: str
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", self.weight or 1)
+
+
+CPU_AND_MEMORY = (ResourceSpec(CPU), ResourceSpec(MEMORY))
+
+
+@dataclass(frozen=True, slots=True)
+class UtilizationShapePoint:
+    """At `utilization` (percent) a resource scores `score` (0..10)."""
+
+    utilization: int = 0
+    score: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedToCapacityRatioParam:
+    """A line through points, flat before the first and after the last."""
+
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringStrategy:
+    """NodeResourcesFitArgs.scoringStrategy (kubescheduler.config.k8s.io/v1)."""
+
+    type: str = ""
+    resources: tuple[ResourceSpec, ...] = CPU_AND_MEMORY
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "resources", self.resources or CPU_AND_MEMORY)
+
+
+def strategy_problems(strategy: ScoringStrategy) -> list[str]:
+    """What is wrong with a strategy, in kube-scheduler's words and order."""
+    problems = [] if strategy.type in _TYPES else [unsupported("scoringStrategy.type", strategy.type, _TYPES)]
+    problems += [
+        invalid(
+            f"scoringStrategy.resources[{i}].weight",
+            resource.weight,
+            f"resource weight of {resource.name} not in valid range (0, 100]",
+        )
+        for i, resource in enumerate(strategy.resources)
+        if not 0 < resource.weight <= 100
+    ]
+    ratio, path = strategy.requested_to_capacity_ratio, "scoringStrategy.requestedToCapacityRatio"
+    if strategy.type != REQUESTED_TO_CAPACITY_RATIO:
+        return problems + [forbidden(path, "must be nil when type is not RequestedToCapacityRatio")] * (
+            ratio is not None
+        )
+    if ratio is None:
+        return [*problems, required(path, "must be specified when type is RequestedToCapacityRatio")]
+    return problems + shape_problems(ratio.shape, f"{path}.shape")
+
+
+def shape_problems(shape: tuple[UtilizationShapePoint, ...], path: str) -> list[str]:
+    """What is wrong with the points of a line."""
+    if not shape:
+        return [required(path, "at least one point must be specified")]
+    falling = (i for i in range(1, len(shape)) if shape[i - 1].utilization >= shape[i].utilization)
+    problems = [
+        invalid(f"{path}[{i}].utilization", shape[i].utilization, "values must be sorted in increasing order")
+        for i in list(falling)[:1]
+    ]
+    for i, point in enumerate(shape):
+        if not 0 <= point.utilization <= _ALL_USED:
+            problems.append(invalid(f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]"))
+        if not 0 <= point.score <= _MOST_POINTS:
+            problems.append(invalid(f"{path}[{i}].score", point.score, "not in valid range [0, 10]"))
+    return problems
+
+
+def rating(strategy: ScoringStrategy) -> Rating:
+    """The plain form of a strategy."""
+    if strategy.requested_to_capacity_ratio is None:
+        return _least_allocated if strategy.type == LEAST_ALLOCATED else _most_allocated
+    at = ratings_of_shape(strategy.requested_to_capacity_ratio.shape)
+    return lambda used, capacity: at[used * 100 // capacity]
+
+
+def column_rating(strategy: ScoringStrategy) -> Rating:
+    """The NumPy form of a strategy."""
+    if strategy.requested_to_capacity_ratio is None:
+        return rating(strategy)
+    at = np.array(ratings_of_shape(strategy.requested_to_capacity_ratio.shape), np.int64)
+    return lambda used, capacity: at[used * 100 // capacity]
+
+
+def ratings_of_shape(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
+    """The score at 0, 1, … 100 percent."""
+    return tuple(_on_line(shape, percent) for percent in range(_ALL_USED + 1))
+
+
+def _least_allocated(used: Amount, capacity: Amount) -> Amount:
+    return (capacity - used) * MAX_NODE_SCORE // capacity
+
+
+def _most_allocated(used: Amount, capacity: Amount) -> Amount:
+    return used * MAX_NODE_SCORE // capacity
+
+
+def _on_line(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:
+    scale = MAX_NODE_SCORE // _MOST_POINTS
+    before = None
+    for point in shape:
+        if percent <= point.utilization:
+            if before is None:
+                return point.score * scale
+            rise = (point.score - before.score) * scale * (percent - before.utilization)
+            return before.score * scale + _truncated(rise, point.utilization - before.utilization)
+        before = point
+    return shape[-1].score * scale
+
+
+def _truncated(numerator: int, denominator: int) -> int:
+    """Go's integer division, which cuts toward zero where Python's rounds down."""
+    quotient = abs(numerator) // abs(denominator)
+    return quotient if (numerator < 0) == (denominator < 0) else -quotient

@@ -1,0 +1,81 @@
+"""ImageLocality: a node that has the pod's images already can start it sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyscheduler.api import (
+    MAX_NODE_SCORE,
+    Cycle,
+    Images,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+)
+
+_MEBIBYTE = 1024 * 1024
+LEAST = 23 * _MEBIBYTE
+"""Bytes of images below which a node counts as having none."""
+MOST_PER_CONTAINER = 1000 * _MEBIBYTE
+"""Bytes of images, for each container, beyond which more do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The images of a pod, one entry for each use, with the share of all nodes that have the image."""
+
+    uses: tuple[tuple[str, float], ...]
+    most: int
+
+    def score(self, images: Images) -> int:
+        present = sum(int(float(images[name]) * share) for name, share in self.uses if name in images)
+        counted = min(max(present, LEAST), self.most)
+        return MAX_NODE_SCORE * (counted - LEAST) // (self.most - LEAST)
+
+
+_WANTED: StateKey[_Wanted] = StateKey("ImageLocality")
+
+
+class ImageLocality(PreScorePlugin, ScorePlugin):
+    """Scores nodes by the bytes of the pod's images they have, each image scaled by its share of all nodes, so that a
+    rare image does not draw all pods to one node.
+
+    The sizes are those of the node's own report; kube-scheduler takes the first report of any node.
+    """
+
+    name = "ImageLocality"
+    reads = Reads.ALL_NODES
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        cycle[_WANTED] = _wanted(pod, nodes)
+        return None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return cycle[_WANTED].score(node.images)
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        if _WANTED not in cycle:
+            cycle[_WANTED] = _wanted(pod, nodes)
+        return nodes.by_images(cycle[_WANTED].score)
+
+
+def _wanted(pod: Pod, nodes: NodeTable) -> _Wanted:
+    spec = pod.spec
+    containers = (*(spec.init_containers or ()), *spec.containers)
+    volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image")]
+    names = [_tagged(c.image) for c in containers] + [_tagged(str(v.get("reference", ""))) for v in volumes]
+    total = float(nodes.total)
+    shares = {name: float(nodes.nodes_with_image(name)) / total for name in names}
+    return _Wanted(tuple((n, shares[n]) for n in names if shares[n]), MOST_PER_CONTAINER * len(containers))
+
+
+def _tagged(image: str) -> str:
+    """The name with its tag: nodes report `app:latest` for what a pod calls `app`."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,0 +1,194 @@
+"""NodeAffinity: pods choose nodes by label and name, with nodeSelector and node affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    SKIP,
+    Action,
+    ByMax,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Interest,
+    Mask,
+    NodeInfo,
+    NodeNames,
+    NodeObject,
+    NodeTable,
+    NodeTerm,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rejection,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.api.match import NODE_NAME_FIELD, node_term, node_terms
+from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
+from pyscheduler.api.objects import NodeSelectorTerm, PreferredSchedulingTerm
+from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._problems import invalid, refuse
+
+POD_MISMATCH = Rejection("node(s) didn't match Pod's node affinity/selector", resolvable=False)
+ENFORCED_MISMATCH = Rejection("node(s) didn't match scheduler-enforced node affinity", resolvable=False)
+CONFLICT = Rejection("pod affinity terms conflict", resolvable=False)
+
+Preferred = tuple[tuple[int, NodeTerm], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAffinityArgs:
+    """kubescheduler.config.k8s.io/v1 NodeAffinityArgs: `added_affinity` counts for every pod, beside its own."""
+
+    added_affinity: NodeAffinityObject | None = None
+
+    def __post_init__(self) -> None:
+        added = self.added_affinity or NodeAffinityObject()
+        required = added.required_during_scheduling_ignored_during_execution
+        preferred = added.preferred_during_scheduling_ignored_during_execution
+        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        problems = _term_problems(path, (required.node_selector_terms if required else None) or ())
+        path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        refuse(problems + _term_problems(path, [p.preference for p in preferred or ()]))
+
+
+_PREFERRED: StateKey[Preferred] = StateKey("NodeAffinity")
+
+
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Rejects nodes that the pod's nodeSelector or required affinity leaves out; prefers by the preferred affinity."""
+
+    name = "NodeAffinity"
+    Args = NodeAffinityArgs
+    reads = Reads.OWN_NODE
+    normalizer = ByMax()
+
+    def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        added = args.added_affinity or NodeAffinityObject()
+        required = added.required_during_scheduling_ignored_during_execution
+        self._added_terms = node_terms(required) if required is not None else None
+        self._added_preferred = _compiled(added.preferred_during_scheduling_ignored_during_execution or ())
+
+    def interests(self) -> Sequence[Interest]:
+        return (Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._matches_now),)
+
+    def _matches_now(self, pod: Pod, event: ClusterEvent) -> Hint:
+        if not self._is_allowed(event.new) or not _pod_matches(pod, event.new):
+            return Hint.SKIP
+        # A pod may have been held by the added affinity, so both must have let the old node in for nothing to be new.
+        was_good = event.old is not None and self._is_allowed(event.old) and _pod_matches(pod, event.old)
+        return queue_if(not was_good)
+
+    def _is_allowed(self, node: NodeObject) -> bool:
+        terms = self._added_terms
+        return terms is None or _any_matches(terms, node.metadata.name, node.metadata.labels or {})
+
+    # -- filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
+        shape = pod.shape
+        if self._added_terms is None and shape.required_node_terms is None and shape.node_selector is None:
+            return SKIP
+        names = _named_nodes(pod)
+        if names is None:
+            return None
+        return NodeNames(names) if names else CONFLICT
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        labels = node.labels
+        if self._added_terms is not None and not _any_matches(self._added_terms, node.name, labels):
+            return ENFORCED_MISMATCH
+        return None if _matches(pod, node.name, labels) else POD_MISMATCH
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        shape = pod.shape
+        if self._added_terms is not None:
+            verdicts.reject(~_any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
+        if shape.node_selector is not None:
+            verdicts.reject(~nodes.matches(shape.node_selector), POD_MISMATCH)
+        if shape.required_node_terms is not None:
+            verdicts.reject(~_any_term(shape.required_node_terms, nodes), POD_MISMATCH)
+        return verdicts
+
+    # -- score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        preferred = self._added_preferred + pod.shape.preferred_node_terms
+        if not preferred:
+            return SKIP
+        cycle[_PREFERRED] = preferred
+        return None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return sum(weight for weight, term in cycle[_PREFERRED] if term.matches(node.name, node.labels))
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        scores = np.zeros(len(nodes), np.int64)
+        for weight, term in cycle[_PREFERRED]:
+            scores += nodes.matches_term(term) * weight
+        return scores
+
+
+def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> Preferred:
+    return tuple((p.weight, node_term(p.preference)) for p in preferred)
+
+
+def _any_matches(terms: tuple[NodeTerm, ...], name: str, labels: Mapping[str, str]) -> bool:
+    return any(term.matches(name, labels) for term in terms)
+
+
+def _any_term(terms: tuple[NodeTerm, ...], nodes: NodeTable) -> Mask:
+    mask = np.zeros(len(nodes), np.bool_)
+    for term in terms:
+        mask |= nodes.matches_term(term)
+    return mask
+
+
+def _matches(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
+    selector, terms = pod.shape.node_selector, pod.shape.required_node_terms
+    if selector is not None and not selector.matches(labels):
+        return False
+    return terms is None or _any_matches(terms, name, labels)
+
+
+def _pod_matches(pod: Pod, node: NodeObject) -> bool:
+    return _matches(pod, node.metadata.name, node.metadata.labels or {})
+
+
+def _named_nodes(pod: Pod) -> frozenset[str] | None:
+    """The only nodes that can match, if every required term names its nodes; None if any term leaves them open."""
+    affinity = pod.shape.affinity.node_affinity
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    terms = (required.node_selector_terms if required else None) or ()
+    named = [_names_in(term) for term in terms]
+    known = [names for names in named if names is not None]
+    return frozenset().union(*known) if named and len(known) == len(named) else None
+
+
+def _names_in(term: NodeSelectorTerm) -> frozenset[str] | None:
+    fields = [f for f in term.match_fields or () if f.key == NODE_NAME_FIELD and f.operator == "In"]
+    names = [frozenset(f.values or ()) for f in fields]
+    return frozenset.intersection(*names) if names else None
+
+
+def _term_problems(path: str, terms: Sequence[NodeSelectorTerm]) -> list[str]:
+    """The terms that can never match because they break the API's rules; empty ones are allowed and match nothing."""
+    return [
+        invalid(f"{path}[{i}]", "", "not a valid node selector term: check its operators and their number of values")
+        for i, term in enumerate(terms)
+        if (term.match_expressions or term.match_fields) and node_term(term) == NodeTerm((), ())
+    ]

@@ -1,0 +1,69 @@
+"""NodePorts: two pods cannot have the same port of one node's address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyscheduler.api import (
+    NODE,
+    POD,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Hint,
+    HostPort,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    Skip,
+    Verdicts,
+)
+from pyscheduler.api.pod import WILDCARD_IP
+from pyscheduler.intree._hints import had_place, queue_if
+
+PORT_TAKEN = Rejection("node(s) didn't have free ports for the requested pod ports")
+
+
+class NodePorts(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes where a hostPort of the pod is taken. 0.0.0.0 is the only address that stands for all."""
+
+    name = "NodePorts"
+    reads = Reads.OWN_ROW
+
+    def interests(self) -> Sequence[Interest]:
+        return (Interest(POD, Action.DELETE, self._port_freed), Interest(NODE, Action.ADD))
+
+    def _port_freed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        gone: Pod = event.old
+        return queue_if(had_place(event) and _conflict(pod.shape.host_ports, gone.shape.host_ports))
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return None if pod.shape.host_ports else SKIP
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        used = node.used_ports
+        return PORT_TAKEN if used and _conflict(pod.shape.host_ports, used) else None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        wanted = pod.shape.host_ports
+        taken = nodes.by_ports(lambda used: _conflict(wanted, used))
+        if taken.any():
+            verdicts.reject(taken != 0, PORT_TAKEN)
+        return verdicts
+
+
+def _conflict(wanted: frozenset[HostPort], used: frozenset[HostPort]) -> bool:
+    return any(_collide(a, b) for a in wanted for b in used)
+
+
+def _collide(a: HostPort, b: HostPort) -> bool:
+    if a.port != b.port or a.protocol != b.protocol:
+        return False
+    return a.ip == b.ip or WILDCARD_IP in (a.ip, b.ip)

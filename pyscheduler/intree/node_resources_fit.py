@@ -1,0 +1,268 @@
+"""NodeResourcesFit: a pod needs room for what it requests, and may prefer the emptier or the fuller node.
+
+Known limits for now: pods whose resize is under way are counted by their spec, not by the resources in their status;
+extended resources that a DeviceClass maps to devices are counted like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    POD,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Interest,
+    Ints,
+    NodeInfo,
+    NodeObject,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rejection,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.api.quantity import MAX_INT64
+from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts, is_extended, is_scalar
+from pyscheduler.intree import _scoring
+from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree._problems import invalid, refuse
+
+TOO_MANY_PODS = "Too many pods"
+
+_MOST_RATED = MAX_INT64 // 100
+"""The largest capacity whose hundredfold is still an int64."""
+_MOST_BITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesFitArgs:
+    """kubescheduler.config.k8s.io/v1 NodeResourcesFitArgs.
+
+    `ignored_resources` and `ignored_resource_groups` (the part before the slash) name extended resources that are not
+    filtered by, for example because an extender looks after them.
+    """
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: _scoring.ScoringStrategy | None = None
+
+    def __post_init__(self) -> None:
+        strategy = self.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
+        object.__setattr__(self, "scoring_strategy", strategy)
+        groups = [
+            invalid(f"ignoredResourceGroups[{i}]", group, "resource group name can't contain '/'")
+            for i, group in enumerate(self.ignored_resource_groups)
+            if "/" in group
+        ]
+        refuse(groups + _scoring.strategy_problems(strategy))
+
+
+class _Asked(NamedTuple):
+    """A request that filtering looks at."""
+
+    resource: str
+    amount: int
+
+
+class _Rated(NamedTuple):
+    """A resource that scoring looks at: what the pod adds to it and how much it weighs."""
+
+    resource: str
+    amount: int
+    weight: int
+    with_defaults: bool
+
+
+_ASKED: StateKey[tuple[_Asked, ...]] = StateKey("NodeResourcesFit filter")
+_RATED: StateKey[tuple[_Rated, ...]] = StateKey("NodeResourcesFit score")
+
+
+class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Rejects nodes without room for the pod's requests; scores nodes by how full the pod would make them."""
+
+    name = "NodeResourcesFit"
+    Args = NodeResourcesFitArgs
+    reads = Reads.OWN_ROW
+
+    def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        strategy = args.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
+        self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
+        self._rate = _scoring.rating(strategy)
+        self._rate_column = _scoring.column_rating(strategy)
+        self._is_ratio = strategy.type == _scoring.REQUESTED_TO_CAPACITY_RATIO
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, self._room_made),
+            Interest(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_grew),
+        )
+
+    def _room_made(self, pod: Pod, event: ClusterEvent) -> Hint:
+        old: Pod = event.old
+        new: Pod | None = event.new
+        if new is None:
+            return queue_if(had_place(event))
+        if new.uid == pod.uid:
+            return Hint.QUEUE
+        shrunk = (old.requests.real.get(r, 0) > new.requests.real.get(r, 0) for r, n in _stated(pod) if n > 0)
+        return queue_if(bool(new.node_name) and any(shrunk))
+
+    def _node_grew(self, pod: Pod, event: ClusterEvent) -> Hint:
+        new = _allocatable(event.new)
+        asked = [request for request in _stated(pod) if request.amount > 0]
+        if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in asked):
+            return Hint.SKIP
+        if event.old is None:
+            return Hint.QUEUE
+        old = _allocatable(event.old)
+        return queue_if(any(new.get(r, 0) > old.get(r, 0) for r in (PODS, *(request.resource for request in asked))))
+
+    # -- filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        cycle[_ASKED] = tuple(r for r in _stated(pod) if r.amount > 0 and not self._is_ignored(r.resource))
+
+    def _is_ignored(self, resource: str) -> bool:
+        if not is_extended(resource):
+            return False
+        group = resource.split("/", 1)[0]
+        return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        asked = cycle[_ASKED]
+        if len(node.pods) < node.allowed_pods:
+            allocatable, requested = node.allocatable, node.requested
+            for resource, amount in asked:
+                if amount > allocatable.get(resource, 0) - requested.get(resource, 0):
+                    break
+            else:
+                return None
+        return _why_not(asked, node)
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        asked = cycle[_ASKED]
+        if len(asked) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in asked):
+            return super().filter_all(cycle, pod, nodes)
+        # One bit for each reason; the lowest says that evicting pods would not help.
+        failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
+        for bit, (resource, amount) in enumerate(asked, 2):
+            allocatable = nodes.allocatable(resource)
+            short = amount > allocatable - nodes.requested(resource)
+            if short.any():
+                failed |= (short.astype(np.int64) << bit) | (amount > allocatable)
+        return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in asked)))
+
+    # -- score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        cycle[_RATED] = tuple(self._rated(pod.requests.scored))
+        return None
+
+    def _rated(self, asked: Mapping[str, int]) -> Iterator[_Rated]:
+        for name, weight in ((r.name, r.weight) for r in self._resources):
+            amount = asked.get(name, 0)
+            if amount or not is_scalar(name):
+                yield _Rated(name, amount, weight, with_defaults=name in (CPU, MEMORY))
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        total = weights = 0
+        allocatable = node.allocatable
+        for resource, amount, weight, with_defaults in cycle[_RATED]:
+            capacity = allocatable.get(resource, 0)
+            if not capacity:
+                continue
+            used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
+            rated = self._rate(min(used, capacity), capacity)
+            if rated or not self._is_ratio:
+                total += rated * weight
+                weights += weight
+        return self._mean(total, weights) if weights else 0
+
+    def _mean(self, total: int, weights: int) -> int:
+        # The ratio strategy rounds (a half goes up) where the others cut off.
+        return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        total = np.zeros(len(nodes), np.int64)
+        weights = np.zeros(len(nodes), np.int64)
+        for rated in cycle[_RATED]:
+            capacity = nodes.allocatable(rated.resource)
+            if rated.amount > MAX_INT64 or (len(capacity) and capacity.max() > _MOST_RATED):
+                return super().score_all(cycle, pod, nodes)
+            self._add_column(rated, capacity, nodes, (total, weights))
+        np.maximum(weights, 1, out=weights)
+        return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
+
+    def _add_column(self, rated: _Rated, capacity: Ints, nodes: NodeTable, sums: tuple[Ints, Ints]) -> None:
+        total, weights = sums
+        column = nodes.non_zero_requested if rated.with_defaults else nodes.requested
+        free = np.maximum(np.maximum(capacity - column(rated.resource), 0) - rated.amount, 0)
+        score = self._rate_column(capacity - free, np.maximum(capacity, 1))
+        counts = (capacity > 0) & (score > 0) if self._is_ratio else capacity > 0
+        total += np.where(counts, score * rated.weight, 0)
+        weights += counts * rated.weight
+
+
+def _is_counted(resource: str) -> bool:
+    return resource in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(resource)
+
+
+def _stated(pod: Pod) -> tuple[_Asked, ...]:
+    """What the pod requests, in the order in which reasons are given."""
+    real = pod.requests.real
+    first = [_Asked(r, real[r]) for r in (CPU, MEMORY, EPHEMERAL_STORAGE) if r in real]
+    return (*first, *(_Asked(r, n) for r, n in real.items() if is_scalar(r)))
+
+
+def _allocatable(node: NodeObject) -> Mapping[str, int]:
+    return amounts(node.status.allocatable)
+
+
+def _why_not(asked: tuple[_Asked, ...], node: NodeInfo) -> Rejection:
+    reasons = [TOO_MANY_PODS] if len(node.pods) >= node.allowed_pods else []
+    resolvable = True
+    for resource, amount in asked:
+        allocatable = node.allocatable.get(resource, 0)
+        if amount > allocatable - node.requested.get(resource, 0):
+            reasons.append(f"Insufficient {resource}")
+            resolvable = resolvable and amount <= allocatable
+    return _rejection(tuple(reasons), resolvable)
+
+
+def _verdicts(failed: Ints, reasons: tuple[str, ...]) -> Verdicts:
+    verdicts = Verdicts(len(failed))
+    if not failed.any():
+        return verdicts
+    code_of = np.zeros(1 << _MOST_BITS, np.int32)
+    for bits in np.flatnonzero(np.bincount(failed)):
+        if bits:
+            given = tuple(reason for i, reason in enumerate(reasons, 1) if bits >> i & 1)
+            verdicts.because.append(_rejection(given, resolvable=not bits & 1))
+            code_of[bits] = len(verdicts.because)
+    verdicts.codes = code_of[failed]
+    return verdicts
+
+
+@lru_cache(maxsize=1024)
+def _rejection(reasons: tuple[str, ...], resolvable: bool) -> Rejection:
+    return Rejection(*reasons, resolvable=resolvable)

@@ -1,0 +1,63 @@
+"""NodeUnschedulable: a cordoned node takes only pods that tolerate it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyscheduler.api import (
+    NODE,
+    POD,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Hint,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    Reads,
+    Rejection,
+    Taint,
+    Verdicts,
+)
+from pyscheduler.api.match import NO_SCHEDULE, tolerates
+from pyscheduler.intree._hints import queue_if
+
+UNSCHEDULABLE = Rejection("node(s) were unschedulable", resolvable=False)
+CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""What a pod must tolerate to go to a node with spec.unschedulable, whether or not the node carries the taint."""
+
+
+class NodeUnschedulable(FilterPlugin):
+    """Rejects nodes with spec.unschedulable."""
+
+    name = "NodeUnschedulable"
+    reads = Reads.OWN_NODE
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._node_opened),
+            Interest(POD, Action.UPDATE_POD_TOLERATION, self._pod_tolerates_now),
+        )
+
+    def _node_opened(self, pod: Pod, event: ClusterEvent) -> Hint:
+        was_closed = event.old is None or event.old.spec.unschedulable
+        return queue_if(was_closed and not event.new.spec.unschedulable)
+
+    def _pod_tolerates_now(self, pod: Pod, event: ClusterEvent) -> Hint:
+        return queue_if(event.new.uid == pod.uid and _tolerates_cordon(event.new))
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return UNSCHEDULABLE if node.unschedulable and not _tolerates_cordon(pod) else None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        closed = nodes.unschedulable
+        if closed.any() and not _tolerates_cordon(pod):
+            verdicts.reject(closed, UNSCHEDULABLE)
+        return verdicts
+
+
+def _tolerates_cordon(pod: Pod) -> bool:
+    return any(tolerates(t, CORDON) for t in pod.shape.tolerations)

@@ -1,0 +1,61 @@
+"""The binding cycle of one pod: PreBind, Bind and PostBind plugins act, in order, and an event tells how it ended.
+
+A plugin that raises costs its pod one backoff and is named; nothing it does can stop the loop.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.api.handle import ApiError, ApiWriter
+from pyscheduler.api.outcome import SKIP, Rejection
+from pyscheduler.core.commands import Bind
+from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+
+log = logs.get("binding")
+
+
+async def run_binding(command: Bind, api: ApiWriter, clock: Clock) -> Bound | BindFailed:
+    """Run the cycle to its end."""
+    uid, plan = command.pod.uid, command.plan
+    for pre in plan.pre_bind:
+        try:
+            rejection = await pre.pre_bind(command.cycle, command.pod, command.node_name, api)
+        except Exception as error:
+            return _broken(command, pre.name, "PreBind", error, clock)
+        if rejection is not None:
+            return BindFailed(clock.now(), uid, rejection.message, pre.name, rejected=True)
+    failed = await _bind(command, api, clock)
+    if failed is not None:
+        return failed
+    for post in plan.post_bind:
+        try:
+            await post.post_bind(command.cycle, command.pod, command.node_name, api)
+        except Exception as error:
+            # The pod is bound; all that is left to do is to say so.
+            _broken(command, post.name, "PostBind", error, clock)
+    return Bound(clock.now(), uid)
+
+
+async def _bind(command: Bind, api: ApiWriter, clock: Clock) -> BindFailed | None:
+    uid = command.pod.uid
+    for plugin in command.plan.bind:
+        try:
+            answer = await plugin.bind(command.cycle, command.pod, command.node_name, api)
+        except Exception as error:
+            return _broken(command, plugin.name, "Bind", error, clock)
+        if isinstance(answer, Rejection):
+            return BindFailed(clock.now(), uid, answer.message, plugin.name, rejected=True)
+        if answer is not SKIP:
+            return None
+    return BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
+
+
+def _broken(command: Bind, plugin: str, point: str, error: Exception, clock: Clock) -> BindFailed:
+    """An API server's refusal is told as it is; anything else is a plugin's bug and is logged with its trace."""
+    if isinstance(error, ApiError):
+        log.warning("Binding failed", error, pod=command.pod.key, node=command.node_name, plugin=plugin)
+    else:
+        log.crash("A plugin raised", error, pod=command.pod.key, plugin=plugin, point=point)
+    message = f'running {point} plugin "{plugin}": {str(error) or type(error).__name__}'
+    return BindFailed(clock.now(), command.pod.uid, message, plugin)

@@ -1,0 +1,174 @@
+"""Who we are to the API server, from a kubeconfig or from the pod we run in.
+
+kubernetes_asyncio knows the many forms of credentials; around it stands what a user meets first: a file that is
+missing, broken or incomplete gives one sentence that names the place and says what to do.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import yaml
+from kubernetes_asyncio import client as kubernetes_client
+from kubernetes_asyncio import config as kubernetes_config
+
+from pyscheduler.shell.clock import Clock
+
+REREAD_AFTER: Final = 60.0
+"""Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
+
+
+class ConnectionProblem(Exception):
+    """The API server cannot be used; the message is one line for the person who started the scheduler."""
+
+
+class Credentials:
+    """A server and how to talk to it. `described` is how messages call them, e.g. `context dev of ~/.kube/config`."""
+
+    def __init__(self, configuration: Any, described: str, clock: Clock, loader: Any = None) -> None:
+        self._configuration = configuration
+        self._loader = loader
+        self._clock = clock
+        self._read_at = clock.now()
+        self.described = described
+        self.host: str = configuration.host.rstrip("/")
+        self.ssl = _ssl_context(configuration, described) if self.host.startswith("https:") else None
+        self.server_hostname: str | None = getattr(configuration, "tls_server_name", None) or None
+        self.proxy: str | None = getattr(configuration, "proxy", None) or _proxy_of_environment(self.host)
+
+    async def authorization(self) -> str:
+        """The Authorization header, "" where a client certificate (or nothing) is used."""
+        if self._loader is not None and self._clock.now() - self._read_at > REREAD_AFTER and self._may_change():
+            await self.reread()
+        key: str | None = await self._configuration.get_api_key_with_prefix("BearerToken")
+        return (key or "").rstrip()
+
+    async def reread(self) -> None:
+        """Read the kubeconfig's tokens again, e.g. because the server has just refused the one we have."""
+        self._read_at = self._clock.now()
+        if self._loader is not None:
+            await _quietly(self._loader.load_and_set(self._configuration), self.described)
+
+    def _may_change(self) -> bool:
+        user = getattr(self._loader, "_user", None)
+        return user is not None and ("tokenFile" in user or hasattr(self._loader, "exec_plugin_expiry"))
+
+
+async def load(kubeconfig: Path | None, clock: Clock) -> Credentials:
+    """The credentials of a kubeconfig's current context, or without one those of the pod that we run in.
+
+    ConnectionProblem if there are none.
+    """
+    configuration = kubernetes_client.Configuration()
+    if kubeconfig is None:
+        return _in_cluster(configuration, clock)
+    context = _checked_context(kubeconfig)
+    described = f"context {context} of {kubeconfig}"
+    loading = kubernetes_config.load_kube_config(
+        str(kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    loader = await _quietly(loading, described)
+    return Credentials(configuration, described, clock, loader)
+
+
+def _in_cluster(configuration: Any, clock: Clock) -> Credentials:
+    try:
+        kubernetes_config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
+    except (kubernetes_config.ConfigException, OSError) as problem:
+        raise ConnectionProblem(
+            f"no kubeconfig was given and this is not a pod of a cluster ({str(problem).rstrip('.')}); "
+            "pass --kubeconfig FILE or set clientConnection.kubeconfig"
+        ) from None
+    return Credentials(configuration, "the pod's service account", clock)
+
+
+async def _quietly(loading: Any, described: str) -> Any:
+    """Await what kubernetes_asyncio loads; whatever it raises on strange input becomes one line."""
+    try:
+        return await loading
+    except Exception as problem:  # the loader raises anything from KeyError to binascii.Error
+        raise ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}") from None
+
+
+def _checked_context(file: Path) -> str:
+    """The name of the current context, once everything it needs is known to be there."""
+    content = _parsed(file)
+    name = content.get("current-context")
+    if not name:
+        names = ", ".join(sorted(_named(content, "contexts"))) or "none"
+        raise ConnectionProblem(
+            f"kubeconfig {file} has no current-context; choose one (kubectl config use-context), it knows: {names}"
+        )
+    context = _entry(file, content, "context", str(name))
+    cluster = _entry(file, content, "cluster", str(context.get("cluster") or ""))
+    if not str(cluster.get("server") or "").startswith(("http://", "https://")):
+        raise ConnectionProblem(f"kubeconfig {file}: cluster {context['cluster']!r} has no server URL (https://…)")
+    user = _entry(file, content, "user", str(context["user"])) if context.get("user") else {}
+    _check_files(file, cluster, ("certificate-authority",))
+    _check_files(file, user, ("client-certificate", "client-key", "tokenFile"))
+    return str(name)
+
+
+def _parsed(file: Path) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(file.read_text())
+    except FileNotFoundError:
+        raise ConnectionProblem(f"kubeconfig {file} does not exist") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ConnectionProblem(f"kubeconfig {file} cannot be read: {_one_line(problem)}") from None
+    except yaml.YAMLError as problem:
+        mark = getattr(problem, "problem_mark", None)
+        where = f" at line {mark.line + 1}" if mark else ""
+        reason = getattr(problem, "problem", None) or "it cannot be parsed"
+        raise ConnectionProblem(f"kubeconfig {file} is not YAML{where}: {reason}") from None
+    if not isinstance(content, dict):
+        raise ConnectionProblem(f"kubeconfig {file} is not a kubeconfig: it should hold clusters, users and contexts")
+    return content
+
+
+def _named(content: Mapping[str, Any], plural: str) -> dict[str, Any]:
+    entries = content.get(plural)
+    return {str(e["name"]): e for e in entries if isinstance(e, dict) and "name" in e} if entries else {}
+
+
+def _entry(file: Path, content: Mapping[str, Any], what: str, name: str) -> dict[str, Any]:
+    found = _named(content, f"{what}s").get(name, {}).get(what)
+    if not isinstance(found, dict):
+        raise ConnectionProblem(f"kubeconfig {file} names the {what} {name!r}, which it does not define")
+    return found
+
+
+def _check_files(file: Path, section: Mapping[str, Any], keys: tuple[str, ...]) -> None:
+    for key in keys:
+        named = section.get(key)
+        if named and not section.get(f"{key}-data") and not (file.parent / str(named)).is_file():
+            raise ConnectionProblem(f"kubeconfig {file} names the {key} {named}, which does not exist")
+
+
+def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except (OSError, ssl.SSLError) as problem:
+        raise ConnectionProblem(f"the certificates of {described} cannot be used: {_one_line(problem)}") from None
+    # Cluster CAs are often older than the strictness that Python 3.13 brought.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _proxy_of_environment(host: str) -> str | None:
+    url = urlsplit(host)
+    return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
+
+
+def _one_line(problem: BaseException) -> str:
+    return " ".join(str(problem).split()) or type(problem).__name__

@@ -1,0 +1,178 @@
+"""From the bytes of lists and watches straight to objects, one at a time.
+
+An object that cannot be read costs only itself: whoever asks gets its name where that much can be read, the
+`Refusals` log and count it, and the loop goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from pyscheduler.api import NodeObject, PodObject
+from pyscheduler.shell import logs
+
+T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_REMEMBERED = 1000
+_log = logs.get("decode")
+
+
+class UnreadableList(ValueError):
+    """The envelope of a list or watch event is broken: nothing in it can be trusted."""
+
+
+class Identity(NamedTuple):
+    """Which object at which version."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    version: str = ""
+
+
+class Item(NamedTuple, Generic[T]):
+    """One object off the wire; `object` is None where it could not be read (or was not asked for)."""
+
+    identity: Identity
+    object: T | None
+
+
+class Line(NamedTuple, Generic[T]):
+    """One event of a watch: its type, its object, and for ERROR the code and message of the Status."""
+
+    type: str
+    item: Item[T]
+    code: int = 0
+    message: str = ""
+
+
+class Page(NamedTuple, Generic[T]):
+    """A page of a list; the items are decoded as they are iterated over. `next` is "" on the last one."""
+
+    items: Iterator[Item[T]]
+    version: str
+    next: str
+
+
+class Refusals:
+    """Where objects that cannot be read are reported: logged once for each problem, counted every time."""
+
+    def __init__(self, count: Callable[[str], None] = lambda _: None) -> None:
+        self._count = count
+        self._last: dict[tuple[str, str, str], str] = {}
+
+    def report(self, resource: str, namespace: str, name: str, problem: BaseException) -> None:
+        """An object of `resource` (plural) was skipped. Also for pods whose quantities or selectors make no sense."""
+        self._count(resource)
+        key, text = (resource, namespace, name), str(problem)
+        if self._last.get(key) == text:
+            return
+        if len(self._last) >= _REMEMBERED:
+            self._last.clear()
+        self._last[key] = text
+        where = f"{namespace}/{name}" if namespace else name
+        _log.warning("Skipped an object that cannot be read", problem, resource=resource, object=where or "unknown")
+
+
+class _ListMeta(msgspec.Struct):
+    version: str = msgspec.field(name="resourceVersion", default="")
+    next: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Meta(msgspec.Struct):
+    name: Any = ""
+    namespace: Any = ""
+    uid: Any = ""
+    version: Any = msgspec.field(name="resourceVersion", default="")
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta = msgspec.field(default_factory=_Meta)
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+
+
+_list = msgspec.json.Decoder(_List).decode
+_event = msgspec.json.Decoder(_Event).decode
+_named = msgspec.json.Decoder(_Named).decode
+_status = msgspec.json.Decoder(_Status).decode
+
+
+class ObjectDecoder(Generic[T]):
+    """Reads lists and watches of one resource into objects of `type`: PodObject, NodeObject or dict."""
+
+    def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:
+        self._resource = resource
+        self._decode: Callable[[msgspec.Raw], T] = msgspec.json.Decoder(type).decode
+        self._refusals = refusals
+
+    def page(self, body: bytes) -> Page[T]:
+        """A page of a list. UnreadableList if it is not one."""
+        try:
+            page = _list(body)
+        except _UNREADABLE as problem:
+            raise UnreadableList(f"the list of {self._resource} cannot be read: {problem}") from None
+        return Page((self._item(raw) for raw in page.items or ()), page.metadata.version, page.metadata.next)
+
+    def line(self, line: bytes) -> Line[T]:
+        """An event of a watch. UnreadableList if it is not one; an event of unknown type comes with its name only."""
+        try:
+            event = _event(line)
+            if event.type == ERROR:
+                status = _status(event.object)
+                return Line(ERROR, Item(Identity(), None), status.code, status.message or status.reason)
+        except _UNREADABLE as problem:
+            raise UnreadableList(f"an event of the watch of {self._resource} cannot be read: {problem}") from None
+        if event.type in (ADDED, MODIFIED):
+            return Line(event.type, self._item(event.object))
+        return Line(event.type, Item(_identity(event.object), None))
+
+    def _item(self, raw: msgspec.Raw) -> Item[T]:
+        try:
+            decoded = self._decode(raw)
+            if not isinstance(decoded, dict):
+                meta = decoded.metadata
+                return Item(Identity(meta.namespace, meta.name, meta.uid, meta.resource_version), decoded)
+        except _UNREADABLE as problem:
+            identity = _identity(raw)
+            self._refusals.report(self._resource, identity.namespace, identity.name, problem)
+            return Item(identity, None)
+        return self._plain_item(raw, decoded)
+
+    def _plain_item(self, raw: msgspec.Raw, decoded: T) -> Item[T]:
+        identity = _identity(raw)
+        if not identity.name:
+            self._refusals.report(self._resource, "", "", ValueError("it has no metadata.name"))
+            return Item(identity, None)
+        assert isinstance(decoded, dict)
+        decoded["metadata"].pop("managedFields", None)
+        return Item(identity, decoded)
+
+
+def _identity(raw: msgspec.Raw) -> Identity:
+    """As much of an object's name as can be read."""
+    try:
+        meta = _named(raw).metadata
+    except _UNREADABLE:
+        return Identity()
+    fields = (meta.namespace, meta.name, meta.uid, meta.version)
+    return Identity(*(value if isinstance(value, str) else "" for value in fields))

@@ -1,0 +1,23 @@
+"""Where things are on an API server."""
+
+from __future__ import annotations
+
+from pyscheduler.api import ResourceKind
+
+PODS = ResourceKind("", "v1", "pods", "Pod")
+NODES = ResourceKind("", "v1", "nodes", "Node", namespaced=False)
+EVENTS = ResourceKind("events.k8s.io", "v1", "events", "Event")
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""The field selector of kube-scheduler's pod informer: pods that have ended take no room."""
+
+
+def collection(kind: ResourceKind, namespace: str = "") -> str:
+    """The path of a collection, in one namespace or (where that is "") everywhere."""
+    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+    return f"{root}/namespaces/{namespace}/{kind.plural}" if namespace else f"{root}/{kind.plural}"
+
+
+def pod(namespace: str, name: str, subresource: str = "") -> str:
+    """The path of a pod, or of its `/binding` or `/status`."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}{subresource}"

@@ -1,0 +1,220 @@
+"""Writes Events, behind the bindings and without ever holding them up.
+
+What happens again within six minutes becomes a series on the Event that is there, as client-go's recorder does it: the
+first repetition is written at once, later ones every half hour and when the series has ended. The queue is bounded;
+when it is full the oldest repetition goes first, because it says the least, then the oldest Event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from pyscheduler.api import ApiError
+from pyscheduler.core.commands import EventType, Record
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.connection import JSON, MERGE_PATCH, Connection
+from pyscheduler.shell.kube.paths import EVENTS, collection
+from pyscheduler.shell.kube.series import Series, SeriesKey, event_name, series_key
+from pyscheduler.shell.kube.traffic import Traffic
+
+FINISH_AFTER: Final = 360.0
+"""Seconds without repetition after which a series has ended (client-go's finishTime)."""
+REFRESH_EVERY: Final = 1800.0
+"""Seconds between writes of a series that goes on (client-go's refreshTime)."""
+SWEEP_EVERY: Final = 60.0
+CAPACITY: Final = 20_000
+"""Events that may wait to be written."""
+
+_REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
+"""Series kept in mind by type: what is Normal hardly ever repeats."""
+_WRITERS = 8
+_YIELD = 0.05
+_PAUSES = (0.2, 1.0, 5.0, 10.0)
+_EXISTS, _NOT_FOUND = 409, 404
+_encode = msgspec.json.Encoder().encode
+_log = logs.get("recorder")
+
+
+class Recorder:
+    """`record` is cheap and never waits; `run` writes; `dropped` is called for each Event that is lost."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        traffic: Traffic | None = None,
+        dropped: Callable[[], None] = lambda: None,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._traffic = traffic or Traffic()
+        self._dropped = dropped
+        self._capacity = capacity
+        self._instance = socket.gethostname()
+        self._series: dict[EventType, OrderedDict[SeriesKey, Series]] = {kind: OrderedDict() for kind in EventType}
+        self._new: deque[Series] = deque()
+        self._repeats: deque[Series] = deque()
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._writing = 0
+        self._flushing = False
+        self._last_name = 0
+
+    def __len__(self) -> int:
+        """How many Events wait to be written."""
+        return len(self._new) + len(self._repeats)
+
+    def record(self, record: Record) -> None:
+        """Have an Event written in time."""
+        wall = self._clock.wall()
+        known = self._series[record.type]
+        key = series_key(record)
+        series = known.get(key)
+        if series is None or wall - series.last > FINISH_AFTER:
+            self._begin(key, record, wall)
+            return
+        known.move_to_end(key)
+        series.again(wall)
+        if series.count == 2 or wall - series.written_at > REFRESH_EVERY:
+            self._enqueue(series)
+
+    async def run(self) -> None:
+        """Write Events until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sweep())
+            for number in range(_WRITERS):
+                tasks.create_task(self._write_all(steady=number == 0))
+
+    async def flush(self, timeout: float) -> int:
+        """Write what waits, for at most `timeout` seconds while `run` runs; returns how many Events are left."""
+        self._flushing = True
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            _log.warning("Stopped with Events unwritten", events=len(self))
+        finally:
+            self._flushing = False
+        return len(self) + self._writing
+
+    def _begin(self, key: SeriesKey, record: Record, wall: float) -> None:
+        self._last_name = max(self._last_name + 1, int(wall * 1e9))
+        series = Series(record, event_name(record.regarding.name, self._last_name), wall)
+        known = self._series[record.type]
+        known[key] = series
+        known.move_to_end(key)
+        if len(known) > _REMEMBERED[record.type]:
+            known.popitem(last=False)
+        self._enqueue(series)
+
+    def _enqueue(self, series: Series) -> None:
+        if series.queued:
+            return
+        if len(self) >= self._capacity:
+            lost = self._repeats.popleft() if self._repeats else self._new.popleft()
+            lost.queued = False
+            self._dropped()
+        series.queued = True
+        (self._repeats if series.created else self._new).append(series)
+        self._idle.clear()
+        self._work.set()
+
+    async def _write_all(self, steady: bool) -> None:
+        """One writer's life. The steady one goes on beside bindings, so that Events are late but never stuck."""
+        while True:
+            await self._work.wait()
+            if not steady and self._must_yield():
+                await self._clock.sleep(_YIELD)
+                continue
+            series = self._next()
+            if series is None:
+                continue
+            self._writing += 1
+            try:
+                await self._write(series)
+            finally:
+                self._writing -= 1
+                self._settle(series)
+
+    def _must_yield(self) -> bool:
+        crowded = len(self) * 2 > self._capacity
+        return self._traffic.bindings > 0 and not crowded and not self._flushing
+
+    def _settle(self, series: Series) -> None:
+        """After a write: see to what happened meanwhile."""
+        series.queued = False
+        if series.created and series.written == 1 < series.count:
+            self._enqueue(series)
+        if not self._writing and not len(self):
+            self._idle.set()
+
+    def _next(self) -> Series | None:
+        queue = self._new or self._repeats
+        if not queue:
+            self._work.clear()
+            return None
+        return queue.popleft()
+
+    async def _write(self, series: Series) -> None:
+        """Write one Event, however long the server is away; what it refuses is let go."""
+        for pause in (*_PAUSES, None):
+            try:
+                await self._send(series)
+            except ApiError as problem:
+                if problem.status == 0 or problem.status >= 500:
+                    if pause is not None:
+                        await self._clock.sleep(pause)
+                        continue
+                    self._dropped()
+                self._refused(series, problem)
+            return
+
+    async def _send(self, series: Series) -> None:
+        path = collection(EVENTS, series.namespace)
+        count, again = series.count, series.created
+        if again:
+            try:
+                await self._connection.request("PATCH", f"{path}/{series.name}", _encode(series.series()), MERGE_PATCH)
+            except ApiError as problem:
+                if problem.status != _NOT_FOUND:
+                    raise
+                again = False  # events live for an hour in the API: begin it anew
+        if not again:
+            try:
+                await self._connection.request("POST", path, _encode(series.body(self._instance)), JSON)
+            except ApiError as problem:
+                if problem.status != _EXISTS:
+                    raise
+            series.created = True
+        series.written, series.written_at = count, self._clock.wall()
+
+    def _refused(self, series: Series, problem: ApiError) -> None:
+        """Let go of an Event. Nobody misses those of a namespace that is gone or going; others are worth a line."""
+        self._series[series.record.type].pop(series.key, None)
+        pod, reason = series.record.regarding.key, series.record.reason
+        if problem.status == _NOT_FOUND or "being terminated" in str(problem):
+            _log.info("The namespace of an Event is gone", v=4, pod=pod, reason=reason)
+        else:
+            _log.warning("An Event was not taken", problem, pod=pod, reason=reason)
+
+    async def _sweep(self) -> None:
+        """Write the last count of series that have ended, and forget them."""
+        while True:
+            await self._clock.sleep(SWEEP_EVERY)
+            ended = self._clock.wall() - FINISH_AFTER
+            for known in self._series.values():
+                for key, series in list(known.items()):
+                    if series.last > ended:
+                        break  # the rest happened later
+                    del known[key]
+                    if series.count > max(series.written, 1):
+                        self._enqueue(series)

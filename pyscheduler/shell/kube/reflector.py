@@ -1,0 +1,245 @@
+"""Keeps us told of one resource: list it, watch it, and come back after whatever cuts the watch.
+
+The first list asks for the newest state (no resourceVersion) rather than for any state ("0"): a list that is older
+than what an earlier scheduler has bound would show those pods as pending, and API servers answer both from their cache
+since Kubernetes 1.31. After a cut the watch resumes from the last version seen; only when the server has forgotten that
+version (410) is everything listed again, and the difference to what was known goes out as changes. Of each object only
+its UID and version are kept here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+from urllib.parse import urlencode
+
+from pyscheduler.api import ApiError, NodeObject, PodObject, ResourceKind
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.decode import (
+    ADDED,
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    MODIFIED,
+    Identity,
+    Item,
+    ObjectDecoder,
+    UnreadableList,
+)
+from pyscheduler.shell.kube.lines import Lines, LineTooLong
+from pyscheduler.shell.kube.paths import collection
+
+T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+
+FIRST_PAUSE: Final = 0.8
+LONGEST_PAUSE: Final = 30.0
+"""Seconds between tries: doubled from the first to the longest, each with jitter."""
+ABSENT_PAUSE: Final = 30.0
+"""Seconds after which a kind that the server does not serve is looked for again."""
+
+_GONE = 410
+_ABSENT = 404
+_SHORT_WATCH = 1.0
+_RELIST_AFTER = 5
+_YIELD_EVERY = 500
+_log = logs.get("reflector")
+
+
+class Upsert(NamedTuple, Generic[T]):
+    """An object that is new or has changed."""
+
+    object: T
+
+
+class Gone(NamedTuple):
+    """An object that is no more, or has left what the field selector lets through."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Watched(NamedTuple):
+    """What to list and watch; `page` is the limit of one list call, 0 for none."""
+
+    kind: ResourceKind
+    field_selector: str = ""
+    page: int = 500
+
+
+class Reflector(Generic[T]):
+    """Calls `emit` with every change of one resource; `synced` is set once the first list has been emitted."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        watched: Watched,
+        decoder: ObjectDecoder[T],
+        emit: Callable[[Upsert[T] | Gone], None],
+        clock: Clock,
+        chance: random.Random,
+    ) -> None:
+        self.synced = asyncio.Event()
+        self.problem = ""
+        """Why the resource cannot be followed at the moment; "" while it can."""
+        self._connection = connection
+        self._watched = watched
+        self._decoder = decoder
+        self._emit = emit
+        self._clock = clock
+        self._chance = chance
+        self._known: dict[tuple[str, str], tuple[str, str]] = {}
+        self._version: str | None = None
+        self._failures = 0
+
+    @property
+    def name(self) -> str:
+        """The resource, as URLs and logs call it."""
+        return self._watched.kind.plural
+
+    def __len__(self) -> int:
+        """How many objects are known."""
+        return len(self._known)
+
+    async def run(self) -> None:
+        """Follow the resource until cancelled."""
+        while True:
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                    self._listed()
+                await self._watch(self._version)
+            except (ApiError, UnreadableList, LineTooLong) as problem:
+                await self._clock.sleep(self._recover(problem))
+
+    def _listed(self) -> None:
+        _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
+        self.problem = ""
+        self.synced.set()
+
+    async def _list(self) -> str:
+        """Emit the difference between what is there and what was known; returns the version of the list."""
+        seen: set[tuple[str, str]] = set()
+        limit, token = self._watched.page, ""
+        while True:
+            try:
+                body = await self._connection.request("GET", self._list_path(limit, token))
+            except ApiError as problem:
+                if problem.status != _GONE or not token:
+                    raise
+                # The pages have expired under us: start over, in one piece that cannot expire.
+                seen.clear()
+                limit, token = 0, ""
+                continue
+            page = self._decoder.page(body)
+            for count, item in enumerate(page.items, 1):
+                seen.add(item.identity[:2])
+                self._upsert(item)
+                if count % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+            token = page.next
+            if not token:
+                break
+        for key in [key for key in self._known if key not in seen]:
+            self._forget(key)
+        return page.version
+
+    async def _watch(self, version: str) -> None:
+        """Emit what happens after `version` until the server ends the watch."""
+        seconds = self._chance.randint(300, 600)
+        path = self._watch_path(version, seconds)
+        lines, began, told = Lines(), self._clock.now(), False
+        try:
+            async with self._connection.stream(path, silence=seconds + 30.0) as chunks:
+                async for chunk in chunks:
+                    for line in lines.feed(chunk):
+                        self._happened(line)
+                        told = True
+        finally:
+            lasted = self._clock.now() - began
+            if lasted > LONGEST_PAUSE:
+                self._failures = 0  # it was well, if silent: what comes now is a new trouble
+        if not told and lasted < _SHORT_WATCH:
+            raise ApiError(0, "ShortWatch", "the watch ended as soon as it began")
+
+    def _happened(self, data: bytes) -> None:
+        line = self._decoder.line(data)
+        identity = line.item.identity
+        if line.type == ERROR:
+            raise ApiError(line.code, "WatchError", line.message)
+        if line.type in (ADDED, MODIFIED):
+            self._upsert(line.item)
+        elif line.type == DELETED:
+            self._forget(identity[:2], identity.uid)
+        elif line.type != BOOKMARK:
+            _log.warning("Passed over an event of unknown type", resource=self.name, type=line.type)
+            return
+        if identity.version:
+            self._version = identity.version
+        self._failures, self.problem = 0, ""
+
+    def _upsert(self, item: Item[T]) -> None:
+        identity, key = item.identity, item.identity[:2]
+        uid, version = self._known.get(key, ("", ""))
+        if uid and uid != identity.uid and identity.uid:
+            self._forget(key)
+        if item.object is None or (uid == identity.uid and version == identity.version != ""):
+            return
+        self._known[key] = (identity.uid, identity.version)
+        self._emit(Upsert(item.object))
+
+    def _forget(self, key: tuple[str, str], uid: str = "") -> None:
+        """The object is gone; one that was never emitted goes without a word."""
+        known = self._known.pop(key, None)
+        if known is not None:
+            self._emit(Gone(*key, uid or known[0]))
+
+    def _recover(self, problem: Exception) -> float:
+        """Decide how to go on after a problem; returns the seconds to wait before."""
+        status = problem.status if isinstance(problem, ApiError) else None
+        if status == _ABSENT:
+            return self._absent()
+        self._failures += 1
+        if status in (None, _GONE) or self._failures >= _RELIST_AFTER:
+            self._version = None
+        self.problem = str(problem)
+        if status == _GONE and self._failures == 1:
+            _log.info("Listing again: the server has forgotten our version", v=2, resource=self.name, err=str(problem))
+            return 0.0
+        pause = self._pause()
+        level = _log.info if self._failures == 1 and status == 0 else _log.warning
+        level("Lost sight of a resource, trying again", resource=self.name, after=round(pause, 1), err=self.problem)
+        return pause
+
+    def _absent(self) -> float:
+        """A kind that is not installed has no objects, which is all there is to know about it."""
+        if not self.synced.is_set() or self._known:
+            _log.info("The server does not serve this kind; looking again now and then", resource=self.name)
+        for key in list(self._known):
+            self._forget(key)
+        self._version, self._failures, self.problem = None, 0, ""
+        self.synced.set()
+        return ABSENT_PAUSE
+
+    def _pause(self) -> float:
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
+        return longest * self._chance.uniform(0.5, 1.0)
+
+    def _list_path(self, limit: int, token: str) -> str:
+        return self._path({"limit": limit or "", "continue": token})
+
+    def _watch_path(self, version: str, seconds: int) -> str:
+        return self._path(
+            {"watch": 1, "allowWatchBookmarks": "true", "resourceVersion": version, "timeoutSeconds": seconds}
+        )
+
+    def _path(self, query: dict[str, object]) -> str:
+        asked = {k: v for k, v in {"fieldSelector": self._watched.field_selector, **query}.items() if v != ""}
+        return f"{collection(self._watched.kind)}?{urlencode(asked)}"
+
+
+__all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

@@ -1,0 +1,77 @@
+"""What plugins that act may do to the cluster: the `ApiWriter` over a real connection.
+
+A binding that got no answer is safe to send again: it carries the pod's UID, and the API server binds a pod once. What
+it then says of the second try ("already assigned") is settled by looking at the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
+from pyscheduler.shell.kube import paths
+from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection, unanswered
+from pyscheduler.shell.kube.traffic import Traffic
+
+_CONFLICT = 409
+_BIND_TRIES = 3
+_encode = msgspec.json.Encoder().encode
+_decode_pod = msgspec.json.Decoder(PodObject).decode
+
+
+class KubeWriter(ApiWriter):
+    """Carries out calls one by one; how many run at once is up to the connection."""
+
+    def __init__(self, connection: Connection, traffic: Traffic | None = None) -> None:
+        self._connection = connection
+        self._traffic = traffic or Traffic()
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        body = _encode(
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
+            }
+        )
+        path = paths.pod(pod.namespace, pod.name, "/binding")
+        with self._traffic:
+            for tries in range(1, _BIND_TRIES + 1):
+                try:
+                    await self._connection.request("POST", path, body)
+                    return
+                except ApiError as problem:
+                    if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):
+                        return
+                    if not unanswered(problem) or tries == _BIND_TRIES:
+                        raise
+
+    async def _is_bound(self, pod: Pod, node_name: str) -> bool:
+        found = _decode_pod(await self._connection.request("GET", paths.pod(pod.namespace, pod.name)))
+        return found.metadata.uid == pod.uid and found.spec.node_name == node_name
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return _object(path, await self._connection.request("GET", path))
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(path, await self._connection.request("POST", path, _encode(body)))
+
+    async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(path, await self._connection.request("PUT", path, _encode(body)))
+
+    async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        return _object(path, await self._connection.request("PATCH", path, _encode(patch), MERGE_PATCH))
+
+    async def delete(self, path: str) -> None:
+        await self._connection.request("DELETE", path)
+
+
+def _object(path: str, content: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        raise ApiError(0, "UnreadableAnswer", f"the answer to {path} is not a JSON object: {problem}") from None

@@ -1,0 +1,233 @@
+"""The scheduler's metrics, under kube-scheduler's names, labels and buckets, so that its dashboards work here.
+
+Counting sits on the path of every pod, where prometheus_client's own histograms are too slow. So what happens is only
+noted (an integer, or a float at the end of an array), and sorted into buckets by NumPy when the numbers are asked for.
+"""
+
+from __future__ import annotations
+
+import platform
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Info, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+import pyscheduler
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.shell import logs
+
+Gauge = Callable[[], Mapping[str, float]]
+"""Values by label, read when the metrics are asked for."""
+
+_SETTLE_EVERY = 4096
+_SLI_ATTEMPTS = 15
+_log = logs.get("metrics")
+
+
+def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Upper bounds that grow by `factor`, as Prometheus's ExponentialBuckets."""
+    return tuple(start * factor**i for i in range(count))
+
+
+class Counter:
+    """A counter by labels: `counter.counts[labels] += 1`."""
+
+    def __init__(self, name: str, help: str, labels: tuple[str, ...] = ()) -> None:
+        self._name, self._help, self._labels = name, help, labels
+        self.counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
+        if not labels:
+            self.counts[()] = 0
+
+    def collect(self) -> Metric:
+        family = CounterMetricFamily(self._name, self._help, labels=self._labels)
+        for labels, count in self.counts.items():
+            family.add_metric(labels, count)
+        return family
+
+
+class Histogram:
+    """A histogram by labels: `histogram.noted[labels].append(seconds)`; `settle` sorts what was noted into buckets."""
+
+    def __init__(self, name: str, help: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()) -> None:
+        self._name, self._help, self._labels = name, help, labels
+        self._bounds = np.array(bounds)
+        self._counts: dict[tuple[str, ...], Any] = {}
+        self._sums: dict[tuple[str, ...], float] = {}
+        self.noted: defaultdict[tuple[str, ...], array[float]] = defaultdict(lambda: array("d"))
+        if not labels:
+            self.noted[()] = array("d")
+
+    def settle(self) -> None:
+        """Sort what was noted into buckets, and keep only those."""
+        size = len(self._bounds) + 1
+        for labels, values in self.noted.items():
+            seconds = np.array(values)
+            del values[:]
+            counts = np.bincount(np.searchsorted(self._bounds, seconds), minlength=size)
+            self._counts[labels] = self._counts.get(labels, 0) + counts
+            self._sums[labels] = self._sums.get(labels, 0.0) + float(seconds.sum())
+
+    def collect(self) -> Metric:
+        self.settle()
+        family = HistogramMetricFamily(self._name, self._help, labels=self._labels)
+        names = [*map(_number, self._bounds), "+Inf"]
+        for labels, counts in self._counts.items():
+            family.add_metric(labels, list(zip(names, np.cumsum(counts).tolist(), strict=True)), self._sums[labels])
+        return family
+
+
+class Gauges:
+    """A gauge by one label, read from elsewhere at the moment of asking."""
+
+    def __init__(self, name: str, help: str, label: str) -> None:
+        self._name, self._help, self._label = name, help, label
+        self.read: Gauge = dict
+
+    def collect(self) -> Metric:
+        family = GaugeMetricFamily(self._name, self._help, labels=(self._label,))
+        for label, value in self.read().items():
+            family.add_metric((label,), value)
+        return family
+
+
+class Metrics(Collector):
+    """All metrics and the registry that serves them. Set `pending_pods.read` and `cache_size.read` once they exist."""
+
+    def __init__(self) -> None:
+        self.registry: Final = CollectorRegistry()
+        self.attempts = Counter(
+            "scheduler_schedule_attempts", "Attempts to schedule pods, by result.", ("result", "profile")
+        )
+        self.attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Seconds from the start of an attempt to its end.",
+            buckets(0.001, 2, 15),
+            ("result", "profile"),
+        )
+        self.algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Seconds of filtering and scoring.",
+            buckets(0.001, 2, 15),
+        )
+        self.sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Seconds from a pod's first attempt until it was bound.",
+            buckets(0.01, 2, 20),
+            ("attempts",),
+        )
+        self.pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts that a pod took until it was bound.", buckets(1, 2, 5)
+        )
+        self.after_flush = Counter(
+            "scheduler_pod_scheduled_after_flush",
+            "Pods bound in an attempt that only the flush of long unschedulable pods had brought about.",
+        )
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods", "Pods added to a queue, by queue and event.", ("queue", "event")
+        )
+        self.permit_seconds = Histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "Seconds spent waiting on Permit.",
+            buckets(0.001, 2, 15),
+            ("result",),
+        )
+        self.point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Seconds in all plugins of an extension point.",
+            buckets(0.0001, 2, 12),
+            ("extension_point", "status", "profile"),
+        )
+        self.plugin_failures = Counter(
+            "pyscheduler_plugin_failures", "Exceptions raised by plugins.", ("plugin", "extension_point")
+        )
+        self.decode_failures = Counter(
+            "pyscheduler_decode_failures", "Objects skipped because they cannot be read.", ("resource",)
+        )
+        self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
+        self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
+        self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
+        self._own = [m for m in vars(self).values() if isinstance(m, Counter | Histogram | Gauges)]
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        info = Info("pyscheduler_build", "What is running.", registry=self.registry)
+        info.info({"version": pyscheduler.__version__, "python": platform.python_version()})
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._own:
+            yield metric.collect()
+
+    def settle(self) -> None:
+        """Sort all that was noted into buckets, so that the notes do not grow between two scrapes."""
+        for metric in self._own:
+            if isinstance(metric, Histogram):
+                metric.settle()
+
+    def count_decode_failure(self, resource: str) -> None:
+        """For `Refusals`: an object was skipped."""
+        self.decode_failures.counts[(resource,)] += 1
+
+    def count_dropped_event(self) -> None:
+        """For the `Recorder`: an Event was lost."""
+        self.events_dropped.counts[()] += 1
+
+
+class MetricsInstrument(Instrument):
+    """Notes what the core tells. `clock` must be the one that the machine's times come from."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._incoming = metrics.incoming.counts
+        self._attempts = metrics.attempts.counts
+        self._points = metrics.point_seconds.noted
+        self._attempt_seconds = metrics.attempt_seconds.noted
+        self._algorithm = metrics.algorithm_seconds.noted[()]
+        self._pod_attempts = metrics.pod_attempts.noted[()]
+        self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
+        self._entered: list[float] = []
+        self._until_settled = _SETTLE_EVERY
+
+    def queue_incoming(self, queue: str, event: str) -> None:
+        self._incoming[queue, event] += 1
+
+    def decided(self, seconds: float) -> None:
+        """The decision of one attempt took so long; binding is not in it."""
+        self._algorithm.append(seconds)
+
+    def attempted(self, profile: str, result: str, began: float) -> None:
+        labels = (result, profile)
+        self._attempts[labels] += 1
+        self._attempt_seconds[labels].append(self._clock() - began)
+        self._until_settled -= 1
+        if not self._until_settled:
+            self._until_settled = _SETTLE_EVERY
+            self._metrics.settle()
+
+    def scheduled(self, attempts: int, seconds: float, flushed: bool) -> None:
+        self._pod_attempts.append(attempts)
+        self._metrics.sli_seconds.noted[self._sli_labels[min(attempts, _SLI_ATTEMPTS)]].append(seconds)
+        if flushed:
+            self._metrics.after_flush.counts[()] += 1
+
+    def permit_waited(self, result: str, seconds: float) -> None:
+        self._metrics.permit_seconds.noted[(result,)].append(seconds)
+
+    def point_entered(self, point: str, profile: str) -> None:  # noqa: ARG002 - `point_left` says it again
+        self._entered.append(self._clock())
+
+    def point_left(self, point: str, profile: str, status: str) -> None:
+        self._points[point, status, profile].append(self._clock() - self._entered.pop())
+
+    def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
+        self._metrics.plugin_failures.counts[plugin, point] += 1
+        _log.crash("A plugin raised an exception", error, plugin=plugin, point=point)
+
+
+def _number(bound: float) -> str:
+    return repr(float(bound))

@@ -1,0 +1,193 @@
+"""One scheduler put together: watches, machine, executor; started, made ready, stopped gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.core.context import Settings
+from pyscheduler.core.events import NodeChanged, NodeGone, ObjectChanged, ObjectGone, PodChanged, PodGone
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.machine import Machine
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.shell.kube.paths import LIVE_PODS, NODES, PODS
+from pyscheduler.shell.kube.recorder import Recorder
+from pyscheduler.shell.kube.reflector import Gone, Reflector, Upsert, Watched
+from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.kube.writer import KubeWriter
+from pyscheduler.shell.loop import Loop
+from pyscheduler.shell.metrics import Metrics, MetricsInstrument
+
+log = logs.get("scheduler")
+GRACE = 10.0
+"""Seconds that bindings and events under way are given when the scheduler stops."""
+Change = Upsert[Any] | Gone
+
+
+@dataclass(slots=True)
+class Connections:
+    """Where the scheduler's calls go. Events have a connection of their own, so that they never take a binding's."""
+
+    calls: Connection
+    events: Connection
+
+
+class Scheduler:
+    """A scheduler for one API server. `run` lasts until it is cancelled."""
+
+    def __init__(self, config: LoadedConfig, connections: Connections, clock: Clock, metrics: Metrics) -> None:
+        """ConfigError if a plugin of the configuration cannot be constructed."""
+        self._clock = clock
+        self.metrics = metrics
+        self._connection = connections.calls
+        instrument = MetricsInstrument(metrics, clock.now)
+        settings = Settings(
+            config.python.seed,
+            config.configuration.pod_initial_backoff_seconds,
+            config.configuration.pod_max_backoff_seconds,
+        )
+        handle = CoreHandle()
+        profiles = build_profiles(config, handle)
+        self.machine = Machine(profiles, handle, instrument, settings)
+        traffic = Traffic()
+        self.executor = Executor(
+            KubeWriter(connections.calls, traffic),
+            StatusWriter(connections.calls, clock),
+            Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
+            traffic,
+            clock,
+        )
+        self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
+        metrics.pending_pods.read = self.machine.context.queue.pending_counts
+        metrics.cache_size.read = self._cache_sizes
+        self._refusals = Refusals(metrics.count_decode_failure)
+        self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
+        """The kinds that plugins read beyond the scheduler's own."""
+        self.reflectors = self._reflectors()
+        self.names = tuple(p.name for p in profiles)
+        """The scheduler names that it serves."""
+
+    @property
+    def unsynced(self) -> str:
+        """The resources that have not been listed yet, "" when all are there."""
+        return ", ".join(r.name for r in self.reflectors if not r.synced.is_set())
+
+    async def run(self) -> None:
+        """Follow the cluster, and schedule once everything has been listed. Stops gracefully when cancelled."""
+        async with AsyncExitStack() as stack:
+            watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
+            work = await stack.enter_async_context(_Running([self.executor.run()]))
+            started = self._clock.now()
+            await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
+            log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
+            try:
+                await work.or_failure(watches.or_failure(self.loop.run()))
+            finally:
+                await self.executor.drain(GRACE)
+
+    def _cache_sizes(self) -> dict[str, float]:
+        context = self.machine.context
+        return {"nodes": len(context.state), "pods": len(context.pods), "assumed_pods": len(context.assumed)}
+
+    def _sizes(self) -> dict[str, int]:
+        return {r.name: len(r) for r in self.reflectors}
+
+    def _reflectors(self) -> list[Reflector[Any]]:
+        chance = random.Random()
+        pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._pod)
+        nodes = _Source(Watched(NODES), NodeObject, self._node)
+        others = [_Source(Watched(kind), dict[str, Any], self._object_of(kind)) for kind in self.kinds]
+        return [
+            Reflector(
+                self._connection,
+                source.watched,
+                ObjectDecoder(source.watched.kind.plural, source.type, self._refusals),
+                source.emit,
+                self._clock,
+                chance,
+            )
+            for source in (nodes, *others, pods)
+        ]
+
+    def _pod(self, change: Change) -> None:
+        now = self._clock.now()
+        if isinstance(change, Gone):
+            self.loop.tell(PodGone(now, change.namespace, change.name, change.uid))
+            return
+        pod: PodObject = change.object
+        try:
+            self.loop.tell(PodChanged(now, pod))
+        except Exception as problem:
+            # Anybody may create a pod; whatever it makes us stumble over, the others are to be scheduled.
+            self._refusals.report("pods", pod.metadata.namespace, pod.metadata.name, problem)
+
+    def _node(self, change: Change) -> None:
+        now = self._clock.now()
+        if isinstance(change, Gone):
+            self.loop.tell(NodeGone(now, change.name))
+            return
+        node: NodeObject = change.object
+        try:
+            self.loop.tell(NodeChanged(now, node))
+        except Exception as problem:
+            self._refusals.report("nodes", "", node.metadata.name, problem)
+
+    def _object_of(self, kind: ResourceKind) -> Callable[[Change], None]:
+        def emit(change: Change) -> None:
+            now = self._clock.now()
+            if isinstance(change, Gone):
+                self.loop.tell(ObjectGone(now, kind, change.namespace, change.name))
+            else:
+                self.loop.tell(ObjectChanged(now, kind, change.object))
+
+        return emit
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One resource to follow."""
+
+    watched: Watched
+    type: Any
+    emit: Callable[[Change], None]
+
+
+@dataclass(slots=True)
+class _Running:
+    """Tasks that live as long as the `async with` block, and whose failure ends whatever waits beside them."""
+
+    coroutines: list[Any]
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+
+    async def __aenter__(self) -> _Running:
+        self.tasks = [asyncio.create_task(c) for c in self.coroutines]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def or_failure(self, awaitable: Any) -> None:
+        """Wait for `awaitable`; if one of the tasks ends first, stop waiting and raise what it raised."""
+        waiting = asyncio.ensure_future(awaitable)
+        try:
+            done, _ = await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)

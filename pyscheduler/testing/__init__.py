@@ -1,0 +1,14 @@
+"""The public test kit: builders for pods and nodes, and a harness that runs the real core on virtual time."""
+
+from pyscheduler.testing.builders import NodeBuilder, PodBuilder, node, pod
+from pyscheduler.testing.conformance import assert_forms_agree
+from pyscheduler.testing.harness import Harness
+
+__all__ = [
+    "Harness",
+    "NodeBuilder",
+    "PodBuilder",
+    "assert_forms_agree",
+    "node",
+    "pod",
+]

@@ -1,0 +1,212 @@
+"""Builders that let a test show only the fields that matter to it.
+
+They write plain API objects, so the same `pod("a").requests(cpu="1")` serves a unit test (`.build()`), an end-to-end
+test (`.manifest`) and the decoder's own tests.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import msgspec
+
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.state.shapes import Shapes
+
+Manifest = dict[str, Any]
+_SHAPES = Shapes()
+
+
+class _Builder:
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def _with(self, path: str, value: Any) -> Self:
+        """A copy with the value at a dotted path, lists appended to."""
+        changed = type(self).__new__(type(self))
+        changed.manifest = copy.deepcopy(self.manifest)
+        *parents, last = path.split(".")
+        target = changed.manifest
+        for key in parents:
+            target = target.setdefault(key, {})
+        target[last] = [*target.get(last, ()), *value] if isinstance(value, list) else value
+        return changed
+
+    def label(self, key: str, value: str = "") -> Self:
+        return self._with("metadata.labels", {**self.manifest["metadata"].get("labels", {}), key: value})
+
+    def annotation(self, key: str, value: str = "") -> Self:
+        return self._with("metadata.annotations", {**self.manifest["metadata"].get("annotations", {}), key: value})
+
+
+class PodBuilder(_Builder):
+    """A pod; every method returns a changed copy."""
+
+    def build(self, shapes: Shapes = _SHAPES) -> Pod:
+        return shapes.pod(self.object())
+
+    def object(self) -> PodObject:
+        return msgspec.convert(self.manifest, PodObject)
+
+    def namespace(self, namespace: str) -> Self:
+        return self._with("metadata.namespace", namespace)._with(
+            "metadata.uid", f"{namespace}-{self.manifest['metadata']['name']}"
+        )
+
+    def uid(self, uid: str) -> Self:
+        return self._with("metadata.uid", uid)
+
+    def created(self, timestamp: str) -> Self:
+        return self._with("metadata.creationTimestamp", timestamp)
+
+    def deleting(self, timestamp: str = "2026-01-01T00:00:00Z") -> Self:
+        return self._with("metadata.deletionTimestamp", timestamp)
+
+    def version(self, resource_version: int) -> Self:
+        return self._with("metadata.resourceVersion", str(resource_version))
+
+    def requests(self, **amounts: str) -> Self:
+        """Requests of the first container; `ephemeral_storage` for names with dashes."""
+        return self._resources("requests", amounts)
+
+    def limits(self, **amounts: str) -> Self:
+        return self._resources("limits", amounts)
+
+    def _resources(self, side: str, amounts: dict[str, str]) -> Self:
+        first, *others = copy.deepcopy(self.manifest["spec"]["containers"])
+        named = {name.replace("_", "-"): amount for name, amount in amounts.items()}
+        first.setdefault("resources", {}).setdefault(side, {}).update(named)
+        return self._containers([first, *others])
+
+    def request(self, resource: str, amount: str) -> Self:
+        """One request of the first container, of a resource whose name is no Python name."""
+        return self._resources("requests", {resource: amount})
+
+    def container(self, **fields: Any) -> Self:
+        """One more container, in the API's own field names."""
+        return self._with("spec.containers", [{"name": "more", "image": "app:1", **fields}])
+
+    def init_container(self, **fields: Any) -> Self:
+        return self._with("spec.initContainers", [{"name": "init", "image": "init:1", **fields}])
+
+    def image(self, image: str) -> Self:
+        first, *others = copy.deepcopy(self.manifest["spec"]["containers"])
+        return self._containers([{**first, "image": image}, *others])
+
+    def host_port(self, port: int, protocol: str = "TCP", ip: str = "") -> Self:
+        first, *others = copy.deepcopy(self.manifest["spec"]["containers"])
+        wanted = {"containerPort": port, "hostPort": port, "protocol": protocol, **({"hostIP": ip} if ip else {})}
+        return self._containers([{**first, "ports": [*first.get("ports", ()), wanted]}, *others])
+
+    def _containers(self, containers: list[Manifest]) -> Self:
+        changed = self._with("spec.nodeName", self.manifest["spec"].get("nodeName", ""))
+        changed.manifest["spec"]["containers"] = containers
+        return changed
+
+    def priority(self, priority: int) -> Self:
+        return self._with("spec.priority", priority)
+
+    def scheduler(self, name: str) -> Self:
+        return self._with("spec.schedulerName", name)
+
+    def on(self, node_name: str) -> Self:
+        """Bound to the node."""
+        return self._with("spec.nodeName", node_name)
+
+    def nominated(self, node_name: str) -> Self:
+        return self._with("status.nominatedNodeName", node_name)
+
+    def phase(self, phase: str) -> Self:
+        return self._with("status.phase", phase)
+
+    def gate(self, name: str) -> Self:
+        return self._with("spec.schedulingGates", [{"name": name}])
+
+    def node_selector(self, **labels: str) -> Self:
+        return self._with("spec.nodeSelector", labels)
+
+    def tolerates(self, key: str = "", value: str = "", effect: str = "", operator: str = "Equal") -> Self:
+        toleration = {"key": key, "operator": operator, "value": value, "effect": effect}
+        return self._with("spec.tolerations", [{k: v for k, v in toleration.items() if v}])
+
+    def node_affinity(self, *terms: Manifest) -> Self:
+        """Required node affinity: nodeSelectorTerms as the API writes them, any of which is enough."""
+        path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        return self._with(path, list(terms))
+
+    def prefers_node(self, weight: int, term: Manifest) -> Self:
+        path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        return self._with(path, [{"weight": weight, "preference": term}])
+
+    def spec(self, **fields: Any) -> Self:
+        """Any spec fields, in the API's own names."""
+        changed = self
+        for name, value in fields.items():
+            changed = changed._with(f"spec.{name}", value)
+        return changed
+
+
+class NodeBuilder(_Builder):
+    """A node; every method returns a changed copy."""
+
+    def build(self) -> NodeObject:
+        return msgspec.convert(self.manifest, NodeObject)
+
+    def capacity(self, **amounts: str) -> Self:
+        """status.allocatable and capacity; `ephemeral_storage` for names with dashes."""
+        changed = self
+        for name, amount in amounts.items():
+            changed = changed.has(name.replace("_", "-"), amount)
+        return changed
+
+    def has(self, resource: str, amount: str) -> Self:
+        """One allocatable resource, of any name."""
+        changed = self._with("status.phase", "Running")
+        del changed.manifest["status"]["phase"]
+        for side in ("allocatable", "capacity"):
+            changed.manifest["status"][side][resource] = amount
+        return changed
+
+    def taint(self, key: str, value: str = "", effect: str = "NoSchedule") -> Self:
+        return self._with("spec.taints", [{"key": key, "value": value, "effect": effect}])
+
+    def unschedulable(self) -> Self:
+        return self._with("spec.unschedulable", True)
+
+    def image(self, name: str, size: int) -> Self:
+        return self._with("status.images", [{"names": [name], "sizeBytes": size}])
+
+    def zone(self, zone: str) -> Self:
+        return self.label("topology.kubernetes.io/zone", zone)
+
+
+def pod(name: str = "pod") -> PodBuilder:
+    """A pending pod with one container that asks for nothing."""
+    return PodBuilder(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"containers": [{"name": "main", "image": "app:1"}], "schedulerName": "default-scheduler"},
+        }
+    )
+
+
+def node(name: str = "node", cpu: str = "4", memory: str = "32Gi", pods: str = "110") -> NodeBuilder:
+    """A ready node of 4 cores, 32 GiB and room for 110 pods, unless told otherwise."""
+    amounts = {"cpu": cpu, "memory": memory, "pods": pods}
+    return NodeBuilder(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}},
+            "spec": {},
+            "status": {
+                "allocatable": dict(amounts),
+                "capacity": dict(amounts),
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+        }
+    )

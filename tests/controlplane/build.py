@@ -1,0 +1,164 @@
+"""Builds the real Kubernetes control plane from this folder's Go module, so that tests meet the genuine API server.
+
+Binaries are kept outside the checkout, in a folder named after what they are built from, and built only when missing.
+A folder named by KUBEBUILDER_ASSETS is taken instead, as envtest and kubebuilder users expect.
+Run as `python -m tests.controlplane.build [NAME ...]`; the folder is the last line printed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+MODULE = Path(__file__).parent
+REQUIRED = ("etcd", "kube-apiserver", "kube-controller-manager")
+CONTROL_PLANE = (*REQUIRED, "kube-scheduler")
+FIRST_TIME = {  # with an empty Go cache on two cores; what is built first pays for what all share
+    "etcd": "a minute",
+    "kube-apiserver": "3 minutes",
+    "kube-controller-manager": "a minute",
+    "kube-scheduler": "10 seconds",
+}
+
+Progress = Callable[[str], None]
+
+
+class BuildError(Exception):
+    """The binaries cannot be had; the text is one line that says what to do."""
+
+
+class ToolchainMissing(BuildError):
+    """There is no Go here: on a laptop a reason to skip, under CI a failure."""
+
+
+def to_stderr(line: str) -> None:
+    """Shows one line of progress, past pytest's capture of standard output where stderr is a terminal."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def kubernetes_version(module: Path = MODULE) -> str:
+    """The release that go.mod asks for, as `v1.36.3`."""
+    found = re.search(r"^\tk8s\.io/kubernetes (v\S+)", (module / "go.mod").read_text(), re.MULTILINE)
+    if not found:
+        raise BuildError(f"{module / 'go.mod'}: no line requires k8s.io/kubernetes; restore the file from git")
+    return found[1]
+
+
+def binaries(names: Sequence[str] = CONTROL_PLANE, progress: Progress = to_stderr) -> Path:
+    """The folder that holds the named programs, which are built first where that is needed.
+
+    `names` are folders under `cmd/`. Raises BuildError.
+    """
+    assets = os.environ.get("KUBEBUILDER_ASSETS")
+    if assets and set(names) <= set(CONTROL_PLANE):
+        return _checked_assets(Path(assets))
+    folder = cache_folder(names)
+    if not _missing(folder, names):
+        return folder
+    with _locked(folder, progress):
+        for number, name in enumerate(names, 1):
+            if _missing(folder, [name]):
+                _build(name, folder, f"({number}/{len(names)})", progress)
+    return folder
+
+
+def cache_folder(names: Sequence[str] = CONTROL_PLANE) -> Path:
+    """Where this set of programs is kept; changes with the module, its sources, the flags and the platform."""
+    digest = hashlib.sha256()
+    sources = [path for name in names for path in sorted((MODULE / "cmd" / name).glob("**/*.go"))]
+    for path in (MODULE / "go.mod", MODULE / "go.sum", *sources):
+        digest.update(path.relative_to(MODULE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    digest.update(repr((list(names), _flags(), platform.system(), platform.machine())).encode())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "pyscheduler" / "controlplane" / digest.hexdigest()[:16]
+
+
+def _checked_assets(folder: Path) -> Path:
+    if missing := _missing(folder, REQUIRED):
+        raise BuildError(
+            f"KUBEBUILDER_ASSETS={folder} has no {', '.join(missing)};"
+            " add what is missing, or unset it to build from source"
+        )
+    return folder
+
+
+def _missing(folder: Path, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not os.access(folder / name, os.X_OK)]
+
+
+@contextmanager
+def _locked(folder: Path, progress: Progress) -> Iterator[None]:
+    """Holds the folder's lock, so that two test runs at once build once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("another process is building the control plane; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(name: str, folder: Path, position: str, progress: Progress) -> None:
+    go = shutil.which("go")
+    if not go:
+        raise ToolchainMissing(
+            "no Go toolchain on the PATH: install Go 1.26 or newer (https://go.dev/dl) to build the real control plane,"
+            f" or set KUBEBUILDER_ASSETS to a folder that has {', '.join(REQUIRED)}"
+        )
+    if not (MODULE / "cmd" / name).is_dir():
+        raise BuildError(f"no program named {name}: the module has {', '.join(sorted(_programs()))}")
+    progress(f"building {name} {position}, about {FIRST_TIME.get(name, 'a minute')} the first time")
+    started = time.monotonic()
+    unfinished = folder / f".{name}.unfinished"
+    command = [go, "build", *_flags(), "-o", str(unfinished), f"./cmd/{name}"]
+    done = subprocess.run(
+        command, cwd=MODULE, env={**os.environ, "CGO_ENABLED": "0"}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        tail = " / ".join(line.strip() for line in done.stderr.strip().splitlines()[-3:])
+        raise BuildError(f"go build ./cmd/{name} in {MODULE} failed: {tail}")
+    unfinished.replace(folder / name)
+    progress(f"built {name} in {time.monotonic() - started:.0f} s")
+
+
+def _programs() -> list[str]:
+    return [path.name for path in (MODULE / "cmd").iterdir() if path.is_dir()]
+
+
+def _flags() -> list[str]:
+    """Flags of `go build`: small binaries, and the version variables that Kubernetes' own release build sets."""
+    version = kubernetes_version()
+    major, minor = version.lstrip("v").split(".")[:2]
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "", "gitTreeState": "archive"}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    settings = " ".join(f"-X {package}.{key}={value}" for package in packages for key, value in values.items())
+    return ["-trimpath", "-buildvcs=false", "-ldflags", f"-s -w {settings}"]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Builds the named programs, or the control plane, and prints their folder. Returns the exit code."""
+    try:
+        sys.stdout.write(f"{binaries(arguments or CONTROL_PLANE)}\n")
+    except BuildError as error:
+        to_stderr(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        to_stderr("stopped; what was built so far is kept")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,174 @@
+"""Starts and stops the real control plane on loopback: etcd, kube-apiserver, kube-controller-manager, kube-scheduler.
+
+Run `python -m tests.controlplane.cluster` to have one by hand: it prints the line that lets kubectl at it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+from tests.controlplane import arguments, workspace
+from tests.controlplane.access import ADMIN_GROUP, Access
+from tests.controlplane.arguments import LOOPBACK, Options, Ports
+from tests.controlplane.build import BuildError, binaries, to_stderr
+from tests.controlplane.process import Process, ProcessFailed, free_ports
+from tests.controlplane.scheduler import KubeScheduler, answers, config_document
+from tests.e2e.client import ApiClient
+
+PORT_TAKEN = "address already in use"
+DAY_SECONDS = 24 * 3600
+
+
+class ControlPlane:
+    """A control plane as an async context manager; inside it, `api` and `kubeconfig` are the administrator's.
+
+    Entering raises BuildError or ProcessFailed; each says in its text what went wrong and what to do.
+    """
+
+    kubeconfig: Path
+    api: ApiClient
+
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.processes: dict[str, Process] = {}
+        self._exit = AsyncExitStack()
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return f"https://{LOOPBACK}:{self._ports.api_server}"
+
+    @property
+    def logs(self) -> Path:
+        """The folder with one log file a process."""
+        return self._folder / "logs"
+
+    async def __aenter__(self) -> Self:
+        self._binaries = await asyncio.to_thread(binaries)
+        try:
+            await self._start()
+        except ProcessFailed as error:
+            if PORT_TAKEN not in str(error):
+                raise
+            await self._start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._exit.aclose()
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig whose client certificate says `user` and `groups`."""
+        return self._access.for_user(self.server, user, groups)
+
+    async def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a token for an existing service account, good for a day. Raises ApiError."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        made = await self.api.create(path, {**request, "spec": {"expirationSeconds": DAY_SECONDS}})
+        return self._access.for_token(self.server, f"{namespace}:{name}", made["status"]["token"])
+
+    @asynccontextmanager
+    async def kube_scheduler(self, config: str | None = None) -> AsyncIterator[KubeScheduler]:
+        """The real kube-scheduler with this KubeSchedulerConfiguration (YAML text), ready, until the block is left."""
+        [port] = free_ports(1)
+        kubeconfig = self.kubeconfig_for("system:kube-scheduler")
+        file = self._folder / f"scheduler-{port}.yaml"
+        file.write_text(config_document(config, str(kubeconfig)))
+        process = self._run("kube-scheduler", arguments.scheduler(port, self._access, file, kubeconfig))
+        scheduler = KubeScheduler(process, port, self.api)
+        try:
+            await process.until(scheduler.ready, time.monotonic() + self.options.start_seconds)
+            yield scheduler
+        finally:
+            await process.stop()
+
+    async def _start(self) -> None:
+        """One attempt, on new ports and in a new folder; a failed one leaves nothing behind."""
+        try:
+            await self._start_all()
+        except BaseException:
+            await self._exit.aclose()
+            raise
+
+    async def _start_all(self) -> None:
+        deadline = time.monotonic() + self.options.start_seconds
+        self._folder = workspace.create()
+        self._exit.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self.logs.mkdir()
+        self._ports = Ports(*free_ports(4))
+        self._access = Access(self._folder)
+        self.kubeconfig = self.kubeconfig_for("admin", [ADMIN_GROUP])
+        self.api = await self._exit.enter_async_context(ApiClient(self.kubeconfig))
+        await self._start_etcd_and_api_server(deadline)
+        await self._start_controller_manager(deadline)
+        if self.options.scheduler:
+            await self._exit.enter_async_context(self.kube_scheduler())
+
+    async def _start_etcd_and_api_server(self, deadline: float) -> None:
+        """Both at once: the API server waits for etcd by itself, and takes the longest of all."""
+        etcd = self._keep("etcd", arguments.etcd(self._ports, self._folder / "etcd"))
+        api_server = self._keep("kube-apiserver", arguments.api_server(self._ports, self._access, self.options))
+
+        async def ready() -> bool:
+            if not etcd.alive:
+                await etcd.until(_never, deadline)
+            return await answers(self.api, "/readyz")
+
+        await api_server.until(ready, deadline)
+
+    async def _start_controller_manager(self, deadline: float) -> None:
+        kubeconfig = self.kubeconfig_for("system:kube-controller-manager")
+        flags = arguments.controller_manager(self._ports, self._access, self.options, kubeconfig)
+        process = self._keep("kube-controller-manager", flags)
+        address = f"https://{LOOPBACK}:{self._ports.controller_manager}"
+        await process.until(lambda: answers(self.api, "/healthz", address), deadline)
+
+    def _keep(self, name: str, flags: Sequence[str]) -> Process:
+        """Runs a program until the control plane is left."""
+        process = self._run(name, flags)
+        self._exit.push_async_callback(process.stop)
+        return process
+
+    def _run(self, name: str, flags: Sequence[str]) -> Process:
+        program = self._binaries / name
+        if not program.exists():
+            raise BuildError(f"{self._binaries} has no {name}; add it there or unset KUBEBUILDER_ASSETS")
+        command = [str(program), *flags, *self.options.extra.get(name, ())]
+        self.processes[name] = process = Process(name, command, self.logs / f"{name}.log")
+        return process
+
+
+async def _never() -> bool:
+    return False
+
+
+async def _by_hand() -> None:
+    began = time.monotonic()
+    async with ControlPlane(Options(scheduler="--scheduler" in sys.argv)) as plane:
+        to_stderr(f"ready after {time.monotonic() - began:.1f} s; logs in {plane.logs}; Ctrl-C ends it")
+        sys.stdout.write(f"export KUBECONFIG={plane.kubeconfig}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+def main() -> int:
+    """Keeps a control plane up until interrupted. Returns the exit code."""
+    try:
+        asyncio.run(_by_hand())
+    except KeyboardInterrupt:
+        return 0
+    except (BuildError, ProcessFailed) as error:
+        to_stderr(f"error: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""The real kube-scheduler as a rival: its config made ready for this control plane, its CPU time and metrics read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import yaml
+
+from tests.controlplane.process import Process
+from tests.e2e.client import ApiClient, ApiError
+
+CLIENT_QPS = 5000
+
+
+def config_document(config: str | None, kubeconfig: str) -> str:
+    """The KubeSchedulerConfiguration to start with: `config` (YAML text), or the default one.
+
+    What it does not say is filled in: the kubeconfig, no leader election, and a client rate that does not slow it
+    down in comparisons (the default of 50 requests a second would).
+    """
+    document: dict[str, Any] = yaml.safe_load(config) if config else {}
+    document.setdefault("apiVersion", "kubescheduler.config.k8s.io/v1")
+    document.setdefault("kind", "KubeSchedulerConfiguration")
+    rates = {"qps": CLIENT_QPS, "burst": 2 * CLIENT_QPS}
+    document["clientConnection"] = {**rates, **document.get("clientConnection", {}), "kubeconfig": kubeconfig}
+    document["leaderElection"] = {**document.get("leaderElection", {}), "leaderElect": False}
+    return yaml.safe_dump(document)
+
+
+class KubeScheduler:
+    """A running kube-scheduler."""
+
+    def __init__(self, process: Process, port: int, api: ApiClient) -> None:
+        self.process = process
+        self.port = port
+        self._api = api
+
+    def cpu_seconds(self) -> float:
+        """CPU time used since it started, user and system, in seconds."""
+        return self.process.cpu_seconds()
+
+    async def metrics(self) -> str:
+        """Its metrics, in Prometheus' text form."""
+        return await self._api.text("/metrics", server=f"https://127.0.0.1:{self.port}")
+
+    async def ready(self) -> bool:
+        """Whether it is healthy and has its informers filled."""
+        return await answers(self._api, "/readyz", f"https://127.0.0.1:{self.port}")
+
+
+async def answers(api: ApiClient, path: str, server: str | None = None) -> bool:
+    """Whether a health endpoint says ok; nobody listening yet counts as no."""
+    try:
+        return (await api.text(path, server=server)).strip() == "ok"
+    except (aiohttp.ClientError, ApiError, OSError):
+        return False

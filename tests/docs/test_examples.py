@@ -1,0 +1,165 @@
+"""Every example in the pages is a file that runs, and the pages repeat it word for word."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.api import Pod, Rejection
+from pyscheduler.config.discover import GROUP, check_class, load_class
+from pyscheduler.config.load import loads
+from pyscheduler.testing import Harness, assert_forms_agree, node, pod
+from tests.docs.pages import EXAMPLES, PAGES, ROOT, Block, blocks
+
+# Its examples start servers; its own tests hold it to its word.
+OURS = [block for page in PAGES if page != "docs/embedded.md" for block in blocks(page)]
+
+
+@pytest.fixture(autouse=True)
+def _examples_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+
+def of(*languages: str) -> list[Block]:
+    return [block for block in OURS if block.language in languages]
+
+
+def label(block: Block) -> str:
+    return f"{block.page}:{block.source or block.language}"
+
+
+@pytest.mark.parametrize("block", [b for b in OURS if b.source], ids=label)
+def test_the_page_repeats_the_file(block: Block) -> None:
+    assert block.text == (ROOT / block.source).read_text(encoding="utf-8")
+
+
+def test_all_python_in_the_pages_is_in_files() -> None:
+    assert [label(block) for block in of("python") if not block.source] == []
+
+
+@pytest.mark.parametrize("block", of("yaml"), ids=label)
+def test_configurations_load(block: Block) -> None:
+    if "kind: KubeSchedulerConfiguration" in block.text:
+        # Whether one replica runs or several is for the reader to say.
+        assert [w for w in loads(block.text).warnings if not w.startswith("leaderElection:")] == []
+    else:
+        assert list(yaml.safe_load_all(block.text))
+
+
+@pytest.mark.parametrize("block", of("toml"), ids=label)
+def test_entry_points_lead_to_their_plugins(block: Block) -> None:
+    for name, reference in tomllib.loads(block.text)["project"]["entry-points"][GROUP].items():
+        assert check_class(load_class(reference)) == name
+
+
+def test_the_tests_of_the_guide_pass() -> None:
+    module = importlib.import_module("test_gpu_model")
+    stories = [story for name, story in vars(module).items() if name.startswith("test_")]
+    assert len(stories) == 2
+    for story in stories:
+        story()
+
+
+def config(*plugins: str) -> str:
+    enabled = "".join(f"\n      - name: {plugin}" for plugin in plugins)
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    return f"{head}profiles:\n- plugins:\n    multiPoint:\n      enabled:{enabled}\n"
+
+
+def test_headroom_leaves_half_of_the_cpu_free() -> None:
+    harness = Harness((EXAMPLES / "headroom.yaml").read_text())
+    harness.add(node("n", cpu="2"))
+    for name in ("a", "b", "c"):
+        harness.add(pod(name).requests(cpu="500m").scheduler("pyscheduler"))
+    harness.run()
+    assert harness.where == {"a": "n", "b": "n"}
+    assert harness.why_pending("c") == "0/1 nodes are available: 1 node(s) would have too little headroom."
+
+
+def test_maintenance_ends_when_its_object_goes() -> None:
+    module = importlib.import_module("maintenance")
+    harness = Harness(config("maintenance:Maintenance"))
+    work = {"metadata": {"name": "disks"}, "spec": {"nodeName": "n"}}
+    harness.add_object(module.MAINTENANCE, work)
+    harness.add(node("n"), pod("a"))
+    harness.run()
+    assert harness.why_pending("a") == "0/1 nodes are available: 1 node(s) were under maintenance."
+
+    harness.add_object(module.MAINTENANCE, {**work, "metadata": {"name": "disks", "labels": {"seen": "yes"}}})
+    harness.advance(3)
+    assert harness.where == {}
+
+    harness.remove_object(module.MAINTENANCE, "disks", "")
+    harness.advance(3)
+    assert harness.where == {"a": "n"}
+
+
+def test_a_pair_is_bound_together() -> None:
+    harness = Harness(config("pair:Pair"))
+    harness.add(node("n"), pod("a").label("pair", "x"))
+    harness.run()
+    assert harness.where == {}
+    harness.add(pod("b").label("pair", "x"), pod("alone"))
+    harness.run()
+    assert set(harness.where) == {"a", "b", "alone"}
+
+
+def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
+    harness = Harness(config("pair:Pair"))
+    harness.add(node("n"), pod("a").label("pair", "x"))
+    harness.run()
+    harness.advance(31)
+    assert "rejected due to timeout after waiting 30s at plugin Pair" in harness.why_pending("a")
+
+
+def test_packing_fills_one_node_first() -> None:
+    harness = Harness(config("gpu_packing:GpuPacking"))
+    gpu = "nvidia.com/gpu"
+    nodes = [node(name).has(gpu, "4") for name in ("n1", "n2", "n3")]
+    harness.add(*nodes, *(pod(name).request(gpu, "1") for name in "abcd"))
+    harness.run()
+    assert len(set(harness.where.values())) == 1
+    plugin = importlib.import_module("gpu_packing").GpuPacking(None, harness.handle)
+    running = [pod("r").request(gpu, "3").on("n2").build()]
+    assert_forms_agree(plugin, pod("new").request(gpu, "1").build(), [n.build() for n in nodes], running)
+
+
+class Racks:
+    """An API server with one node, and a note of what was patched."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._node = {"metadata": {"name": "n", "labels": dict(labels)}}
+        self.patched: list[tuple[str, Any]] = []
+
+    async def get(self, path: str) -> dict[str, Any]:
+        assert path == "/api/v1/nodes/n"
+        return self._node
+
+    async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        self.patched.append((path, patch))
+        return {}
+
+
+def note(racks: Racks, noted: Pod) -> Any:
+    plugin = importlib.import_module("rack_note").RackNote(None, Harness().handle)
+    return asyncio.run(plugin.pre_bind(None, noted, "n", racks))
+
+
+def test_the_rack_is_written_into_the_pod() -> None:
+    racks = Racks({"rack": "r7"})
+    assert note(racks, pod("a").build()) is None
+    assert racks.patched == [("/api/v1/namespaces/default/pods/a", {"metadata": {"annotations": {"rack": "r7"}}})]
+
+
+def test_without_a_rack_the_pod_is_not_bound() -> None:
+    assert note(Racks({}), pod("a").build()) == Rejection("node(s) had no rack label")
+    harness = Harness(config("rack_note:RackNote"))
+    harness.add(node("n"), pod("a"))
+    harness.run()
+    assert "node(s) had no rack label" in harness.why_pending("a")

@@ -1,0 +1,105 @@
+"""What the pages list is what the code has: plugins, extension points, settings, metrics, permissions, exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler import intree
+from pyscheduler.api import Plugin, Reads
+from pyscheduler.config.load import loads
+from pyscheduler.core.framework.registry import POINTS
+from pyscheduler.shell.metrics import Metrics
+from tests.docs.pages import PAGES, ROOT, rows, text_of, words_in_code
+
+
+@pytest.mark.parametrize(
+    ("page", "limit"),
+    [("README.md", 150), ("ARCHITECTURE.md", 120), ("docs/plugins.md", 300), ("docs/operations.md", 150)],
+)
+def test_pages_stay_short(page: str, limit: int) -> None:
+    assert text_of(page).count("\n") <= limit
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/adr/")])
+def test_records_of_choices_have_one_form(page: str) -> None:
+    text = text_of(page)
+    assert re.findall(r"^## (.+)$", text, re.M) == ["Context", "Decision", "Consequences"]
+    assert text.startswith(f"# {int(page.removeprefix('docs/adr/')[:4])}. ")
+    assert text.count("\n") <= 30
+
+
+def names(cell: str) -> set[str]:
+    return {name.strip() for name in cell.split(",")}
+
+
+def test_the_readme_tells_which_plugins_are_there_and_which_are_not() -> None:
+    told = {row[0]: row[1] for row in rows("README.md", "What is there, and what is not")}
+    assert names(told["kube-scheduler's plugins"]) == {plugin.name for plugin in intree.PLUGINS}
+    assert names(told["**not yet: plugins**"]) == set(intree.NOT_YET)
+
+
+def test_the_guide_has_every_extension_point_with_its_methods() -> None:
+    told: dict[str, list[str]] = {}
+    point = ""
+    for cells in rows("docs/plugins.md", "The extension points"):
+        if cells[0]:
+            point = cells[0]
+            assert words_in_code(cells[1]) == [POINTS[point].__name__]
+        told.setdefault(point, []).extend(words_in_code(cells[2]))
+    assert list(told) == list(POINTS)
+    for point, base in POINTS.items():
+        assert set(told[point]) == set(signatures(base)), point
+
+
+def signatures(base: type[Plugin]) -> list[str]:
+    """The methods that a base class adds, as the guide writes them."""
+    own = {name: method for name, method in vars(base).items() if inspect.isfunction(method) and name[0] != "_"}
+    return [f"{name}({', '.join(list(inspect.signature(method).parameters)[1:])})" for name, method in own.items()]
+
+
+def test_the_guide_has_every_level_of_reads() -> None:
+    heading = "`reads`: what an answer depends on"
+    assert [words_in_code(row[0])[0] for row in rows("docs/plugins.md", heading)] == [level.name for level in Reads]
+
+
+def test_operations_lists_every_metric_with_its_labels() -> None:
+    told = {words_in_code(row[0])[0]: names(row[1]) - {""} for row in rows("docs/operations.md", "Metrics")}
+    del told["pyscheduler_build_info"]
+    assert told == dict(map(exposed, Metrics()._own))
+
+
+def exposed(metric: Any) -> tuple[str, set[str]]:
+    """A metric's name as Prometheus sees it, and its labels."""
+    family = metric.collect()
+    labels = {metric._label} if family.type == "gauge" else set(metric._labels)
+    return family.name + ("_total" if family.type == "counter" else ""), labels
+
+
+ODD = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true}
+extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
+percentageOfNodesToScore: 50
+parallelism: 4
+delayCacheUntilActive: true
+"""
+
+
+def test_configuration_lists_every_setting_that_only_warns() -> None:
+    told = [words_in_code(row[0])[0] for row in rows("docs/configuration.md", "What is accepted with a warning")]
+    assert sorted(told) == sorted(warning.split(":")[0] for warning in loads(ODD).warnings)
+
+
+def test_operations_tells_of_every_permission() -> None:
+    told = " ".join(row[0] for row in rows("docs/operations.md", "RBAC"))
+    for file in ("cluster-role.yaml", "lease-role.yaml"):
+        for role in yaml.safe_load_all((ROOT / "manifests" / file).read_text()):
+            for rule in role.get("rules", ()):
+                for word in (*rule["resources"], *rule["verbs"]):
+                    assert word in told, f"{file} allows {rule['verbs']} on {rule['resources']}"

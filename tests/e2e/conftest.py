@@ -1,0 +1,49 @@
+"""The fixtures of the end-to-end suite; `pytest tests/e2e --control-plane=real` is what `make e2e` runs.
+
+The plane lives as long as the session, and so must the event loop of every test that uses it. Each module says:
+
+    pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+and async fixtures are made with `@pytest_asyncio.fixture(loop_scope="session")`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.controlplane.cluster import ControlPlane
+from tests.e2e.plane import EMBEDDED, TARGETS, Plane, opened
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --control-plane."""
+    parser.addoption("--control-plane", choices=TARGETS, default=EMBEDDED, help="what the end-to-end tests run against")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def control_plane(request: pytest.FixtureRequest) -> AsyncIterator[Plane]:
+    """The one cluster of this session."""
+    target = request.config.getoption("--control-plane", default=EMBEDDED)
+    async with opened(target, request.config) as plane:
+        yield plane
+
+
+@pytest.fixture
+def real_control_plane(control_plane: Plane) -> ControlPlane:
+    """The real control plane; a test that asks for it is skipped on the embedded cluster."""
+    if control_plane.real is None:
+        pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
+    return control_plane.real
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def namespace(control_plane: Plane) -> AsyncIterator[str]:
+    """A namespace of the test's own, deleted afterwards with all that is in it."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    await control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    await control_plane.api.delete(f"/api/v1/namespaces/{name}")

@@ -1,0 +1,84 @@
+"""What an end-to-end test runs against: one small object, be it the embedded cluster or the real control plane.
+
+`--control-plane=real` builds and starts the real one. Without a Go toolchain that is a skip that says so; with CI=true
+it is a failure, because there nobody reads skips.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from pyscheduler.embedded.cluster import EmbeddedCluster
+from tests.controlplane.arguments import Options
+from tests.controlplane.build import BuildError, ToolchainMissing, binaries
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.process import ProcessFailed
+from tests.e2e.client import ApiClient
+
+EMBEDDED, REAL = "embedded", "real"
+TARGETS = (EMBEDDED, REAL)
+
+
+@dataclass(frozen=True)
+class Plane:
+    """The cluster under the tests, with an administrator's kubeconfig and client."""
+
+    target: str
+    kubeconfig: Path
+    api: ApiClient
+    real: ControlPlane | None = None
+    """What only the real control plane can do: other identities, a rival kube-scheduler; None on the embedded one."""
+
+
+def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Plane]:
+    """The plane named by `target`, as an async context manager."""
+    return _real(config) if target == REAL else _embedded()
+
+
+@asynccontextmanager
+async def _embedded() -> AsyncIterator[Plane]:
+    async with EmbeddedCluster(nodes=0) as cluster, ApiClient(cluster.kubeconfig) as api:
+        yield Plane(EMBEDDED, cluster.kubeconfig, api)
+
+
+@asynccontextmanager
+async def _real(config: pytest.Config) -> AsyncIterator[Plane]:
+    build_in_view(config)
+    plane = ControlPlane(Options())
+    try:
+        await plane.__aenter__()
+    except (BuildError, ProcessFailed) as error:
+        _fail(error)
+    try:
+        yield Plane(REAL, plane.kubeconfig, plane.api, plane)
+    finally:
+        await plane.__aexit__()
+
+
+def build_in_view(config: pytest.Config) -> None:
+    """Builds the binaries where they are missing; minutes pass, so the progress is shown past pytest's capture."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    try:
+        if capture is None:
+            binaries()
+        else:
+            with capture.global_and_fixture_disabled():
+                binaries()
+    except ToolchainMissing as error:
+        if os.environ.get("CI", "").lower() in {"true", "1"}:
+            _fail(error)
+        pytest.skip(str(error))
+    except BuildError as error:
+        _fail(error)
+
+
+def _fail(error: Exception) -> NoReturn:
+    """Ends the fixture with the one line that the error has, without a traceback."""
+    pytest.fail(str(error), pytrace=False)

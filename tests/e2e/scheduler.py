@@ -1,0 +1,163 @@
+"""The scheduler under test: a process of its own, as users run it, with no more rights than the manifests give it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.process import free_ports
+from tests.e2e.client import ApiClient, ApiError, Json
+from tests.e2e.plane import Plane
+
+ROOT = Path(__file__).parents[2]
+READY_SECONDS = 30.0
+STOP_SECONDS = 20.0
+_PATHS = {
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+}
+_INSTALLED = (
+    "crds/podgroups.yaml",
+    "service-account.yaml",
+    "cluster-role.yaml",
+    "lease-role.yaml",
+    "podgroup-users.yaml",
+)
+
+
+async def install(api: ApiClient) -> None:
+    """Create what `kubectl apply -k manifests/` would, but for the Deployment; what is there already stays."""
+    for name in _INSTALLED:
+        for document in yaml.safe_load_all((ROOT / "manifests" / name).read_text()):
+            path = _PATHS[document["kind"]].format(namespace=document["metadata"].get("namespace", ""))
+            try:
+                await api.create(path, document)
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+    await api.until("/apis/scheduling.x-k8s.io/v1alpha1/podgroups", lambda found: "items" in found)
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A configuration for one profile. `plugins` is the profile's `plugins` section."""
+
+    name: str
+    plugins: Json = field(default_factory=dict)
+    args: Sequence[Json] = ()
+
+    def document(self) -> str:
+        """The file's text: unlimited requests, no leader election."""
+        profile: Json = {"schedulerName": self.name, "plugins": dict(self.plugins), "pluginConfig": list(self.args)}
+        return yaml.safe_dump(
+            {
+                "apiVersion": "kubescheduler.config.k8s.io/v1",
+                "kind": "KubeSchedulerConfiguration",
+                "leaderElection": {"leaderElect": False},
+                "clientConnection": {"qps": 5000, "burst": 5000},
+                "profiles": [profile],
+            }
+        )
+
+
+class SchedulerProcess:
+    """A running `pyscheduler run`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path, port: int) -> None:
+        self.process = process
+        self.log = log
+        self.port = port
+
+    def cpu_seconds(self) -> float:
+        """User and system time that it has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def peak_memory(self) -> int:
+        """The most memory that it has had, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+
+
+@asynccontextmanager
+async def scheduler(
+    plane: Plane, configured: Configured, folder: Path, python_path: Path | None = None
+) -> AsyncIterator[SchedulerProcess]:
+    """Run the scheduler with a configuration until the block ends; it must stop cleanly then."""
+    config = folder / "config.yaml"
+    config.write_text(configured.document())
+    async with scheduler_with(plane, config, folder, python_path) as running:
+        yield running
+
+
+@asynccontextmanager
+async def scheduler_with(
+    plane: Plane, config: Path, folder: Path, python_path: Path | None = None
+) -> AsyncIterator[SchedulerProcess]:
+    """The same with a configuration file."""
+    log, (port,) = folder / "scheduler.log", free_ports(1)
+    command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", await _kubeconfig(plane)]
+    environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
+    with log.open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *map(str, command),
+            *("--bind-address", "127.0.0.1", "--secure-port", str(port), "--v", "1"),
+            stdout=out,
+            stderr=out,
+            cwd=folder,
+            env=environment,
+        )
+    running = SchedulerProcess(process, log, port)
+    try:
+        await _ready(running, plane.api)
+        yield running
+    finally:
+        code = await _stopped(process)
+    assert code == 0, f"the scheduler ended with {code}:\n{log.read_text()[-4000:]}"
+
+
+async def _kubeconfig(plane: Plane) -> Path:
+    await install(plane.api)
+    if plane.real is None:
+        return plane.kubeconfig
+    return await plane.real.kubeconfig_for_service_account("kube-system", "pyscheduler")
+
+
+async def _ready(running: SchedulerProcess, api: ApiClient) -> None:
+    """Wait until /readyz says yes."""
+    last: Any = None
+    for _ in range(int(READY_SECONDS / 0.1)):
+        if running.process.returncode is not None:
+            break
+        try:
+            await api.text("/readyz", server=f"http://127.0.0.1:{running.port}")
+            return
+        except (ApiError, OSError) as problem:
+            last = problem
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the scheduler is not ready: {last}\n{running.log.read_text()[-4000:]}")
+
+
+async def _stopped(process: asyncio.subprocess.Process) -> int | None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+    return process.returncode

@@ -1,0 +1,99 @@
+"""Smoke tests of the cluster itself: if one of these fails, the other end-to-end tests mean nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.controlplane.build import kubernetes_version
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.nodes import NodeShape, create_nodes
+from tests.e2e.client import ApiClient, ApiError, Json
+from tests.e2e.plane import Plane
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+def deployment(name: str, replicas: int, scheduler: str) -> Json:
+    """A Deployment whose pods only `scheduler` may place."""
+    labels = {"app": name}
+    container = {"name": "main", "image": "pause", "resources": {"requests": {"cpu": "10m"}}}
+    pod = {"metadata": {"labels": labels}, "spec": {"schedulerName": scheduler, "containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod},
+    }
+
+
+async def test_the_real_api_server_tells_the_version_the_module_asks_for(real_control_plane: ControlPlane) -> None:
+    version = await real_control_plane.api.get("/version")
+
+    assert version["gitVersion"] == kubernetes_version()
+    assert (version["major"], version["minor"]) == ("1", "36")
+
+
+async def test_a_namespace_gets_its_default_service_account(control_plane: Plane, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+
+    account = await control_plane.api.until(path, lambda found: True)
+
+    assert account["metadata"]["namespace"] == namespace
+
+
+async def test_a_deployment_gets_its_pods_and_they_wait_for_their_scheduler(
+    control_plane: Plane, namespace: str
+) -> None:
+    api = control_plane.api
+    await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 2, "nobody"))
+
+    pods = await api.until(f"/api/v1/namespaces/{namespace}/pods", lambda found: len(found["items"]) == 2)
+
+    assert [pod["status"]["phase"] for pod in pods["items"]] == ["Pending", "Pending"]
+    assert not any(pod["spec"].get("nodeName") for pod in pods["items"])
+
+
+async def test_a_user_without_a_role_is_refused(real_control_plane: ControlPlane) -> None:
+    async with ApiClient(real_control_plane.kubeconfig_for("mallory", ["visitors"])) as visitor:
+        with pytest.raises(ApiError, match='User "mallory" cannot list resource "pods"') as refused:
+            await visitor.list("/api/v1/pods")
+
+    assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
+
+
+async def test_a_service_account_is_known_by_its_token(real_control_plane: ControlPlane, namespace: str) -> None:
+    await real_control_plane.api.until(f"/api/v1/namespaces/{namespace}/serviceaccounts/default", lambda found: True)
+    kubeconfig = await real_control_plane.kubeconfig_for_service_account(namespace, "default")
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+
+    async with ApiClient(kubeconfig) as account:
+        answer = await account.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", review)
+
+    assert answer["status"]["userInfo"]["username"] == f"system:serviceaccount:{namespace}:default"
+
+
+async def test_made_nodes_are_ready_and_the_rival_scheduler_binds_to_them(
+    real_control_plane: ControlPlane, namespace: str
+) -> None:
+    api = real_control_plane.api
+    names = await create_nodes(api, 3, NodeShape(prefix=f"{namespace}-", zones=2))
+    nodes = [await api.get(f"/api/v1/nodes/{name}") for name in names]
+    assert [node["spec"].get("taints", []) for node in nodes] == [[], [], []]
+    await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment("web", 3, "default-scheduler"))
+
+    async with real_control_plane.kube_scheduler() as rival:
+        pods = await api.until(f"/api/v1/namespaces/{namespace}/pods", all_bound(3))
+        metrics, seconds = await rival.metrics(), rival.cpu_seconds()
+
+    assert {pod["spec"]["nodeName"] for pod in pods["items"]} == set(names)
+    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 3' in metrics
+    assert seconds > 0
+    for name in names:
+        await api.delete(f"/api/v1/nodes/{name}")
+
+
+def all_bound(count: int) -> Callable[[Json], bool]:
+    """True of a list that has `count` pods, each with its node."""
+    return lambda found: sum("nodeName" in pod["spec"] for pod in found["items"]) == count

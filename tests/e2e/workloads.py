@@ -1,0 +1,103 @@
+"""Objects for end-to-end tests, and the questions that they ask of a cluster.
+
+Every test has nodes of its own: they carry the label `pool`, and its pods select it, so that tests that share a
+cluster do not share room.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pyscheduler.embedded.client import HttpClient
+from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace, node_templates
+from tests.e2e.client import Json
+from tests.e2e.plane import Plane
+
+POOL = "pool"
+
+
+@asynccontextmanager
+async def hollow_nodes(
+    plane: Plane, pool: str, count: int, cpu: str = "4", memory: str = "32Gi", pods: str = "110"
+) -> AsyncIterator[HollowNodes]:
+    """Nodes that run the test's pods, gone when the block ends."""
+    plain = node_templates(count, cpu=cpu, memory=memory, pods=pods, prefix=f"{pool}-")
+    templates = [in_pool(template, pool) for template in plain]
+    client = HttpClient(plane.api.server, tls=plane.api.tls)
+    async with (
+        client,
+        HollowNodes(
+            client,
+            templates,
+            clock=time.time,
+            pace=Pace(start_seconds=0),
+            heartbeat_seconds=None if plane.real else 10.0,
+            clear_taints=True,
+        ) as nodes,
+    ):
+        yield nodes
+    for name in [template.name for template in templates]:
+        await plane.api.delete(f"/api/v1/nodes/{name}")
+
+
+def in_pool(template: NodeTemplate, pool: str) -> NodeTemplate:
+    """The node with the label that the pool's pods select."""
+    return dataclasses.replace(template, labels={**template.labels, POOL: pool})
+
+
+def pod_spec(scheduler: str, pool: str, cpu: str = "100m", **fields: object) -> Json:
+    """A pod spec with one container."""
+    container = {"name": "main", "image": "pause:1", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
+    return {"schedulerName": scheduler, "nodeSelector": {POOL: pool}, "containers": [container], **fields}
+
+
+def pod(name: str, spec: Json, labels: dict[str, str] | None = None) -> Json:
+    """A bare pod."""
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels or {}}, "spec": spec}
+
+
+def deployment(name: str, replicas: int, spec: Json) -> Json:
+    """A Deployment of these pods."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def job(name: str, completions: int, parallelism: int, spec: Json) -> Json:
+    """A Job whose pods exit well after a second on hollow nodes."""
+    template = {
+        "metadata": {"annotations": {"pyscheduler.io/run-seconds": "1"}},
+        "spec": {**spec, "restartPolicy": "Never"},
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"completions": completions, "parallelism": parallelism, "template": template},
+    }
+
+
+def placed(found: Json) -> dict[str, str]:
+    """The node of each pod of a list that has one, by pod name."""
+    return {p["metadata"]["name"]: p["spec"]["nodeName"] for p in found["items"] if p["spec"].get("nodeName")}
+
+
+def running(found: Json) -> int:
+    """How many pods of a list are Running."""
+    return sum(p["status"]["phase"] == "Running" for p in found["items"])
+
+
+def unscheduled(item: Json) -> str:
+    """The message of a pod's PodScheduled=False condition, "" if it has none."""
+    conditions = item["status"].get("conditions", ())
+    return next(
+        (c.get("message", "") for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), ""
+    )

@@ -1,0 +1,1 @@
+"""The real kubectl against the embedded API server."""

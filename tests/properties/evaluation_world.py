@@ -1,0 +1,153 @@
+"""A cluster in which attempts are made, each checked against asking everybody again in a cluster built afresh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pyscheduler.api import Cycle, Pod, Status
+from pyscheduler.core.decide.decider import Choice, Decider, pick, rivals
+from pyscheduler.core.decide.direct import filter_node, score_nodes
+from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
+from pyscheduler.core.decide.scoring import INFEASIBLE
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.state import ClusterState
+from tests.properties.pieces import NAMES, pod_of
+from tests.properties.readers import Class, profile_of, weather
+from tests.properties.state_steps import StateWorld
+
+KINDS = (0, 7, 14, 5)
+"""Of the pods that are tried: few, so that shapes come again; of all teams and priorities."""
+
+
+@dataclass
+class Answers:
+    """What an attempt finds: the nodes that fit with their totals and the choice, or why each node does not."""
+
+    totals: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, Status] = field(default_factory=dict)
+    choice: str = ""
+    fitting: int = 0
+    rejection: Status | None = None
+
+
+class EvaluationWorld(StateWorld):
+    """Its steps are those of a state, and attempts."""
+
+    def __init__(self, classes: tuple[Class, ...]) -> None:
+        super().__init__()
+        self.profile = profile_of(classes)
+        self.nominator = Nominator()
+        self.decider = Decider(self.profile, self.state, self.nominator, Instrument())
+        self.attempts = 0
+        self.decisions: list[str] = []
+        weather["today"] = 0
+
+    def _attempt(self, who: int, kind: int, where: int) -> None:
+        """Try a pod; every other one that finds a node is placed there."""
+        if not len(self.state):
+            return
+        self.attempts += 1
+        kind = KINDS[kind % len(KINDS)]
+        incoming = pod_of(self.shapes, f"x{who}", kind)
+        again = self._asked_again(self._cycle(incoming), incoming)
+        decided = as_decided(self.decider, self.state, self._cycle(incoming), incoming)
+        self.decisions.append(str(decided))
+        if decided.choice:
+            again.refused, again.totals = {}, again.totals if decided.totals else {}
+        assert decided == again, f"{decided}\nis not\n{again}"
+        if again.choice and where % 2:
+            self._put(f"p{who}", kind, again.choice, False)
+
+    def _weather(self, who: int, _kind: int, _where: int) -> None:
+        weather["today"] = who
+
+    def _trial(self, who: int, kind: int, where: int) -> None:
+        with self.state.trial():
+            self.state.remove(f"p{who}")
+            self.state.place(pod_of(self.shapes, "guest", kind), NAMES[where])
+
+    def _nominate(self, who: int, kind: int, where: int) -> None:
+        """The nominated pods are none of those that are tried."""
+        self.nominator.add(pod_of(self.shapes, f"g{who % 3}", KINDS[kind % len(KINDS)]), NAMES[where])
+
+    def _denominate(self, who: int, _kind: int, _where: int) -> None:
+        self.nominator.remove(f"g{who % 3}")
+
+    def _drop_last(self, _who: int, _kind: int, _where: int) -> None:
+        """The one removal that moves no other row."""
+        if len(self.state):
+            self._drop(0, 0, NAMES.index(self.state.rows[-1].name))
+
+    def _many(self, _who: int, kind: int, where: int) -> None:
+        """More rows than are answered one by one."""
+        for i in range(where, len(NAMES)):
+            self._node(0, kind + i - where, i)
+
+    # -- the slow way ----------------------------------------------------------------------------------------------
+
+    def _cycle(self, pod: Pod) -> Cycle:
+        return Cycle(0.0, self.profile.name, pod.uid, self.attempts)
+
+    def _asked_again(self, cycle: Cycle, pod: Pod) -> Answers:
+        """Every plugin asked for every node, one by one; nothing is kept from before or for later."""
+        state = self.rebuilt()
+        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+        if pre.rejection is not None:
+            return Answers(rejection=pre.rejection)
+        statuses: dict[str, Status | None] = {}
+        for node in state.rows:
+            if pre.names is not None and node.name not in pre.names:
+                statuses[node.name] = pre.outside_status
+            else:
+                statuses[node.name] = self._with_rivals(pod, node.name) or filter_node(
+                    self.profile, cycle, pod, node, pre.skipped
+                )
+        fitting = [node for node in state.rows if statuses[node.name] is None]
+        answers = Answers(refused={name: status for name, status in statuses.items() if status is not None})
+        if fitting:
+            totals = score_nodes(self.profile, state, cycle, pod, fitting)
+            answers.totals = dict(zip([node.name for node in fitting], totals.tolist(), strict=True))
+            answers.choice, answers.fitting = fitting[pick(totals, cycle)].name, len(fitting)
+        return answers
+
+    def _with_rivals(self, pod: Pod, name: str) -> Status | None:
+        """The answer for a node on which the pods nominated to it run already."""
+        others = rivals(self.nominator, pod, name)
+        if not others:
+            return None
+        state, cycle = self.rebuilt(), self._cycle(pod)
+        for other in others:
+            state.place(other, name)
+        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+        node = state.info(name)
+        return pre.rejection or (node and filter_node(self.profile, cycle, pod, node, pre.skipped)) or None
+
+
+def as_decided(decider: Decider, state: ClusterState, cycle: Cycle, pod: Pod) -> Answers:
+    """What the decider says, with all totals where it keeps them: if it looked at every node, and for itself only."""
+    decided = decider.decide(cycle, pod)
+    if isinstance(decided, Choice):
+        answers, kept = Answers(choice=decided.node.name, fitting=decided.feasible), decider._evaluation(pod)
+        if decided.feasible == np.count_nonzero(kept.feasible) and not _narrowed(decider, pod):
+            _add_totals(answers, kept, state)
+        return answers
+    assert decided.filter_message
+    if decided.pre_filter is not None:
+        return Answers(rejection=decided.pre_filter)
+    assert sum(decided.tally.values()) == len(state)
+    statuses = {node.name: decided.status_of(node.name) for node in state.rows}
+    return Answers(refused={name: status for name, status in statuses.items() if status is not None})
+
+
+def _narrowed(decider: Decider, pod: Pod) -> bool:
+    return pod.priority < 0 and any(plugin.name == "Narrow" for plugin in decider._profile.pre_filter)
+
+
+def _add_totals(answers: Answers, kept: Evaluation, state: ClusterState) -> None:
+    for node, total in zip(state.rows, kept.scores.total[: len(state)].tolist(), strict=True):
+        if total != INFEASIBLE:
+            answers.totals[node.name] = total

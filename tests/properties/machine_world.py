@@ -1,0 +1,381 @@
+"""A whole scheduler among random events, and books of what it did that are kept without its help.
+
+The books know what the watch has shown and which places have been reserved, so they can tell when a node is oversold,
+when a pod is bound twice at once, and when a binding is not told of exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from pyscheduler.api import Cycle, NodeInfo, Pod
+from pyscheduler.api.resources import amount
+from pyscheduler.core.commands import Bind, Command, Record
+from pyscheduler.core.decide.decider import Choice, Decider
+from pyscheduler.core.events import BindFailed
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.invariants import validate
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+from tests.properties.doorman import Doorman
+from tests.properties.state_steps import scripts
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {multiPoint: {enabled: [{name: "tests.properties.doorman:Doorman"}]}}
+"""
+Step = tuple[str, int, int]
+"""What happens, to whom (a pod or a node by number), and of which kind."""
+
+_PODS = (
+    "pod",
+    "pod",
+    "pod",
+    "pod",
+    "pod",
+    "pod",
+    "again",
+    "delete",
+    "mark",
+    "end",
+    "gate",
+    "relabel",
+    "nominate",
+    "theirs",
+)
+_NODES = ("node", "node", "drop")
+_BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show")
+_REST = ("mood", "settle", "time", "time")
+WHAT = (*_PODS, *_NODES, *_BINDINGS, *_REST)
+STEPS = scripts(st.tuples(st.sampled_from(WHAT), st.integers(0, 9), st.integers(0, 11)), longest=40)
+MOODS = ("yes", "yes", "wait", "wait", "reserve", "permit", "prebind")
+SECONDS = (0.0, 0.05, 0.5, 1.5, 6.0, 25.0, 310.0)
+
+
+def node_of(name: str, kind: int) -> NodeBuilder:
+    built = node(name, cpu=("1", "2", "3", "0")[kind % 4], pods=("3", "110")[kind % 2])
+    return (built, built.label("disk", "ssd"), built.taint("odd"))[kind % 3]
+
+
+def pod_of(name: str, kind: int) -> PodBuilder:
+    """Of few shapes, so that many pods share one."""
+    return (
+        pod(name).requests(cpu="1"),
+        pod(name).requests(cpu="2").priority(10),
+        pod(name).requests(cpu="500m").node_selector(disk="ssd"),
+        pod(name).requests(cpu="1").tolerates("odd", operator="Exists").host_port(80),
+    )[kind % 4]
+
+
+@dataclass
+class Books:
+    """What is known of pods by UID, from outside."""
+
+    alive: dict[str, PodBuilder] = field(default_factory=dict)
+    """As the watch showed them last."""
+    bound_to: dict[str, str] = field(default_factory=dict)
+    """What the API server holds; the watch may have yet to show it."""
+    binding: set[str] = field(default_factory=set)
+    """Who is being bound."""
+    scheduled: Counter[str] = field(default_factory=Counter)
+    """How many Scheduled events there have been."""
+    owed: set[str] = field(default_factory=set)
+    """Whose binding must have been told of."""
+
+    def place_of(self, uid: str) -> str:
+        """The node that the watch has shown the pod on, or ""."""
+        return str(self.alive[uid].manifest["spec"].get("nodeName", "")) if uid in self.alive else ""
+
+
+class MachineWorld:
+    """Steps are done one by one, each followed by attempts and a look at everything."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.harness = Harness(CONFIG, seed=seed)
+        self.harness.answer_bindings = False
+        self.harness.refuse_binding = self._refusal
+        (plugin,) = self.harness.machine.context.profiles["default-scheduler"].permit
+        assert isinstance(plugin, Doorman)
+        self.doorman = plugin
+        self.doorman.on_reserve = self._look_for_room
+        self.books = Books()
+        self._nodes: dict[str, NodeBuilder] = {}
+        self._orphans: list[Bind] = []
+        """Bindings of pods that are gone: their end is yet to be told."""
+        self._wrong: list[str] = []
+        self._born = 0
+        self._read = 0
+        for name, kind in (("n0", 0), ("n1", 9)):
+            self._node(name, kind)
+
+    def do(self, step: Step) -> None:
+        what, who, kind = step
+        getattr(self, f"_{what}")(self._whom(what, who), kind)
+        self.harness.run()
+        self._look()
+
+    def _whom(self, what: str, who: int) -> str:
+        if what in _NODES:
+            return f"n{who % 4}"
+        if what in _BINDINGS and self.harness.held:
+            held = list(self.harness.held.values())
+            return held[who % len(held)].pod.name
+        return f"p{who}"
+
+    def heal(self) -> None:
+        """There is room for everyone, all gates open, and much time passes."""
+        for i in range(10):
+            self.harness.add(self._node_told(f"big{i}", node(f"big{i}", cpu="64").label("disk", "ssd")))
+        for uid, built in list(self.books.alive.items()):
+            self._see(uid, _ungated(built))
+        self.calm_down(400.0)
+
+    def calm_down(self, seconds: float) -> None:
+        """Nothing fails any more, and time passes, four times `seconds`."""
+        self.doorman.mood = "yes"
+        self.doorman.settle(allow=True)
+        for _ in range(4):
+            self.harness.advance(seconds)
+            for bind in list(self.harness.held.values()):
+                self._finish(bind.pod.name, 0)
+            for uid, built in list(self.books.alive.items()):
+                self._see(uid, built)
+            self._look()
+
+    def overslept(self) -> list[str]:
+        """Pods that wait to be woken although they would fit if they were tried."""
+        context = self.harness.machine.context
+        profile = context.profiles["default-scheduler"]
+        decider = Decider(profile, context.state, context.queue.nominator, Instrument())
+        asleep = [q.pod for q in context.queue.pending() if not q.gating_plugin and not q.pod.deleting]
+        tries = [(pod, decider.decide(Cycle(0.0, profile.name, pod.uid), pod)) for pod in asleep]
+        return [f"{pod} would fit {tried.node.name}" for pod, tried in tries if isinstance(tried, Choice)]
+
+    def left_over(self) -> list[str]:
+        """Pods of ours that should have been bound and are not."""
+        books = self.books
+        return [uid for uid, built in books.alive.items() if not books.place_of(uid) and not _is_deleting(built)]
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _pod(self, name: str, kind: int) -> None:
+        """A pod is created, unless there is one of that name."""
+        if self._uid(name) is None:
+            self._create(name, pod_of(name, kind))
+
+    def _again(self, name: str, kind: int) -> None:
+        """A pod is deleted and made again, and the watch shows only the new one."""
+        old = self._uid(name)
+        if old is not None:
+            self._bury(old, name)
+            self._create(name, pod_of(name, kind))
+
+    def _delete(self, name: str, _: int) -> None:
+        uid = self._uid(name)
+        if uid is not None:
+            self._bury(uid, name)
+            self.harness.delete_pod(name)
+
+    def _end(self, name: str, kind: int) -> None:
+        """A pod that runs comes to its end."""
+        uid = self._uid(name)
+        if uid is not None and self.books.place_of(uid):
+            ended = self.books.alive[uid].phase(("Succeeded", "Failed")[kind % 2])
+            self._bury(uid, name)
+            self.harness.add(ended)
+            self.harness.delete_pod(name)
+
+    def _mark(self, name: str, _: int) -> None:
+        """A deletion begins."""
+        self._change(name, lambda built: built.deleting())
+
+    def _gate(self, name: str, kind: int) -> None:
+        """A gated pod is created, or loses its gates."""
+        if self._uid(name) is None:
+            self._create(name, pod_of(name, kind).gate("wait"))
+        else:
+            self._change(name, _ungated)
+
+    def _relabel(self, name: str, kind: int) -> None:
+        self._change(name, lambda built: built.label("kind", str(kind)))
+
+    def _tolerate(self, name: str, _: int) -> None:
+        self._change(name, lambda built: built.tolerates("odd", operator="Exists"))
+
+    def _resize(self, name: str, kind: int) -> None:
+        """A pod asks for less or more, where it runs or before it does."""
+        self._change(name, lambda built: built.requests(cpu=("100m", "1", "2")[kind % 3]))
+
+    def _nominate(self, name: str, kind: int) -> None:
+        self._change(name, lambda built: built.nominated(f"n{kind % 5}" if kind % 3 else ""))
+
+    def _theirs(self, name: str, kind: int) -> None:
+        """Somebody else binds a pod of ours, whatever we are about to do with it."""
+        uid = self._uid(name)
+        if uid is not None and uid not in self.books.bound_to:
+            self.books.bound_to[uid] = f"n{kind % 4}"
+            self._see(uid, self.books.alive[uid])
+
+    def _uid(self, name: str) -> str | None:
+        return next((uid for uid in self.books.alive if uid.startswith(f"{name}-")), None)
+
+    def _create(self, name: str, built: PodBuilder) -> None:
+        self._born += 1
+        uid = f"{name}-{self._born}"
+        self._see(uid, built.uid(uid))
+
+    def _change(self, name: str, change: Callable[[PodBuilder], PodBuilder]) -> None:
+        uid = self._uid(name)
+        if uid is not None:
+            self._see(uid, change(self.books.alive[uid]))
+
+    def _see(self, uid: str, built: PodBuilder) -> None:
+        """The watch shows a version of a pod, bound if the API server has it so."""
+        bound_to = self.books.bound_to.get(uid)
+        self.books.alive[uid] = built.on(bound_to) if bound_to else built
+        self.harness.add(self.books.alive[uid])
+
+    def _bury(self, uid: str, name: str) -> None:
+        """The pod is about to go."""
+        del self.books.alive[uid]
+        bind = self.harness.held.pop(f"default/{name}", None)
+        if bind is not None:
+            self._orphans.append(bind)
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _node(self, name: str, kind: int) -> None:
+        self.harness.add(self._node_told(name, node_of(name, kind)))
+
+    def _node_told(self, name: str, built: NodeBuilder) -> NodeBuilder:
+        self._nodes[name] = built
+        return built
+
+    def _drop(self, name: str, _: int) -> None:
+        if self._nodes.pop(name, None) is not None:
+            self.harness.delete_node(name)
+
+    # -- bindings --------------------------------------------------------------------------------------------------
+
+    def _refusal(self, pod: Pod, node_name: str) -> str:
+        """The API server binds a pod once."""
+        bound_to = self.books.bound_to.get(pod.uid, node_name)
+        return "" if bound_to == node_name else f"already assigned to {bound_to}"
+
+    def _finish(self, name: str, _: int) -> None:
+        """A binding cycle runs to its end."""
+        bind = self.harness.held.get(f"default/{name}")
+        if bind is None:
+            self._end_orphan()
+            return
+        uid = bind.pod.uid
+        accepted = self.doorman.mood != "prebind" and not self._refusal(bind.pod, bind.node_name)
+        if accepted or self.books.place_of(uid) == bind.node_name:
+            self.books.owed.add(uid)
+        if accepted:
+            self.books.bound_to[uid] = bind.node_name
+            self.books.alive[uid] = self.books.alive[uid].on(bind.node_name)
+        self.books.binding.discard(uid)
+        self.harness.finish_binding(name)
+
+    def _refuse(self, name: str, _: int) -> None:
+        """The API server refuses, or there is no server at all."""
+        self._fail(name, takes_effect=False)
+
+    def _lose(self, name: str, _: int) -> None:
+        """The API server binds the pod, and its answer is lost; the watch will show it."""
+        self._fail(name, takes_effect=True)
+
+    def _fail(self, name: str, takes_effect: bool) -> None:
+        bind = self.harness.held.pop(f"default/{name}", None)
+        if bind is None:
+            return
+        uid = bind.pod.uid
+        if self.books.place_of(uid) == bind.node_name:
+            self.books.owed.add(uid)
+        elif takes_effect:
+            self.books.bound_to.setdefault(uid, bind.node_name)
+        self.books.binding.discard(uid)
+        self.harness.tell(BindFailed(self.harness.now, uid, "connection reset"))
+
+    def _show(self, name: str, _: int) -> None:
+        """The watch is quicker than the answer to the binding, or shows what was lost."""
+        uid, bind = self._uid(name), self.harness.held.get(f"default/{name}")
+        if uid is not None and bind is not None:
+            self.books.bound_to.setdefault(uid, bind.node_name)
+        self._change(name, lambda built: built)
+
+    def _end_orphan(self) -> None:
+        if self._orphans:
+            bind = self._orphans.pop(0)
+            self.books.binding.discard(bind.pod.uid)
+            self.harness.tell(BindFailed(self.harness.now, bind.pod.uid, "not found"))
+
+    # -- the rest --------------------------------------------------------------------------------------------------
+
+    def _mood(self, _: str, kind: int) -> None:
+        self.doorman.mood = MOODS[kind % len(MOODS)]
+
+    def _settle(self, _: str, kind: int) -> None:
+        self.doorman.settle(allow=kind % 3 > 0)
+        self.harness.advance(0.0)
+
+    def _time(self, _: str, kind: int) -> None:
+        self.harness.advance(SECONDS[kind % len(SECONDS)])
+
+    # -- what must be true -----------------------------------------------------------------------------------------
+
+    def _look_for_room(self, pod: Pod, chosen: NodeInfo) -> None:
+        """Called as soon as the pod has its place, so all that count there are on the node now.
+
+        What is wrong is remembered: an exception here would pass for the plugin's own.
+        """
+        there = [uid for uid in self.books.alive if self._counts_on(uid) == chosen.name]
+        told = self._nodes[chosen.name].build().status.allocatable or {}
+        asked = sum(self.books.alive[uid].build().requests.real["cpu"] for uid in there)
+        if pod.uid not in there:
+            self._wrong.append(f"{pod} was to be tried and is not known to be there")
+        if asked > amount("cpu", told["cpu"]):
+            self._wrong.append(f"{chosen.name} has {told['cpu']} cpu, asked for {asked}m: {there}")
+        if len(there) > int(told["pods"]):
+            self._wrong.append(f"{chosen.name} takes {told['pods']} pods, gets {there}")
+
+    def _counts_on(self, uid: str) -> str:
+        return self.books.place_of(uid) or self.doorman.reserved.get(uid, "")
+
+    def _look(self) -> None:
+        validate(self.harness.machine.context)
+        assert not self._wrong, self._wrong[0]
+        for command in self.harness.commands[self._read :]:
+            self._note(command)
+        self._read = len(self.harness.commands)
+        books, queue = self.books, self.harness.machine.context.queue
+        for uid, n in books.scheduled.items():
+            assert n == 1, f"{uid} is said to be scheduled {n} times"
+        for uid in books.owed:
+            assert books.scheduled[uid], f"the binding of {uid} was never told of"
+        for uid in self.doorman.reserved:
+            assert uid not in queue, f"{uid} waits in the queue and holds a reservation"
+
+    def _note(self, command: Command) -> None:
+        if isinstance(command, Bind):
+            uid = command.pod.uid
+            assert uid not in self.books.binding, f"{uid} is bound twice at once"
+            self.books.binding.add(uid)
+        elif isinstance(command, Record) and command.reason == "Scheduled":
+            self.books.scheduled[command.regarding.uid] += 1
+
+
+def _ungated(built: PodBuilder) -> PodBuilder:
+    spec = {name: value for name, value in built.manifest["spec"].items() if name != "schedulingGates"}
+    return PodBuilder({**built.manifest, "spec": spec})
+
+
+def _is_deleting(built: PodBuilder) -> bool:
+    return "deletionTimestamp" in built.manifest["metadata"]

@@ -1,0 +1,77 @@
+"""Nodes and pods of many kinds, made once and drawn by number: drawing is cheap, failures shrink to small numbers."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import msgspec
+
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.state import Shapes
+from pyscheduler.testing.builders import NodeBuilder, PodBuilder, node, pod
+
+GPU = "nvidia.com/gpu"
+RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU)
+TEAMS = ("", "red", "blue")
+NAMES = tuple(f"n{i:02}" for i in range(12))
+
+
+_HAS_NO_TEAM = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+
+
+def _node(cpu: str, zone: str, extra: int) -> NodeBuilder:
+    built = node("n", cpu=cpu, memory="8Gi", pods="5").zone(zone).image("base:1", 50_000_000)
+    variants = (
+        built,
+        built.has(GPU, "2").label("team", "red"),
+        built.taint("team", "blue").label("team", "blue"),
+        built.image("app:1", 300_000_000).image("app:2", 400_000_000).label("team", "red"),
+        built.unschedulable(),
+        built.has("memory", "9223372036854775807").has("ephemeral-storage", "10Gi"),
+    )
+    return variants[extra]
+
+
+def _pod(cpu: str, team: str, extra: int) -> PodBuilder:
+    built = pod("p").requests(cpu=cpu).label("team", team).priority(10 if team == "red" else 0)
+    variants = (
+        built,
+        built.host_port(80),
+        built.host_port(443).request(GPU, "1"),
+        built.tolerates("team", operator="Exists").requests(memory="1Gi"),
+        built.node_affinity({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]}),
+        built.priority(-1)
+        .prefers_node(7, {"matchExpressions": [{"key": "zone-b", "operator": "DoesNotExist"}]})
+        .image("app:2"),
+    )
+    return variants[extra]
+
+
+_NODES = tuple(_node(*kind).build() for kind in product(("1", "4"), ("a", "b"), range(6)))
+_PODS = tuple(_pod(*kind).object() for kind in product(("100m", "2"), TEAMS, range(6)))
+
+NODE_KINDS = len(_NODES)
+POD_KINDS = len(_PODS)
+
+
+def node_of(name: str, kind: int) -> NodeObject:
+    """The node of that name and kind."""
+    source = _NODES[kind % NODE_KINDS]
+    labels = {**(source.metadata.labels or {}), "kubernetes.io/hostname": name}
+    return msgspec.structs.replace(source, metadata=msgspec.structs.replace(source.metadata, name=name, labels=labels))
+
+
+def pod_object(uid: str, kind: int, node_name: str = "", deleting: bool = False) -> PodObject:
+    """The pod of that UID and kind, as the API shows it."""
+    source = _PODS[kind % POD_KINDS]
+    stamp = "2026-01-01T00:00:00Z" if deleting else None
+    meta = msgspec.structs.replace(source.metadata, uid=uid, name=uid, deletion_timestamp=stamp)
+    return msgspec.structs.replace(
+        source, metadata=meta, spec=msgspec.structs.replace(source.spec, node_name=node_name)
+    )
+
+
+def pod_of(shapes: Shapes, uid: str, kind: int, node_name: str = "", deleting: bool = False) -> Pod:
+    """The same, as the core holds it."""
+    return shapes.pod(pod_object(uid, kind, node_name, deleting))

@@ -1,0 +1,175 @@
+"""A deliberately naive scheduling queue: one dict, linear scans, no index, nothing forgotten.
+
+It says what the real one must do. Events are words here, and `WAKES` says which plugin each of them concerns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+WAKES = {
+    "Nodes": {"node added", "node tainted"},  # taints come with every registration for new nodes
+    "Fit": {"pod deleted"},
+    "Claims": {"claim added", "pod deleted"},
+    "Gate": {"pod labelled"},
+}
+INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST = 1.0, 10.0, 300.0, 30.0, 0.1
+
+
+def fit_cares(uid: str) -> bool:
+    """Fit's hint: it skips half of the pods."""
+    return int(uid) % 2 == 0
+
+
+@dataclass
+class ModelPod:
+    """One pod; `tier` is active, backoff, errors, unschedulable, gated, inflight or "" (not in the queue)."""
+
+    uid: str
+    priority: int
+    closed: bool
+    timestamp: float
+    tier: str = ""
+    expiry: float = 0.0
+    rejections: int = 0
+    errors: int = 0
+    rejectors: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
+    popped_at: int | None = None
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        return (-self.priority, self.timestamp)
+
+
+class ModelQueue:
+    """Every rule of the queue in the plainest words."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, ModelPod] = {}
+        self.log: list[tuple[str, str | None]] = []
+        self.next_flush = 0.0
+
+    def tiers(self) -> dict[str, str]:
+        public = {"errors": "backoff"}
+        return {uid: public.get(pod.tier, pod.tier) for uid, pod in self.pods.items() if pod.tier}
+
+    def place(self, *tiers: str) -> list[ModelPod]:
+        return [pod for pod in self.pods.values() if pod.tier in tiers]
+
+    def enter(self, pod: ModelPod) -> None:
+        self.pods[pod.uid] = pod
+        self.to(pod, "active")
+
+    def to(self, pod: ModelPod, tier: str) -> bool:
+        """Through the gate into active or backoff; False if the gate is closed."""
+        if pod.closed:
+            pod.rejectors.add("Gate")
+            pod.tier = "gated"
+            return False
+        pod.tier = tier
+        if tier == "backoff" and not pod.rejectors | pod.pending:
+            pod.tier = "errors"
+        return True
+
+    def requeue(self, pod: ModelPod, how: str, now: float) -> bool:
+        if how == "skip":
+            pod.tier = "unschedulable"
+            return False
+        tried = pod.rejections + pod.errors > 0
+        waits = how == "after backoff" and tried and pod.expiry >= math.floor(now)
+        return self.to(pod, "backoff" if waits else "active")
+
+    def weigh(self, pod: ModelPod, event: str, target: str | None) -> str:
+        if not pod.rejectors | pod.pending:
+            return "after backoff"
+        if event == "anything":
+            return "after backoff" if target in (None, pod.uid) else "skip"
+        woken = {plugin for plugin in pod.rejectors | pod.pending if event in WAKES[plugin]}
+        if not fit_cares(pod.uid):
+            woken.discard("Fit")
+        if woken & pod.pending:
+            return "immediately"
+        return "after backoff" if woken else "skip"
+
+    def best(self, now: float) -> list[ModelPod]:
+        """The pods that may be popped: more than one where the order does not tell them apart."""
+        active = self.place("active")
+        if active:
+            first = min(pod.rank for pod in active)
+            return [pod for pod in active if pod.rank == first]
+        return [pod for pod in self.soonest() if pod.timestamp + REST <= now]
+
+    def soonest(self) -> list[ModelPod]:
+        """The rejected pods whose backoff ends first, and of these the ones of the best rank."""
+        waiting = self.place("backoff")
+        best = min(((pod.expiry, pod.rank) for pod in waiting), default=None)
+        return [pod for pod in waiting if (pod.expiry, pod.rank) == best]
+
+    def popped(self, pod: ModelPod) -> None:
+        pod.tier = "inflight"
+        pod.popped_at = len(self.log)
+
+    def put_back(self, pod: ModelPod, rejectors: set[str], pending: set[str], now: float) -> None:
+        pod.rejectors, pod.pending = set(rejectors), set(pending)
+        failed = not rejectors | pending
+        pod.errors = pod.errors + 1 if failed else 0
+        pod.rejections += not failed
+        pod.timestamp = now
+        wait = min(INITIAL * 2 ** ((pod.errors or pod.rejections) - 1), MAXIMUM)
+        pod.expiry = math.floor(now + wait)
+        how = "after backoff"
+        if not failed and pod.popped_at is not None:
+            answers = {self.weigh(pod, *event) for event in self.log[pod.popped_at :]}
+            how = next((each for each in ("immediately", "after backoff") if each in answers), "skip")
+        pod.popped_at = None
+        self.requeue(pod, how, now)
+
+    def update(self, pod: ModelPod, closed: bool, events: Iterable[str], now: float) -> None:
+        pod.closed = closed
+        if pod.tier == "inflight":
+            self.log += [(event, pod.uid) for event in events]
+        elif pod.tier in ("unschedulable", "gated"):
+            for event in events:
+                how = self.weigh(pod, event, pod.uid)
+                if how != "skip" and self.requeue(pod, how, now):
+                    break
+
+    def move(self, event: str, now: float) -> int:
+        woken = self.place("unschedulable") + [pod for pod in self.place("gated") if event in WAKES["Gate"]]
+        answers = [(pod, self.weigh(pod, event, None)) for pod in woken]
+        moved = sum(self.requeue(pod, how, now) for pod, how in answers if how != "skip")
+        self.log.append((event, None))
+        return moved
+
+    def activate(self, pod: ModelPod) -> None:
+        if pod.tier == "inflight":
+            self.log.append(("anything", pod.uid))
+        elif pod.tier in ("backoff", "errors"):
+            pod.tier = "active"
+        elif pod.tier in ("unschedulable", "gated"):
+            self.to(pod, "active")
+
+    def tick(self, now: float) -> None:
+        for pod in self.place("backoff", "errors"):
+            if pod.expiry < math.floor(now):
+                pod.tier = "active"
+        if now < self.next_flush:
+            return
+        while self.next_flush <= now:
+            self.next_flush += PERIOD
+        old = [pod for pod in self.place("unschedulable") if now - pod.timestamp > TIMEOUT]
+        for pod in old:
+            self.requeue(pod, "after backoff", now)
+        if old:
+            self.log.append(("anything", None))
+
+    def next_wake(self) -> float | None:
+        times = [pod.expiry + 1 for pod in self.place("backoff", "errors")]
+        if not self.place("active"):
+            times += [pod.timestamp + REST for pod in self.soonest()]
+        if self.place("unschedulable"):
+            times.append(self.next_flush)
+        return min(times, default=None)

@@ -1,0 +1,238 @@
+"""Fake plugins of each `Reads` level that read all they are allowed to: the hardest customers of kept answers.
+
+They answer by what they see and say in their reasons what that was, so that an answer kept too long shows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyscheduler.api import (
+    SKIP,
+    ByMax,
+    Cycle,
+    FilterPlugin,
+    NodeInfo,
+    NodeNames,
+    NodeTable,
+    Normalizer,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rejection,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile, Weighted
+from pyscheduler.intree import PLUGINS, PrioritySort
+
+ZONE = "topology.kubernetes.io/zone"
+weather = {"today": 0}
+"""What `Weather` reads: it may change between two attempts while the cluster does not."""
+
+
+class Model(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """OWN_NODE: pods of team red want bigger nodes; others are left out by PreFilter. Scores in the NumPy form too."""
+
+    name = "Model"
+    reads = Reads.OWN_NODE
+    normalizer = ByMax(reverse=True)
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return None if pod.labels.get("team") == "red" else SKIP
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None if node.allocatable["cpu"] > 1000 else Rejection(f"model of {node.allocatable['cpu']}m")
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        for cpu in sorted(set(nodes.allocatable("cpu").tolist())):
+            if cpu <= 1000:
+                verdicts.reject(nodes.allocatable("cpu") == cpu, Rejection(f"model of {cpu}m"))
+        return verdicts
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return node.allocatable["cpu"] // 100 + 3 * len(node.taints)
+
+
+class _Spread(Normalizer):
+    """The least becomes 0 and the most 100."""
+
+    def span(self, scores: Scores) -> tuple[int, int]:
+        return int(scores.min()), int(scores.max())
+
+    def rescale(self, scores: Scores, span: tuple[int, int]) -> Scores:
+        least, most = span
+        return (scores - least) * 100 // max(most - least, 1)
+
+
+class Crowd(FilterPlugin, ScorePlugin):
+    """OWN_ROW: no node takes more than three pods; the more there are, the worse, except for those that leave."""
+
+    name = "Crowd"
+    reads = Reads.OWN_ROW
+    normalizer = _Spread()
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        crowd = len(node.pods) - _leaving(node)
+        return Rejection(f"crowd of {crowd}") if crowd > 2 else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 10 - len(node.pods) + 3 * _leaving(node) + node.requested.get("cpu", 0) // 1000
+
+
+def _leaving(node: NodeInfo) -> int:
+    return sum(pod.deleting for pod in node.pods.values())
+
+
+@dataclass(frozen=True)
+class _Census:
+    """How many nodes there are of each label value."""
+
+    teams: Counter[str]
+    total: int
+
+
+_CENSUS: StateKey[_Census] = StateKey("Census")
+
+
+class Census(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """ALL_NODES: rejects nodes of a team that has more than half of all nodes, and scores by share."""
+
+    name = "Census"
+    reads = Reads.ALL_NODES
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        teams = Counter(node.labels.get("team", "") for node in nodes)
+        cycle[_CENSUS] = _Census(teams, nodes.total)
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return SKIP if cycle[_CENSUS].total % 5 == 4 else None
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        census, team = cycle[_CENSUS], node.labels.get("team", "")
+        share = f"{census.teams[team]} of {census.total}"
+        return Rejection(f"census: {share}") if team and census.teams[team] * 2 > census.total else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        census = cycle[_CENSUS]
+        return (1000 * census.teams[node.labels.get("team", "")] // census.total) % 101
+
+
+_ZONES: StateKey[Counter[str]] = StateKey("Zones")
+
+
+def _count_zones(nodes: Iterable[NodeInfo], team: str) -> Counter[str]:
+    return Counter(
+        node.labels.get(ZONE, "")
+        for node in nodes
+        for other in node.pods.values()
+        if other.labels.get("team") == team and not other.deleting
+    )
+
+
+class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """DOMAINS: a team has at most three pods in a zone; free-form normalisation; no say on pods without a team."""
+
+    name = "Zones"
+    reads = Reads.DOMAINS
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        cycle[_ZONES] = _count_zones(nodes, pod.labels.get("team", ""))
+        return None if pod.labels.get("team") else SKIP
+
+    def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        if added.labels.get("team") == pod.labels.get("team"):
+            cycle[_ZONES][node.labels.get(ZONE, "")] += 1
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        there = cycle[_ZONES][node.labels.get(ZONE, "")]
+        return Rejection(f"zone has {there}", resolvable=False) if there > 2 else None
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return SKIP if pod.labels.get("team") == "blue" else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 7 * cycle[_ZONES][node.labels.get(ZONE, "")] + len(node.labels)
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:
+        best = int(scores.max()) if len(scores) else 0
+        return np.maximum(100 - 5 * (best - scores), 0)
+
+
+class Weather(FilterPlugin, PreScorePlugin, ScorePlugin):
+    """EVERYTHING: reads what no event tells of."""
+
+    name = "Weather"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        wet = len(node.name) + weather["today"]
+        return Rejection(f"weather {wet}") if (wet + int(node.name[1:])) % 4 == 0 else None
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return SKIP if weather["today"] % 3 == 1 else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return (int(node.name[1:]) * 7 + weather["today"]) % 100
+
+
+class Namesake(FilterPlugin, ScorePlugin):
+    """Reads the pod's name: its answers hold for no other pod of the shape."""
+
+    name = "Namesake"
+    reads = Reads.OWN_NODE
+    reads_identity = True
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return Rejection(f"namesake of {pod.name}") if pod.name[-1] == node.name[-1] else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 50 * (int(pod.name[1:]) % 3)
+
+
+class Narrow(PreFilterPlugin, FilterPlugin):
+    """OWN_NODE: keeps some pods to a few nodes."""
+
+    name = "Narrow"
+    reads = Reads.OWN_NODE
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | None:
+        return NodeNames(frozenset(f"n{i:02}" for i in range(5))) if pod.priority < 0 else None
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        return None
+
+
+LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Narrow)
+Class = type[Any]
+
+
+def profile_of(classes: Iterable[Class]) -> Profile:
+    """A profile of these plugins, each at every point of the decision that it serves."""
+    handle = CoreHandle()
+    plugins = [cls(cls.Args(), handle) for cls in classes]
+
+    def at(base: Class) -> tuple[Any, ...]:
+        return tuple(plugin for plugin in plugins if isinstance(plugin, base))
+
+    return Profile(
+        "default-scheduler",
+        PrioritySort(PrioritySort.Args(), handle),
+        pre_filter=at(PreFilterPlugin),
+        filter=at(FilterPlugin),
+        pre_score=at(PreScorePlugin),
+        score=tuple(Weighted(plugin, 1 + i % 3) for i, plugin in enumerate(at(ScorePlugin))),
+    )
+
+
+IN_TREE: tuple[Class, ...] = PLUGINS

@@ -1,0 +1,212 @@
+"""The NumPy form of every in-tree plugin answers as its plain form does, whatever the cluster looks like.
+
+Amounts are drawn where arithmetic breaks: zeros, one more or less than what is there, numbers that no float holds, and
+the largest that int64 holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyscheduler.api import Cycle, NodeTable, Plugin, Pod, Rejection, Scores, Verdicts
+from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import PLUGINS, NodeAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit
+from pyscheduler.intree._scoring import (
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+from pyscheduler.testing.conformance import assert_forms_agree
+
+GPU = "nvidia.com/gpu"
+RESOURCES = ("cpu", "memory", "ephemeral-storage", GPU, "hugepages-2Mi")
+KEYS, VALUES = ("a", "b"), ("", "1", "2", "x")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+IMAGES = ("app:1", "app:latest", "host:5000/x:1")
+
+amounts = st.sampled_from(
+    [
+        "0",
+        "1",
+        "2",
+        "999m",
+        "1000m",
+        "1001m",
+        "4",
+        "64Mi",
+        "1Gi",
+        "3Gi",
+        "9007199254740993",
+        "1Ei",
+        "9223372036854775807",
+    ]
+)
+labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> dict[str, Any]:
+    """A nodeSelectorTerm, sound or not."""
+    operator = draw(st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]))
+    values = draw(st.lists(st.sampled_from(VALUES), max_size=2))
+    expression = {"key": draw(st.sampled_from(KEYS)), "operator": operator, "values": values}
+    name = {"key": "metadata.name", "operator": draw(st.sampled_from(["In", "NotIn"])), "values": ["n1"]}
+    by_label, by_name = {"matchExpressions": [expression]}, {"matchFields": [name]}
+    return draw(st.sampled_from([{}, by_label, by_name, {**by_label, **by_name}]))
+
+
+@st.composite
+def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
+    drawn = node(name, cpu=draw(amounts), memory=draw(amounts), pods=draw(st.sampled_from(["0", "1", "3", "110"])))
+    for resource in draw(st.sets(st.sampled_from(RESOURCES[2:]))):
+        drawn = drawn.has(resource, draw(amounts))
+    for key, value in draw(labels).items():
+        drawn = drawn.label(key, value)
+    for key in draw(st.lists(st.sampled_from(KEYS), max_size=2)):
+        drawn = drawn.taint(key, draw(st.sampled_from(VALUES)), draw(st.sampled_from(EFFECTS)))
+    for image in draw(st.sets(st.sampled_from(IMAGES))):
+        drawn = drawn.image(image, draw(st.integers(0, 2**40)))
+    return drawn.unschedulable() if draw(st.booleans()) else drawn
+
+
+@st.composite
+def pods(draw: st.DrawFn, name: str) -> PodBuilder:
+    drawn = pod(name).image(draw(st.sampled_from(["app", *IMAGES])))
+    for resource in draw(st.sets(st.sampled_from(RESOURCES))):
+        drawn = drawn.request(resource, draw(amounts))
+    if draw(st.booleans()):
+        drawn = drawn.container(image="app", resources={"requests": {"memory": draw(amounts)}})
+    if draw(st.booleans()):
+        drawn = drawn.spec(resources={"requests": {"cpu": draw(amounts)}})
+    for port in draw(st.sets(st.integers(80, 82), max_size=2)):
+        drawn = drawn.host_port(port, draw(st.sampled_from(["TCP", "UDP"])), draw(st.sampled_from(["", "1.1.1.1"])))
+    return drawn
+
+
+@st.composite
+def choosy_pods(draw: st.DrawFn, name: str) -> PodBuilder:
+    """A pod that also chooses nodes and tolerates taints."""
+    drawn = draw(pods(name))
+    for key in draw(st.lists(st.sampled_from(("", *KEYS)), max_size=2)):
+        operator = "Exists" if not key else draw(st.sampled_from(["Exists", "Equal", "Gt"]))
+        value = "" if operator == "Exists" else draw(st.sampled_from(VALUES))
+        drawn = drawn.tolerates(key, value, draw(st.sampled_from(("", *EFFECTS))), operator)
+    if draw(st.booleans()):
+        drawn = drawn.spec(nodeSelector=draw(labels))
+    if draw(st.booleans()):
+        drawn = drawn.node_affinity(*draw(st.lists(terms(), max_size=2)))
+    for term in draw(st.lists(terms(), max_size=2)):
+        drawn = drawn.prefers_node(draw(st.integers(0, 100)), term)
+    return drawn.on("n1") if draw(st.booleans()) else drawn
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[list[NodeBuilder], list[PodBuilder]]:
+    names = [f"n{i}" for i in range(draw(st.integers(1, 5)))]
+    running = [draw(pods(f"p{i}")).on(draw(st.sampled_from(names))) for i in range(draw(st.integers(0, 4)))]
+    return [draw(nodes(name)) for name in names], running
+
+
+def fit(kind: str, resources: tuple[str, ...], points: tuple[tuple[int, int], ...] = ()) -> Plugin:
+    shape = tuple(UtilizationShapePoint(*point) for point in points)
+    ratio = RequestedToCapacityRatioParam(shape) if shape else None
+    specs = tuple(ResourceSpec(name, 1 + 2 * i) for i, name in enumerate(resources))
+    strategy = ScoringStrategy(kind, specs, ratio)
+    return NodeResourcesFit(NodeResourcesFit.Args((GPU,), (), strategy), CoreHandle())
+
+
+def balance(*resources: str) -> Plugin:
+    args = NodeResourcesBalancedAllocation.Args(tuple(ResourceSpec(name) for name in resources))
+    return NodeResourcesBalancedAllocation(args, CoreHandle())
+
+
+def added_affinity() -> Plugin:
+    exists = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    added = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [exists]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": exists}],
+    }
+    return NodeAffinity(NodeAffinity.Args(msgspec.convert(added, NodeAffinityObject)), CoreHandle())
+
+
+SUBJECTS: list[Plugin] = [
+    *(plugin(plugin.Args(), CoreHandle()) for plugin in PLUGINS),
+    fit("LeastAllocated", RESOURCES),
+    fit("MostAllocated", ("cpu", GPU)),
+    fit("RequestedToCapacityRatio", RESOURCES, ((0, 0), (30, 7), (100, 10))),
+    fit("RequestedToCapacityRatio", ("memory",), ((0, 10), (3, 0))),
+    balance("memory"),
+    balance("cpu", GPU),
+    balance("cpu", "memory", "ephemeral-storage"),
+    balance(*RESOURCES),
+    added_affinity(),
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters(), choosy_pods("incoming"))
+def test_both_forms_of_every_plugin_agree(
+    cluster: tuple[list[NodeBuilder], list[PodBuilder]], incoming: PodBuilder
+) -> None:
+    built, running = [n.build() for n in cluster[0]], [p.build() for p in cluster[1]]
+    for plugin in SUBJECTS:
+        assert_forms_agree(plugin, incoming.build(), built, running)
+
+
+class OffByOne(NodeResourcesFit):
+    """Rejects in the NumPy form what fits to the last bit."""
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = super().filter_all(cycle, pod, nodes)
+        verdicts.reject(nodes.allocatable("cpu") == pod.requests.real["cpu"], Rejection("Insufficient cpu"))
+        return verdicts
+
+
+class Wrapping(NodeResourcesFit):
+    """Multiplies without asking whether int64 can hold the product."""
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        shares = [
+            (nodes.allocatable(r) - nodes.non_zero_requested(r) - pod.requests.scored[r]) * 100 // nodes.allocatable(r)
+            for r in ("cpu", "memory")
+        ]
+        return (shares[0] + shares[1]) // 2
+
+
+class OneShort(NodeResourcesFit):
+    """Forgets the last node."""
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        return super().score_all(cycle, pod, nodes)[:-1]
+
+
+class Unbounded(NodeResourcesFit):
+    """Gives more than 100."""
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:
+        return scores + np.int64(100)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "complaint"),
+    [
+        (OffByOne, "NodeResourcesFit on n: filter says None, filter_all says Rejection"),
+        (Wrapping, "NodeResourcesFit on n: score says 99, score_all says"),
+        (OneShort, "score_all gives 0 answers for 1 nodes"),
+        (Unbounded, r"normalised scores \[.*\] are not in 0..100"),
+    ],
+)
+def test_the_comparison_sees_a_planted_bug(plugin: type[NodeResourcesFit], complaint: str) -> None:
+    huge, asks = node("n", cpu="4", memory="9223372036854775807"), pod().requests(cpu="4", memory="1Gi")
+    asks = asks if plugin is OffByOne else asks.requests(cpu="1m")
+    with pytest.raises(AssertionError, match=complaint):
+        assert_forms_agree(plugin(plugin.Args(), CoreHandle()), asks.build(), [huge.build()])

@@ -1,0 +1,162 @@
+"""Whatever happens: no pod is lost or bound twice, no node is oversold by us, and every binding is told of once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from pyscheduler.api import Hint, Reads
+from pyscheduler.core import attempts, binding, intake, machine
+from pyscheduler.core.context import Assumed, Context
+from pyscheduler.core.decide import staleness
+from pyscheduler.core.decide.staleness import Change, Scope
+from pyscheduler.core.queue import SchedulingQueue
+from pyscheduler.core.queue.backoff import BackoffQueue
+from pyscheduler.intree import NodeResourcesFit
+from tests.properties.machine_world import STEPS, MachineWorld, Step
+from tests.properties.profiles import assert_caught, quick
+
+
+def prove_sound(script: list[Step]) -> None:
+    world = MachineWorld()
+    for step in script:
+        world.do(step)
+    world.heal()
+    assert not world.left_over(), f"never bound: {world.left_over()}"
+
+
+@quick(100)
+@given(STEPS)
+def test_nothing_is_lost_oversold_or_told_twice(script: list[Step]) -> None:
+    prove_sound(script)
+
+
+def prove_woken(script: list[Step]) -> None:
+    world = MachineWorld()
+    for step in script:
+        world.do(step)
+    # Longer than any backoff, too short for the flush of pods that have waited for five minutes.
+    world.calm_down(13.0)
+    assert not world.overslept(), world.overslept()
+
+
+@quick(100)
+@given(STEPS)
+def test_nobody_sleeps_on_who_would_fit(script: list[Step]) -> None:
+    prove_woken(script)
+
+
+# -- planted bugs ------------------------------------------------------------------------------------------------
+
+
+def _places_are_kept(patch: pytest.MonkeyPatch) -> None:
+    release = binding.release
+
+    def keep(context: Context, assumed: Assumed) -> None:
+        assumed.confirmed = True
+        release(context, assumed)
+
+    for module in (attempts, binding, intake):
+        patch.setattr(module, "release", keep)
+
+
+def _usage_is_overlooked(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(staleness._SCOPES[Change.USAGE], Reads.OWN_ROW, Scope.NOWHERE)
+
+
+def _reservations_are_kept(patch: pytest.MonkeyPatch) -> None:
+    release = binding.release
+
+    def keep(context: Context, assumed: Assumed) -> None:
+        context.handle.waiting.pop(assumed.pod.uid, None)
+        del context.assumed[assumed.pod.uid]
+        context.state.remove(assumed.pod.uid)
+
+    patch.setattr(
+        binding, "release", lambda context, assumed: (keep if assumed.pod.priority else release)(context, assumed)
+    )
+
+
+def _seen_is_over(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(intake, "_confirm", lambda context, pod: context.assumed.pop(pod.uid))
+
+
+def _failure_beats_the_watch(patch: pytest.MonkeyPatch) -> None:
+    bind_failed = binding.bind_failed
+
+    def fail(context: Context, event: Any) -> Any:
+        if event.uid in context.assumed:
+            context.assumed[event.uid].confirmed = False
+        return bind_failed(context, event)
+
+    patch.setattr(machine, "bind_failed", fail)
+
+
+def _nobody_is_put_back(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SchedulingQueue, "put_back", lambda self, queued, pod, *_: self.done(pod.uid))
+
+
+def _the_dead_stay_assumed(patch: pytest.MonkeyPatch) -> None:
+    pod_gone = intake.pod_gone
+
+    def gone(context: Context, uid: str, now: float) -> None:
+        assumed = context.assumed.pop(uid, None)
+        pod_gone(context, uid, now)
+        if assumed is not None:
+            context.assumed[uid] = assumed
+
+    patch.setattr(intake, "pod_gone", gone)
+
+
+def _told_twice(patch: pytest.MonkeyPatch) -> None:
+    bound = binding.bound
+    patch.setattr(machine, "bound", lambda context, event: bound(context, event) * 2)
+
+
+def _errors_never_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BackoffQueue, "release", lambda self, now: [])
+
+
+def _gates_stay_closed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SchedulingQueue, "update", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "complaint"),
+    [
+        (_places_are_kept, "is in queue and a node"),
+        (_usage_is_overlooked, "asked for|takes . pods"),
+        (_reservations_are_kept, "holds a reservation"),
+        (_seen_is_over, "never told of"),
+        (_failure_beats_the_watch, "never told of|is lost"),
+        (_nobody_is_put_back, "is lost"),
+        (_the_dead_stay_assumed, "assumed but on no node"),
+        (_told_twice, "said to be scheduled 2 times"),
+        (_errors_never_end, "never bound"),
+        (_gates_stay_closed, "never bound"),
+    ],
+)
+def test_a_broken_promise_is_noticed(
+    plant: Callable[[pytest.MonkeyPatch], None], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert_caught(prove_sound, STEPS, AssertionError, match=complaint)
+
+
+def _nodes_wake_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(intake, "node_events", lambda before, now: [])
+
+
+def _freed_room_wakes_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(NodeResourcesFit, "_room_made", lambda self, pod, event: Hint.SKIP)
+
+
+@pytest.mark.parametrize("plant", [_nodes_wake_nobody, _freed_room_wakes_nobody])
+def test_a_missed_event_is_noticed(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert_caught(prove_woken, STEPS, AssertionError, match="would fit")

@@ -1,0 +1,241 @@
+"""The scheduling queue against a naive model: the same pods in the same tiers, whatever happens in whatever order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod, QueuedPod, Rejection
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.queue.backoff import BackoffQueue
+from pyscheduler.core.queue.inflight import InFlight
+from pyscheduler.core.queue.unschedulable import UnschedulablePods
+from pyscheduler.testing.builders import pod
+from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares
+from tests.unit.core.queue.world import Gate, PrioritySort
+
+EVENTS = {
+    "node added": ClusterEvent("Node", Action.ADD),
+    "node tainted": ClusterEvent("Node", Action.UPDATE_NODE_TAINT),
+    "pod deleted": ClusterEvent("AssignedPod", Action.DELETE),
+    "claim added": ClusterEvent("PersistentVolumeClaim", Action.ADD),
+    "pod labelled": ClusterEvent("AssignedPod", Action.UPDATE_POD_LABEL),
+    "anything": ClusterEvent("*", Action.ALL),
+    "nobody cares": ClusterEvent("CSINode", Action.DELETE),
+}
+PLUGINS = st.sampled_from([set(), {"Fit"}, {"Claims"}, {"Nodes"}, {"Fit", "Claims"}, {"Claims", "Nodes"}])
+PENDING = st.sampled_from([set(), set(), set(), {"Claims"}])
+
+
+class LabelGate(Gate):
+    """Closed to pods that carry the label `closed`."""
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        return Rejection("closed") if "closed" in pod.labels else None
+
+
+def _fit_hint(pod: Pod, event: ClusterEvent) -> Hint:
+    return Hint.QUEUE if fit_cares(pod.uid) else Hint.SKIP
+
+
+INTERESTS = (
+    ("Nodes", Interest("Node", Action.ADD)),
+    ("Fit", Interest("Pod", Action.DELETE, _fit_hint)),
+    ("Claims", Interest("PersistentVolumeClaim", Action.ADD)),
+    ("Claims", Interest("Pod", Action.DELETE)),
+    ("Gate", Interest("Pod", Action.UPDATE_POD_LABEL)),
+)
+
+
+def _pod(uid: str, priority: int, closed: bool) -> Pod:
+    built = pod(uid).priority(priority)
+    return (built.label("closed") if closed else built).build()
+
+
+class QueueAgainstModel(RuleBasedStateMachine):
+    """Each rule does the same to both; the invariants compare them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        profile = QueueProfile(PrioritySort(), (LabelGate(),), INTERESTS)
+        self.queue = SchedulingQueue({"default-scheduler": profile}, Backoff(INITIAL, MAXIMUM), Instrument(), TIMEOUT)
+        self.model = ModelQueue()
+        self.now = 0.0
+        self.uids = count()
+        self.flying: dict[str, QueuedPod] = {}
+        self.binding: dict[str, QueuedPod] = {}
+
+    def known(self, data: st.DataObject, *tiers: str) -> ModelPod:
+        pods = self.model.place(*tiers) if tiers else list(self.model.pods.values())
+        return data.draw(st.sampled_from(pods), label="pod")
+
+    @initialize(priorities=st.lists(st.sampled_from([0, 5]), min_size=3, max_size=6))
+    def start(self, priorities: list[int]) -> None:
+        for priority in priorities:
+            self.add(priority, closed=False)
+
+    @rule(priority=st.sampled_from([0, 0, 5]), closed=st.sampled_from([False, False, True]))
+    def add(self, priority: int, closed: bool) -> None:
+        uid = str(next(self.uids))
+        self.queue.add(_pod(uid, priority, closed), self.now)
+        self.model.enter(ModelPod(uid, priority, closed, self.now))
+
+    @precondition(lambda self: self.model.tiers())
+    @rule(
+        data=st.data(),
+        closed=st.booleans(),
+        events=st.sampled_from([(), ("pod labelled",), ("nobody cares", "pod labelled")]),
+    )
+    def update(self, data: st.DataObject, closed: bool, events: tuple[str, ...]) -> None:
+        chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")
+        old, new = (_pod(chosen.uid, chosen.priority, each) for each in (chosen.closed, closed))
+        self.queue.update(old, new, [EVENTS[event] for event in events], self.now)
+        self.model.update(chosen, closed, events, self.now)
+
+    @precondition(lambda self: self.model.tiers())
+    @rule(data=st.data())
+    def add_again(self, data: st.DataObject) -> None:
+        chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")
+        self.queue.add(_pod(chosen.uid, chosen.priority, chosen.closed), self.now)
+
+    @precondition(lambda self: self.model.place("active", "backoff", "errors", "unschedulable", "gated"))
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated")
+        self.queue.delete(chosen.uid)
+        del self.model.pods[chosen.uid]
+
+    @rule()
+    def pop(self) -> None:
+        queued = self.queue.pop(self.now)
+        allowed = {each.uid: each for each in self.model.best(self.now)}
+        if queued is None:
+            assert not allowed
+            return
+        assert queued.pod.uid in allowed
+        self.model.popped(allowed[queued.pod.uid])
+        self.flying[queued.pod.uid] = queued
+
+    @rule(reasons=st.lists(st.tuples(PLUGINS, PENDING), min_size=1, max_size=4))
+    def try_and_fail(self, reasons: list[tuple[set[str], set[str]]]) -> None:
+        for rejectors, pending in reasons:
+            before = set(self.flying)
+            self.pop()
+            for uid in self.flying.keys() - before:
+                self.fail(uid, rejectors, pending)
+
+    @precondition(lambda self: self.flying or self.binding)
+    @rule(data=st.data(), rejectors=PLUGINS, pending=PENDING)
+    def put_back(self, data: st.DataObject, rejectors: set[str], pending: set[str]) -> None:
+        self.fail(data.draw(st.sampled_from([*self.flying, *self.binding]), label="pod"), rejectors, pending)
+
+    def fail(self, uid: str, rejectors: set[str], pending: set[str]) -> None:
+        queued = self.flying.pop(uid, None) or self.binding.pop(uid)
+        chosen = self.model.pods[uid]
+        newest = _pod(uid, chosen.priority, chosen.closed)
+        self.queue.put_back(queued, newest, rejectors, pending, self.now)
+        self.model.put_back(chosen, rejectors, pending, self.now)
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data())
+    def done(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from([*self.flying]), label="pod")
+        self.binding[uid] = self.flying.pop(uid)
+        self.queue.done(uid)
+        self.model.pods[uid].tier, self.model.pods[uid].popped_at = "", None
+
+    @precondition(lambda self: self.binding)
+    @rule(data=st.data())
+    def bound(self, data: st.DataObject) -> None:
+        uid = data.draw(st.sampled_from([*self.binding]), label="pod")
+        del self.binding[uid], self.model.pods[uid]
+
+    @rule(events=st.lists(st.sampled_from(sorted(EVENTS)), min_size=1, max_size=4))
+    def move(self, events: list[str]) -> None:
+        for event in events:
+            assert self.queue.move_all(EVENTS[event], self.now) == self.model.move(event, self.now)
+
+    @precondition(lambda self: self.model.pods)
+    @rule(data=st.data())
+    def activate(self, data: st.DataObject) -> None:
+        chosen = self.known(data)
+        self.queue.activate([_pod(chosen.uid, chosen.priority, chosen.closed)], self.now)
+        self.model.activate(chosen)
+
+    @rule(
+        seconds=st.sampled_from([0.0625, 0.25, 0.5, 1.0, 3.0, 29.75, 120.0]), late=st.sampled_from([False, False, True])
+    )
+    def pass_time(self, seconds: float, late: bool) -> None:
+        self.now += seconds
+        if not late:
+            self.queue.tick(self.now)
+            self.model.tick(self.now)
+
+    @invariant()
+    def every_pod_is_in_its_one_place(self) -> None:
+        entries = self.queue.dump()
+        tiers = {entry.uid: entry.tier.value for entry in entries}
+        assert len(tiers) == len(entries), "a pod is in two places"
+        assert tiers == self.model.tiers()
+        counts = self.queue.pending_counts()
+        assert all(counts[tier] == list(tiers.values()).count(tier) for tier in counts)
+
+    @invariant()
+    def it_asks_to_be_woken_in_time(self) -> None:
+        assert self.queue.next_wake() == self.model.next_wake()
+
+    @invariant()
+    def pods_know_their_versions_and_reasons(self) -> None:
+        for queued in self.queue.pending():
+            chosen = self.model.pods[queued.pod.uid]
+            assert ("closed" in queued.pod.labels) == chosen.closed
+            assert queued.rejectors == chosen.rejectors | chosen.pending
+            assert queued.timestamp == chosen.timestamp
+
+
+TestQueueAgainstModel = QueueAgainstModel.TestCase
+TestQueueAgainstModel.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
+
+
+def _forget_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    def done(self: InFlight, uid: str) -> None:
+        self._pods.pop(uid, None)
+        self._forgotten += len(self._events)
+        self._events.clear()
+
+    monkeypatch.setattr(InFlight, "done", done)
+
+
+def _wake_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    awaiting = UnschedulablePods.awaiting
+    monkeypatch.setattr(UnschedulablePods, "awaiting", lambda self, wakers: awaiting(self, list(wakers)[:1]))
+
+
+def _stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BackoffQueue, "remove", BackoffQueue.get)
+
+
+@pytest.mark.parametrize("plant", [_forget_events, _wake_half, _stay_behind])
+def test_the_model_notices_a_planted_bug(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    hunt = settings(
+        TestQueueAgainstModel.settings, max_examples=500, derandomize=True, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    with pytest.raises((AssertionError, IndexError, KeyError)):
+        run_state_machine_as_test(QueueAgainstModel, settings=hunt)

@@ -1,0 +1,192 @@
+"""Plugins for scenarios, each a few lines, enabled by `tests.scenarios.fakes:Name` like anyone's plugin.
+
+`calls` tells which extension points ran for which pod; tests clear it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyscheduler.api import (
+    ApiWriter,
+    BindPlugin,
+    Cycle,
+    Diagnosis,
+    FilterPlugin,
+    Interest,
+    NodeInfo,
+    NodeNames,
+    NodeTable,
+    Nominate,
+    PermitPlugin,
+    Pod,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueuedPod,
+    QueueSortPlugin,
+    Reads,
+    Rejection,
+    ReservePlugin,
+    ScorePlugin,
+    Skip,
+    Wait,
+)
+
+calls: list[tuple[str, str]] = []
+
+
+class Everywhere(
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    BindPlugin,
+    PostBindPlugin,
+):
+    """Serves every extension point of an attempt, says yes to everything and writes down that it was asked."""
+
+    name = "Everywhere"
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        calls.append(("PreFilter", pod.name))
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        calls.append(("Filter", pod.name))
+        return Rejection("node(s) were full up") if pod.labels.get("fit") == "no" else None
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Rejection:
+        calls.append(("PostFilter", pod.name))
+        return Rejection("nothing to be done")
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        calls.append(("PreScore", pod.name))
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        calls.append(("Score", pod.name))
+        return 0
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        calls.append(("Reserve", pod.name))
+        return Rejection("no reservation today") if pod.labels.get("reserve") == "no" else None
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        calls.append(("Unreserve", pod.name))
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        calls.append(("Permit", pod.name))
+        seconds = pod.labels.get("wait")
+        if seconds is not None:
+            return Wait(float(seconds))
+        return Rejection("not permitted") if pod.labels.get("permit") == "no" else None
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        calls.append(("PreBind", pod.name))
+        return Rejection("not ready to bind") if pod.labels.get("prebind") == "no" else None
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        calls.append(("Bind", pod.name))
+        await api.bind(pod, node_name)
+
+    async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        calls.append(("PostBind", pod.name))
+
+
+class OnlyNode(PreFilterPlugin, FilterPlugin):
+    """Narrows every pod with a `node` label to that node."""
+
+    name = "OnlyNode"
+    reads = Reads.OWN_NODE
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Skip | None:
+        wanted = pod.labels.get("node")
+        return None if wanted is None else NodeNames(frozenset(wanted.split(".")))
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None
+
+
+class Broken(FilterPlugin, ReservePlugin, PermitPlugin):
+    """Raises at the extension point that the pod's `break` label names."""
+
+    name = "Broken"
+
+    def _perhaps(self, pod: Pod, point: str) -> None:
+        if pod.labels.get("break") == point:
+            raise ZeroDivisionError("one over nothing")
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        self._perhaps(pod, "filter")
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        self._perhaps(pod, "reserve")
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        self._perhaps(pod, "reserve")
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        self._perhaps(pod, "permit")
+
+
+class LastNamed(ScorePlugin):
+    """Prefers the node that comes last in the alphabet."""
+
+    name = "LastNamed"
+    reads = Reads.OWN_NODE
+
+    @dataclass(frozen=True)
+    class Args:
+        """`best` is the score of the preferred letter."""
+
+        best: int = 100
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        best: int = self.args.best
+        return min(ord(node.name[-1]) - ord("a"), best)
+
+
+class ByName(QueueSortPlugin):
+    """Tries pods in alphabetical order, by `less`."""
+
+    name = "ByName"
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        return a.pod.name < b.pod.name
+
+
+class MakeRoom(PostFilterPlugin):
+    """Nominates every pod that fits nowhere to the node of its `nominate` label."""
+
+    name = "MakeRoom"
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Rejection:
+        wanted = pod.labels.get("nominate")
+        return Nominate(wanted) if wanted else Rejection("no room to be made")
+
+
+class Relay(ReservePlugin, PermitPlugin):
+    """Holds pods with a `calls` label at the door; one that gives its place back calls the pod so named to be tried."""
+
+    name = "Relay"
+    indexes = ("name",)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return ()
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        return None
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        called = pod.labels.get("calls", "")
+        self.handle.activate(self.handle.pods_labelled("name", pod.namespace, called).values())
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        if "calls" in pod.labels:
+            return Wait(5.0)
+        return Rejection("not yet") if cycle.now < 1002 else None

@@ -1,0 +1,177 @@
+"""Stories of single attempts: what the machine does with a pod, told in commands."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.api import Cycle, Pod
+from pyscheduler.core.commands import PatchStatus
+from pyscheduler.testing import Harness, node, pod
+from tests.scenarios import fakes
+
+
+def config(*plugins: str, queue_sort: str = "") -> str:
+    """A profile with these plugins on top of the default ones."""
+    enabled = "".join(f"\n      - name: tests.scenarios.fakes:{p}" for p in plugins)
+    sort = f"""
+    queueSort:
+      disabled: [{{name: "*"}}]
+      enabled: [{{name: tests.scenarios.fakes:{queue_sort}}}]"""
+    bind = "\n    bind: {disabled: [{name: DefaultBinder}]}" if "Everywhere" in plugins else ""
+    multi = f"\n    multiPoint:\n      enabled:{enabled}" if plugins else ""
+    return f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins:{multi}{bind}{sort if queue_sort else ""}
+"""
+
+
+@pytest.fixture(autouse=True)
+def calls() -> list[tuple[str, str]]:
+    fakes.calls.clear()
+    return fakes.calls
+
+
+def test_every_extension_point_is_asked_in_order(calls: list[tuple[str, str]]) -> None:
+    harness = Harness(config("Everywhere"))
+    harness.add(node("n1"), node("n2"), pod("a"))
+    harness.run()
+    points = list(dict.fromkeys(point for point, _ in calls))
+    assert points == ["PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "Bind", "PostBind"]
+    assert "a" in harness.where
+
+
+def test_post_filter_is_asked_when_nothing_fits(calls: list[tuple[str, str]]) -> None:
+    harness = Harness(config("Everywhere"))
+    harness.add(node("n1"), pod("a").label("fit", "no"))
+    harness.run()
+    assert [point for point, _ in calls] == ["PreFilter", "Filter", "PostFilter"]
+    assert harness.why_pending("a") == "0/1 nodes are available: 1 node(s) were full up. nothing to be done"
+
+
+@pytest.mark.parametrize(
+    ("label", "message", "reason"),
+    [
+        ("reserve", "0/1 nodes are available: 1 no reservation today.", "Unschedulable"),
+        ("permit", "0/1 nodes are available: 1 not permitted.", "Unschedulable"),
+        ("prebind", "0/1 nodes are available: 1 not ready to bind.", "Unschedulable"),
+    ],
+)
+def test_a_late_no_gives_the_place_back(label: str, message: str, reason: str, calls: list[tuple[str, str]]) -> None:
+    harness = Harness(config("Everywhere"))
+    harness.add(node("n1", cpu="1"), pod("a").label(label, "no").requests(cpu="1"))
+    harness.run()
+    assert harness.events("a") == [("FailedScheduling", message)]
+    assert [c.condition.reason for c in harness.commands if isinstance(c, PatchStatus) and c.condition] == [reason]
+    assert ("Unreserve", "a") in calls
+    harness.add(pod("b").requests(cpu="1"))
+    harness.run()
+    assert harness.where == {"b": "n1"}
+
+
+@pytest.mark.parametrize("point", ["filter", "reserve", "permit"])
+def test_a_plugin_that_raises_costs_its_pod_one_backoff_and_the_loop_lives(point: str) -> None:
+    harness = Harness(config("Broken"))
+    harness.add(node("n1"), pod("bad").label("break", point), pod("good"))
+    harness.run()
+    assert harness.where == {"good": "n1"}
+    (reason, note), *_ = harness.events("bad")
+    assert reason == "FailedScheduling"
+    assert note == f'running {point.capitalize()} plugin "Broken": one over nothing'
+    harness.advance(2.1)
+    assert len(harness.events("bad")) == 2
+
+
+def test_a_bug_of_the_scheduler_costs_its_pod_one_backoff_and_the_loop_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = Harness()
+    decider = harness.machine.context.deciders["default-scheduler"]
+    decide = decider.decide
+
+    def stumbling(cycle: Cycle, pod: Pod) -> object:
+        if pod.name == "odd":
+            raise KeyError("missing")
+        return decide(cycle, pod)
+
+    monkeypatch.setattr(decider, "decide", stumbling)
+    harness.add(node("n1"), pod("odd"), pod("plain"))
+    harness.run()
+    assert harness.where == {"plain": "n1"}
+    assert harness.events("odd") == [("FailedScheduling", "the attempt failed: KeyError('missing')")]
+
+
+def test_pre_filter_may_narrow_the_nodes() -> None:
+    harness = Harness(config("OnlyNode"))
+    harness.add(node("n1"), node("n2"), node("n3", cpu="1"))
+    harness.add(pod("a").label("node", "n2"), pod("b").label("node", "n3").requests(cpu="2"))
+    harness.run()
+    assert harness.where == {"a": "n2"}
+    assert harness.why_pending("b") == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [OnlyNode]."
+    )
+
+
+def test_scores_decide_and_their_args_are_used() -> None:
+    harness = Harness(config("LastNamed"))
+    harness.add(node("n-a"), node("n-c"), node("n-b"), pod("x"))
+    harness.run()
+    assert harness.where == {"x": "n-c"}
+
+
+def test_the_queue_is_in_the_order_of_the_profiles_queue_sort() -> None:
+    harness = Harness(config(queue_sort="ByName"))
+    harness.add(node("n1"), pod("c"), pod("a"), pod("b"))
+    harness.run()
+    assert harness.bound_order == ["a", "b", "c"]
+
+
+def test_without_nodes_the_pod_waits_and_says_so() -> None:
+    harness = Harness()
+    harness.add(pod("a"))
+    harness.run()
+    assert harness.events("a") == [("FailedScheduling", "no nodes available to schedule pods")]
+    harness.add(node("n1"))
+    harness.advance(3)
+    assert harness.where == {"a": "n1"}
+
+
+def test_a_gated_pod_is_not_tried_until_its_gates_are_gone() -> None:
+    harness = Harness()
+    harness.add(node("n1"), pod("a").gate("wait-for-quota"))
+    harness.run()
+    assert harness.commands == []
+    harness.add(pod("a"))
+    harness.run()
+    assert harness.where == {"a": "n1"}
+
+
+def test_pods_of_other_schedulers_are_left_alone_but_counted() -> None:
+    harness = Harness()
+    harness.add(node("n1", cpu="2"), pod("theirs").scheduler("other").requests(cpu="1"))
+    harness.run()
+    assert harness.where == {}
+    harness.add(pod("theirs").scheduler("other").requests(cpu="1").on("n1"), pod("ours").requests(cpu="2"))
+    harness.run()
+    assert harness.why_pending("ours") == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_a_pod_that_is_being_deleted_is_skipped() -> None:
+    harness = Harness()
+    harness.add(node("n1"), pod("a").deleting())
+    harness.run()
+    assert harness.events("a") == [("FailedScheduling", "skip schedule deleting pod: default/a")]
+    assert harness.where == {}
+
+
+def test_a_nominated_pod_keeps_its_room_against_pods_of_lower_rank() -> None:
+    harness = Harness(config("MakeRoom"))
+    harness.add(node("n1", cpu="2"), pod("running").requests(cpu="2").on("n1"))
+    harness.add(pod("high").priority(10).label("nominate", "n1").requests(cpu="2"))
+    harness.run()
+    assert [c.nominated_node_name for c in harness.commands if isinstance(c, PatchStatus)] == ["n1"]
+    harness.delete_pod("running")
+    harness.add(pod("low").requests(cpu="1"))
+    harness.advance(3)
+    assert harness.where == {"high": "n1"}
+    assert harness.why_pending("low").startswith("0/1 nodes are available: 1 Insufficient cpu.")

@@ -1,0 +1,87 @@
+"""Stories of bindings that go wrong, and of watches that know more than we do."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.core.commands import Bind, PatchStatus
+from pyscheduler.core.events import BindFailed
+from pyscheduler.testing import Harness, node, pod
+
+
+def test_a_refused_binding_gives_the_place_back_and_is_tried_again_after_its_backoff() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    world.refuse_binding = lambda _pod, _node: "etcd is down"
+    world.add(pod("a").requests(cpu="1"))
+    world.run()
+    patches = [c for c in world.commands if isinstance(c, PatchStatus) and c.condition]
+    assert [(p.condition.reason, p.condition.message) for p in patches if p.condition] == [
+        ("SchedulerError", 'running Bind plugin "DefaultBinder": etcd is down')
+    ]
+    world.refuse_binding = lambda _pod, _node: ""
+    world.add(pod("b").requests(cpu="1").priority(9))
+    world.run()
+    assert world.where == {"b": "n1"}
+    world.delete_pod("b")
+    world.advance(3)
+    assert world.where == {"a": "n1"}
+
+
+def test_the_watch_may_show_a_pod_bound_although_the_call_failed() -> None:
+    world = Harness()
+    world.add(node("n1"))
+    world.answer_bindings = False
+    world.add(pod("a"))
+    world.run()
+    world.add(pod("a").on("n1"))
+    world.tell(BindFailed(world.now, "a", "timed out"))
+    assert world.events("a") == [("Scheduled", "Successfully assigned default/a to n1")]
+    world.advance(20)
+    assert world.bound_order == ["a"]
+
+
+def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_place_it_had_here() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    world.answer_bindings = False
+    world.add(pod("a").requests(cpu="1"))
+    world.run()
+    world.add(node("n2", cpu="1"), pod("a").requests(cpu="1").on("n2"))
+    world.tell(BindFailed(world.now, "a", "already assigned"))
+    world.add(pod("b").requests(cpu="1"))
+    world.run()
+    assert [(b.pod.name, b.node_name) for b in world.commands if isinstance(b, Bind)] == [("a", "n1"), ("b", "n1")]
+    assert world.events("a") == []
+
+
+def test_a_pod_made_again_under_its_name_is_another_pod() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
+    world.run()
+    world.add(pod("a").uid("second").requests(cpu="1"))
+    world.run()
+    assert world.where == {"a": "n1"}
+    assert [c.pod.uid for c in world.commands if isinstance(c, Bind)] == ["a", "second"]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_frees_its_room(phase: str) -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"), pod("done").requests(cpu="1").on("n1"), pod("next").requests(cpu="1"))
+    world.run()
+    world.add(pod("done").requests(cpu="1").on("n1").phase(phase))
+    world.advance(3)
+    assert world.where["next"] == "n1"
+
+
+def test_a_node_that_changes_wakes_only_the_pods_that_it_may_help() -> None:
+    world = Harness()
+    world.add(node("n1"), pod("labelled").node_selector(disk="ssd"), pod("big").requests(cpu="64"))
+    world.run()
+    world.advance(10)
+    attempts = len(world.events("big"))
+    world.add(node("n1").label("disk", "ssd"))
+    world.advance(10)
+    assert world.where == {"labelled": "n1"}
+    assert len(world.events("big")) == attempts

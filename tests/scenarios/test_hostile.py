@@ -1,0 +1,103 @@
+"""Stories of input that nobody means well with: it hurts only whoever sent it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.testing import Harness, PodBuilder, node, pod
+
+HUGE = "9223372036854775807"
+
+
+@pytest.mark.parametrize("amount", [HUGE, "1e30", "9999999999Ei"])
+@pytest.mark.parametrize("resource", ["cpu", "memory", "nvidia.com/gpu"])
+def test_a_request_beyond_all_bounds_fits_nowhere(resource: str, amount: str) -> None:
+    world = Harness()
+    world.add(node("n1").has("nvidia.com/gpu", "1"), pod("greedy").request(resource, amount), pod("modest"))
+    world.run()
+    assert world.where == {"modest": "n1"}
+    assert world.why_pending("greedy") == f"0/1 nodes are available: 1 Insufficient {resource}."
+
+
+def test_requests_that_together_are_beyond_all_bounds_fill_a_node_and_leave_it_again() -> None:
+    world = Harness()
+    world.add(node("n1"), *(pod(f"big-{i}").requests(memory=HUGE, cpu=HUGE).on("n1") for i in range(3)))
+    world.add(pod("modest").requests(memory="1Gi"))
+    world.run()
+    assert world.why_pending("modest") == "0/1 nodes are available: 1 Insufficient memory."
+    for i in range(3):
+        world.delete_pod(f"big-{i}")
+    world.advance(3)
+    assert world.where == {"modest": "n1"}
+
+
+def test_a_node_that_promises_the_largest_number_takes_no_more_than_that() -> None:
+    world = Harness()
+    world.add(node("n1", cpu=HUGE, memory=HUGE, pods=HUGE))
+    world.add(*(pod(f"p{i}").requests(memory="3Ei") for i in range(3)))
+    world.run()
+    assert len(world.where) == 2
+
+
+@pytest.mark.parametrize("amount", ["1e400", "", "lots", "1 Gi", "1e", "--1", "١", "0x10", "1" * 100])
+def test_an_amount_that_is_none_changes_nothing(amount: str) -> None:
+    world = Harness()
+    world.add(node("n1"), pod("known").requests(cpu="64"))
+    world.run()
+    before = list(world.commands)
+    for broken in (pod("new").requests(cpu=amount), pod("known").requests(cpu=amount), node("n1", cpu=amount)):
+        with pytest.raises(ValueError, match=r"quantity|unit"):
+            world.add(broken)
+    world.run()
+    assert world.commands == before
+    world.add(pod("known").requests(cpu="64"), node("big", cpu="100"))
+    world.advance(3)
+    assert world.where == {"known": "big"}
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        pod("p").label("a/b/c", "\x00"),
+        pod("p").label("", ""),
+        pod("p").label("éü" * 5_000, "\U0001f980"),
+        pod("p").annotation("x" * 100_000, "'; DROP TABLE pods; --"),
+        pod("p").spec(tolerations=[{"key": f"k{i}", "operator": "Exists"} for i in range(10_000)]),
+        pod("p").spec(nodeSelector={}),
+        pod("p").requests(**{f"example_com/r{i}": "0" for i in range(1_000)}),
+        pod("p").image("\n" * 1_000),
+    ],
+    ids=[
+        "control character",
+        "empty label",
+        "long label",
+        "annotation",
+        "tolerations",
+        "no selector",
+        "zeros",
+        "image",
+    ],
+)
+def test_strange_pods_are_scheduled_like_others(strange: PodBuilder) -> None:
+    world = Harness()
+    world.add(node("n1"), node("n2").taint("k5"), strange)
+    world.run()
+    assert list(world.where) == ["p"]
+
+
+@pytest.mark.parametrize(
+    "expressions", [[], [{"key": "a", "operator": "Gt", "values": ["many"]}], [{"key": "a", "operator": "Gt"}]]
+)
+def test_selectors_that_can_match_nothing_match_nothing(expressions: list[dict[str, object]]) -> None:
+    world = Harness()
+    world.add(node("n1").label("a", "5"), pod("p").node_affinity({"matchExpressions": expressions}))
+    world.run()
+    assert "didn't match Pod's node affinity" in world.why_pending("p")
+
+
+def test_ten_thousand_taints_keep_pods_away_like_one() -> None:
+    world = Harness()
+    taints = [{"key": f"k{i}", "value": "", "effect": "NoSchedule"} for i in range(10_000)]
+    world.add(node("n1")._with("spec.taints", taints), pod("p"))
+    world.run()
+    assert world.why_pending("p") == "0/1 nodes are available: 1 node(s) had untolerated taint(s)."

@@ -1,0 +1,30 @@
+"""NormalizeScore: from any range to 0..100, in whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import ByMax
+
+
+@pytest.mark.parametrize(
+    ("raw", "ahead", "reverse"),
+    [
+        pytest.param([0, 0], [0, 0], [100, 100], id="all zero"),
+        pytest.param([1, 2, 4], [25, 50, 100], [75, 50, 0], id="in proportion"),
+        pytest.param([1, 3], [33, 100], [67, 0], id="cut off before it is reversed"),
+        pytest.param([7], [100], [0], id="one node"),
+        pytest.param([10**15, 10**16], [10, 100], [90, 0], id="large numbers"),
+    ],
+)
+def test_by_the_maximum(raw: list[int], ahead: list[int], reverse: list[int]) -> None:
+    scores = np.array(raw, np.int64)
+    for normalizer, wanted in ((ByMax(), ahead), (ByMax(reverse=True), reverse)):
+        assert normalizer.rescale(scores, normalizer.span(scores)).tolist() == wanted
+
+
+def test_some_nodes_can_be_rescaled_later_with_the_span_of_all() -> None:
+    by_max = ByMax()
+    span = by_max.span(np.array([1, 2, 4], np.int64))
+    assert by_max.rescale(np.array([2], np.int64), span).tolist() == [50]

@@ -1,0 +1,85 @@
+"""Medians, spreads and ratios: compared within a round, never across rounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.figures import MEASURES, Measure, Spread, ratio, summary
+from bench.turn import Balance, Turn
+from tests.unit.bench.turns import turn
+
+
+def measure(key: str) -> Measure:
+    """The measure of that key."""
+    return next(m for m in MEASURES if m.key == key)
+
+
+@pytest.mark.parametrize(
+    ("key", "of", "expected"),
+    [
+        ("pods_per_second", turn(bound_in=0.5), 200.0),  # 101 pods have 100 intervals between them
+        ("pods_per_second", turn(bound_in=0.0), None),
+        ("events_per_second", turn(first_bind=1.0, last_event=3.0, events=100), 50.0),
+        ("events_per_second", turn(last_event=None), None),
+        ("cpu_ms_per_pod", turn(cpu=0.202), 2.0),
+        ("peak_memory_mib", turn(peak_memory=3 * 2**20), 3.0),
+        ("attempt_p99_ms", turn(attempt_p99=0.25), 250.0),
+        ("attempt_p99_ms", turn(attempt_p99=None), None),
+        ("last_event_seconds", turn(last_event=None), None),
+        ("most_on_a_node", turn(balance=Balance(2, 7, 1.0)), 7.0),
+    ],
+)
+def test_a_measure_in_its_unit(key: str, of: Turn, expected: float | None) -> None:
+    assert measure(key).value(of) == (None if expected is None else pytest.approx(expected))
+
+
+def test_keys_are_unique() -> None:
+    assert len({m.key for m in MEASURES}) == len(MEASURES)
+
+
+def test_a_figure_is_the_median_with_its_spread() -> None:
+    turns = [turn(number=n, peak_memory=n * 2**20) for n in (3, 1, 2)]
+
+    assert summary(turns, "ours", measure("peak_memory_mib")) == Spread(2.0, 1.0, 3.0)
+
+
+def test_a_contender_without_the_measure_has_no_figure() -> None:
+    assert summary([turn(attempt_p50=None)], "ours", measure("attempt_p50_ms")) is None
+    assert summary([turn()], "theirs", measure("attempt_p50_ms")) is None
+
+
+def test_a_ratio_is_taken_within_each_round() -> None:
+    """The machine was ten times slower in the second round; both felt it, and the ratio does not."""
+    turns = [
+        turn("ours", 1, cpu=1.0),
+        turn("theirs", 2, cpu=40.0),
+        turn("theirs", 1, cpu=4.0),
+        turn("ours", 2, cpu=10.0),
+    ]
+
+    assert ratio(turns, "ours", "theirs", measure("cpu_ms_per_pod")) == Spread(0.25, 0.25, 0.25)
+
+
+def test_rounds_that_only_one_of_them_finished_are_left_out_of_the_ratio() -> None:
+    turns = [turn("ours", 1, cpu=1.0), turn("theirs", 1, cpu=2.0), turn("ours", 2, cpu=5.0)]
+
+    assert ratio(turns, "ours", "theirs", measure("cpu_ms_per_pod")) == Spread(0.5, 0.5, 0.5)
+
+
+def test_no_ratio_to_nothing_or_of_what_is_only_looked_at() -> None:
+    turns = [turn("ours"), turn("theirs", peak_memory=0)]
+
+    assert ratio(turns, "ours", "theirs", measure("peak_memory_mib")) is None
+    assert ratio(turns, "ours", "theirs", measure("nodes_used")) is None
+
+
+@pytest.mark.parametrize(
+    ("chosen", "nodes", "expected"),
+    [
+        (["a", "b", "c"], 3, Balance(3, 1, 0.0)),
+        (["a", "a"], 2, Balance(1, 2, 1.0)),  # two on one node, none on the other
+        (["a", "a", "a", "b"], 2, Balance(2, 3, 1.0)),
+    ],
+)
+def test_balance_counts_empty_nodes_too(chosen: list[str], nodes: int, expected: Balance) -> None:
+    assert Balance.of(chosen, nodes) == expected

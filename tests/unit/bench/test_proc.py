@@ -1,0 +1,35 @@
+"""The kernel's books, read for the one process whose story is known here: this one."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+
+import pytest
+
+from bench import proc
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+HUNDREDTH = 0.01
+
+
+def test_cpu_time_is_user_and_system_together() -> None:
+    before, read, after = time.process_time(), proc.cpu_seconds(os.getpid()), time.process_time()
+
+    assert before - 2 * HUNDREDTH <= read <= after + 2 * HUNDREDTH
+
+
+def test_a_process_was_started_before_it_used_its_cpu_time() -> None:
+    assert proc.now() - proc.started_at(os.getpid()) >= time.process_time() - 2 * HUNDREDTH
+
+
+def test_peak_memory_is_in_bytes() -> None:
+    kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    assert proc.peak_memory(os.getpid()) == pytest.approx(kibibytes * 1024, rel=0.05)
+
+
+def test_the_machine_was_at_least_as_busy_as_this_process() -> None:
+    assert proc.busy_seconds() >= proc.cpu_seconds(os.getpid())

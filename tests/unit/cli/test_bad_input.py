@@ -1,0 +1,163 @@
+"""Wrong input gets one clear line and the right exit code, never a traceback, and leaves nothing half-done."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+import yaml
+
+from pyscheduler.cli import main
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "here",
+    "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+    "clusters": [{"name": "here", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "me", "user": {}}],
+}
+
+
+class Cli(Protocol):
+    """Runs a command line: exit code, standard output, standard error."""
+
+    def __call__(self, *args: object) -> tuple[int, str, str]: ...
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    def _run(*args: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pyscheduler", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err
+        return int(ended.value.code or 0), out, err
+
+    yield _run
+    # The command has sent all logs of this process to a stream that ends with the test.
+    logging.getLogger().handlers.clear()
+    logging.getLogger("pyscheduler").setLevel(logging.NOTSET)
+
+
+CONFIGS = [
+    pytest.param("profiles: [", ":4: not valid YAML: ", id="not YAML"),
+    pytest.param("profilez: []", "profilez: unknown field", id="misspelt field"),
+    pytest.param(
+        "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Nope}]}}}]",
+        "profiles[0].plugins.score.enabled[0].name: ",
+        id="unknown plugin",
+    ),
+    pytest.param(
+        "profiles: [{schedulerName: a, pluginConfig: "
+        "[{name: NodeResourcesFit, args: {scoringStrategy: {type: Foo}}}]}]",
+        "profiles[0].pluginConfig[0].args.scoringStrategy.type: ",
+        id="bad args",
+    ),
+    pytest.param(
+        "profiles: [{schedulerName: a, plugins: {multiPoint: {enabled: [{name: 'no.such.module:Thing'}]}}}]",
+        "no.such.module",
+        id="a plugin that cannot be imported",
+    ),
+]
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+@pytest.mark.parametrize(("body", "says"), CONFIGS)
+def test_a_wrong_config_names_the_place(run: Cli, tmp_path: Path, command: str, body: str, says: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(HEAD + body + "\n")
+    args = ("config", "validate", file) if command == "validate" else ("run", "--config", file)
+    code, _, err = run(*args)
+    assert code == 1
+    assert says in err
+    assert all(line.startswith("pyscheduler: ") for line in err.splitlines())
+
+
+def test_a_config_that_is_not_there(run: Cli, tmp_path: Path) -> None:
+    code, _, err = run("run", "--config", tmp_path / "none.yaml")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "none.yaml" in err
+
+
+def test_a_kubeconfig_that_leads_nowhere(run: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump(KUBECONFIG))
+    code, _, err = run("run", "--kubeconfig", file)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "http://127.0.0.1:1" in err
+    assert str(file) in err
+
+
+MANIFESTS = [
+    pytest.param("kind: [", "bad.yaml:", "not valid YAML", id="not YAML"),
+    pytest.param("just text", "bad.yaml: ", "must be a Kubernetes object", id="not an object"),
+    pytest.param("apiVersion: v1\nkind: Pod", "bad.yaml: ", "metadata.name: is required", id="no name"),
+    pytest.param(
+        "apiVersion: v1\nkind: Podd\nmetadata: {name: a}", "bad.yaml: ", "no Podd in v1 is served", id="no such kind"
+    ),
+    pytest.param(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i, "
+        "resources: {requests: {cpu: lots}}}]}",
+        "bad.yaml: ",
+        "containers[0].resources.requests[cpu]: 'lots' is not a quantity",
+        id="bad quantity",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "says"), MANIFESTS)
+def test_a_malformed_manifest_is_refused_before_anything_is_created(
+    run: Cli, tmp_path: Path, text: str, place: str, says: str
+) -> None:
+    (tmp_path / "good.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: fine}\n")
+    (tmp_path / "bad.yaml").write_text(text)
+    code, out, err = run("up", "--once", "--nodes", 1, "--apply", tmp_path)
+    assert code == 1
+    assert place in err
+    assert says in err
+    assert "What runs where" not in out
+
+
+def test_a_port_in_use(run: Cli) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = run("up", "--once", "--nodes", 1, "--port", port)
+    assert (code, err.count("\n")) == (1, 1)
+    assert str(port) in err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("fly",),
+        ("up", "--nodes", "none"),
+        ("up", "--node-cpu", "lots"),
+        ("up", "--node-memory", "-1Gi"),
+        ("run", "--nope"),
+        ("config", "validate"),
+    ],
+)
+def test_wrong_usage_is_2(run: Cli, args: tuple[str, ...]) -> None:
+    code, _, err = run(*args)
+    assert code == 2
+    assert "Usage:" in err
+
+
+def test_up_once_tells_why_a_pod_cannot_be_placed(run: Cli, tmp_path: Path) -> None:
+    (tmp_path / "big.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\n"
+        "spec: {schedulerName: pyscheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 64}}}]}\n"
+    )
+    code, out, _ = run("up", "--once", "--nodes", 2, "--timeout", 2, "--apply", tmp_path)
+    assert code == 1
+    assert "default/big: 0/2 nodes are available: 2 Insufficient cpu." in out

@@ -1,0 +1,45 @@
+"""What the tests of configurations share: writing a file in few words, and reading its errors."""
+
+from __future__ import annotations
+
+import textwrap
+
+from pyscheduler.config.load import ConfigError, LoadedConfig, loads
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+OURS = "---\napiVersion: pyscheduler.io/v1\nkind: PySchedulerConfiguration\n"
+
+
+def config(body: str = "", ours: str = "") -> str:
+    """A file with the head that every file has, and a second document if `ours` is given."""
+    text = HEAD + textwrap.dedent(body).lstrip("\n")
+    return text + "\n" + OURS + textwrap.dedent(ours).lstrip("\n") if ours else text
+
+
+def profile(body: str) -> str:
+    """A file with one profile that has these plugins and pluginConfig."""
+    return config("profiles:\n- schedulerName: mine\n" + textwrap.indent(textwrap.dedent(body).strip("\n"), "  "))
+
+
+def problems(text: str) -> list[str]:
+    """What is wrong with a file, as `path: message`; nothing if it loads."""
+    try:
+        loads(text)
+    except ConfigError as e:
+        return [str(p) for p in e.problems]
+    return []
+
+
+def only_problem(text: str) -> str:
+    found = problems(text)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def names(loaded: LoadedConfig, point: str, index: int = 0) -> list[str]:
+    """The plugins at a point of a profile, in order."""
+    return [e.name for e in loaded.profiles[index].points[point]]
+
+
+def weights(loaded: LoadedConfig, index: int = 0) -> dict[str, int]:
+    return {e.name: e.weight for e in loaded.profiles[index].points["score"]}

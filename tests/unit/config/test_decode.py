@@ -1,0 +1,132 @@
+"""Durations, defaults and the strictness of decoding, seen without a file around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pyscheduler.api.objects import NodeAffinity, Toleration
+from pyscheduler.config.decode import decode
+from pyscheduler.config.durations import format_duration, parse_duration
+from pyscheduler.config.encode import encode
+from pyscheduler.config.fields import ZERO_IS_DEFAULT, Seconds, camel
+from pyscheduler.config.problems import Report
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "shown"),
+    [
+        ("15s", 15, "15s"),
+        ("1m30s", 90, "1m30s"),
+        ("90s", 90, "1m30s"),
+        ("1.5h", 5400, "1h30m"),
+        ("500ms", 0.5, "500ms"),
+        ("1s500ms", 1.5, "1.5s"),
+        ("-10s", -10, "-10s"),
+        ("0", 0, "0s"),
+        ("2h0m1s", 7201, "2h1s"),
+        ("250us", 0.00025, "0.25ms"),
+    ],
+)
+def test_durations_are_read_and_written_as_go_does(text: str, seconds: float, shown: str) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+    assert format_duration(seconds) == shown
+    assert parse_duration(shown) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "15", "s", "1 s", "1m30", "1d", "--1s", "1s\n"])
+def test_other_texts_are_no_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration such as"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("lease_duration", "leaseDuration"), ("name", "name"), ("class_", "class"), ("a_2_b", "a2B")]
+)
+def test_keys_are_names_in_camel_case(name: str, key: str) -> None:
+    assert camel(name) == key
+
+
+@dataclass(frozen=True)
+class Inner:
+    size: int = 3
+
+
+@dataclass(frozen=True)
+class Outer:
+    wait: Seconds | None = None
+    inner: Inner = Inner()
+    many: list[Inner] = field(default_factory=list)
+    tags: frozenset[str] = frozenset()
+    either: str | int = "none"
+    lock: str = field(default="leases", metadata=ZERO_IS_DEFAULT)
+    toleration: Toleration | None = None
+
+
+FULL = {
+    "wait": "1m",
+    "inner": {"size": 1},
+    "many": [{"size": 2}, {}],
+    "tags": ["a", "b"],
+    "either": 5,
+    "lock": "mine",
+    "toleration": {"key": "k", "operator": "Exists", "value": "", "effect": ""},
+}
+
+
+def test_a_record_is_decoded_with_all_that_is_in_it_and_encoded_again() -> None:
+    report = Report()
+    outer = decode(Outer, FULL, "", report)
+    assert report.problems == []
+    assert outer == Outer(
+        60.0, Inner(1), [Inner(2), Inner()], frozenset("ab"), 5, "mine", Toleration(key="k", operator="Exists")
+    )
+    assert encode(outer) == {**FULL, "many": [{"size": 2}, {"size": 3}]}
+
+
+def test_null_and_what_counts_as_unset_give_the_default() -> None:
+    report = Report()
+    assert decode(Outer, {"wait": None, "inner": None, "many": None, "lock": ""}, "", report) == Outer()
+    assert report.problems == []
+
+
+def test_a_wrong_field_takes_its_default_so_that_the_rest_is_still_read() -> None:
+    report = Report()
+    outer = decode(Outer, {"inner": {"size": "big"}, "many": [1, "x"], "either": [], "tags": "ab"}, "", report)
+    assert outer == Outer()
+    assert [str(p) for p in report.problems] == [
+        'inner.size: must be a whole number, not "big"',
+        "many[0]: must be a mapping, not 1",
+        'many[1]: must be a mapping, not "x"',
+        'tags: must be a list, not "ab"',
+        "either: a list is none of: text, a whole number",
+    ]
+
+
+def test_the_structs_of_the_api_are_read_as_strictly() -> None:
+    report = Report()
+    term = {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operatr": "In"}]}}
+    decode(NodeAffinity, {"preferredDuringSchedulingIgnoredDuringExecution": [term]}, "", report)
+    path = "preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0]"
+    assert [str(p) for p in report.problems] == [
+        f'{path}.operatr: unknown field "operatr"; did you mean "operator"?',
+        f"{path}.operator: is required",
+    ]
+
+
+def test_a_check_that_fails_because_of_a_wrong_field_is_not_told_again() -> None:
+    @dataclass(frozen=True)
+    class Checked:
+        low: int = 0
+        high: int = 9
+
+        def __post_init__(self) -> None:
+            raise ValueError("[low: is wrong, high: is wrong, too]")
+
+    report = Report()
+    assert decode(Checked, {"low": "x"}, "args", report) is None
+    assert [str(p) for p in report.problems] == [
+        'args.low: must be a whole number, not "x"',
+        "args.high: is wrong, too",
+    ]

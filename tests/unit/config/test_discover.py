@@ -1,0 +1,211 @@
+"""Plugins from outside: named by import path or offered by a distribution, and every way in which that goes wrong."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.config import discover
+from pyscheduler.config.load import default, loads
+from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
+from tests.unit.config import plugins
+from tests.unit.config.files import config, names, only_problem, profile
+
+FIRST = """
+from pyscheduler.api import FilterPlugin
+
+class Mine(FilterPlugin):
+    name = "Mine"
+
+    def filter(self, cycle, pod, node):
+        return None
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current directory; what is imported from it is not found again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for module in ("mine_here", "broken_here"):
+        sys.modules.pop(module, None)
+
+
+def enable(name: str) -> str:
+    return profile(f"plugins: {{filter: {{enabled: [{{name: '{name}'}}]}}}}")
+
+
+def test_a_class_in_a_file_of_the_current_directory_runs_when_a_profile_names_its_import_path(folder: Path) -> None:
+    (folder / "mine_here.py").write_text(FIRST)
+    loaded = loads(enable("mine_here:Mine"))
+    assert names(loaded, "filter")[-1] == "Mine"
+    assert loaded.registry["Mine"].distribution == "mine_here"
+    assert loaded.imported == {"Mine": "mine_here:Mine"}
+
+
+def test_the_second_document_makes_classes_known_by_their_name() -> None:
+    ours = """
+        seed: 7
+        plugins:
+        - {class: "tests.unit.config.plugins:Picky", name: Picky}
+        - {class: "tests.unit.config.plugins:Second"}
+        """
+    body = """
+        profiles:
+        - plugins: {filter: {enabled: [{name: Second}]}}
+        """
+    loaded = loads(config(body, ours))
+    assert names(loaded, "filter")[-1] == "Second"
+    assert "Picky" in loaded.registry
+    assert loaded.python.seed == 7
+
+
+def test_one_import_path_may_stand_at_several_points_and_in_the_args() -> None:
+    loaded = loads(
+        profile("""
+            plugins:
+              filter: {enabled: [{name: "tests.unit.config.plugins:Picky"}]}
+              score: {enabled: [{name: "tests.unit.config.plugins:Picky", weight: 2}]}
+              multiPoint: {disabled: [{name: "tests.unit.config.plugins:Second"}]}
+            pluginConfig:
+            - name: tests.unit.config.plugins:Picky
+              args: {label: a, colour: blue, rules: [{key: k}], patience: 1m30s, limits: {x: 1}}
+            """)
+    )
+    args = loaded.profiles[0].args["Picky"]
+    assert args == plugins.Picky.Args("a", plugins.Colour.BLUE, "soft", (plugins.Picky.Rule("k"),), {"x": 1}, 90.0)
+
+
+UNUSABLE = [
+    ("nowhere_at_all:X", 'the module "nowhere_at_all" cannot be imported: ModuleNotFoundError: No module named'),
+    (
+        "tests.unit.config.plugins:Chaty",
+        'the module "tests.unit.config.plugins" has no "Chaty"; did you mean "Chatty"?',
+    ),
+    ("tests.unit.config.plugins:not_a_class", '"tests.unit.config.plugins:not_a_class" is not a class'),
+    ("tests.unit.config.plugins:", '"tests.unit.config.plugins:" is not an import path; write it as "module:Class"'),
+    ("config plugins:X", '"config plugins:X" is not an import path; write it as "module:Class"'),
+    (
+        "tests.unit.config.plugins:Stranger",
+        "tests.unit.config.plugins:Stranger is not a plugin: inherit from FilterPlugin or another base",
+    ),
+    (
+        "tests.unit.config.plugins:Nameless",
+        'tests.unit.config.plugins:Nameless has no name: give the class a line such as name = "Nameless"',
+    ),
+    (
+        "tests.unit.config.plugins:Typo",
+        'tests.unit.config.plugins:Typo does not define filter ("fitler" looks like a misspelt "filter")',
+    ),
+    ("tests.unit.config.plugins:LooseArgs", "tests.unit.config.plugins:LooseArgs has Args that are not a dataclass"),
+    (
+        "tests.unit.config.plugins:Lost",
+        "tests.unit.config.plugins:Lost has Args that cannot be decoded: the annotations of Lost.Args cannot be re",
+    ),
+    (
+        "tests.unit.config.plugins:Impostor",
+        'a plugin named "NodeName" already exists: it is claimed by pyscheduler.intree.node',
+    ),
+]
+
+
+@pytest.mark.parametrize(("reference", "expected"), UNUSABLE, ids=[reference for reference, _ in UNUSABLE])
+def test_an_import_path_that_leads_to_no_plugin_is_one_line(reference: str, expected: str) -> None:
+    assert only_problem(enable(reference)).startswith(f"profiles[0].plugins.filter.enabled[0].name: {expected}")
+    assert only_problem(config("", f"plugins: [{{class: '{reference}'}}]")).startswith(f"plugins[0].class: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("from pyscheduler.api import QueueSortPlugin\nclass Q(QueueSortPlugin): pass", "TypeError: Q is a QueueSort"),
+    ],
+)
+def test_a_module_that_fails_at_import_is_one_line_with_the_cause(folder: Path, content: str, cause: str) -> None:
+    (folder / "broken_here.py").write_text(content)
+    expected = f'the module "broken_here" cannot be imported: {cause}'
+    assert expected in only_problem(enable("broken_here:Mine"))
+
+
+ARGS = [
+    ("", "[name=Picky].args.label: is required"),
+    ("{colour: green, label: a}", '[0].args.colour: "green" is not one of red, blue'),
+    ("{mode: Soft, label: a}", '[0].args.mode: "Soft" is not one of soft, hard'),
+    (
+        "{rules: [{key: k, wieght: 1}], label: a}",
+        '[0].args.rules[0].wieght: unknown field "wieght"; did you mean "weight"?',
+    ),
+    ("{limits: {x: y}, label: a}", '[0].args.limits.x: must be a whole number, not "y"'),
+    ("{patience: 3, label: a}", '[0].args.patience: must be a duration; write "3s" for 3 seconds'),
+    ("{ratio: .inf, label: a}", "[0].args.ratio: must be a number, not Infinity"),
+    ("{ratio: -1, label: a}", "[0].args.ratio: must not be negative"),
+    ("{label: forbidden}", "[0].args: this will not do"),
+]
+
+
+@pytest.mark.parametrize(("args", "expected"), ARGS, ids=[args for args, _ in ARGS])
+def test_args_are_checked_by_the_types_of_the_plugins_own_args_class(args: str, expected: str) -> None:
+    text = enable("tests.unit.config.plugins:Picky") + (
+        f"\n  pluginConfig: [{{name: Picky, args: {args}}}]" if args else ""
+    )
+    assert only_problem(text).startswith(f"profiles[0].pluginConfig{expected}")
+
+
+def test_a_name_that_the_class_does_not_have_is_refused() -> None:
+    text = config("", "plugins: [{class: 'tests.unit.config.plugins:Chatty', name: Quiet}]")
+    assert only_problem(text) == 'plugins[0].name: the class calls itself "Chatty", not "Quiet"'
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
+    """Installed distributions offer these entry points and no others."""
+    offered = [EntryPoint(name, value, discover.GROUP) for name, value in entries]
+    monkeypatch.setattr(discover, "entry_points", lambda group: offered)
+
+
+def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offer(monkeypatch, ("Lonely", "nowhere_at_all:Lonely"), ("Second", "tests.unit.config.plugins:Second"))
+    loaded = default()
+    assert "Second" in loaded.registry
+    assert [w[:60] for w in loaded.warnings] == ['plugin "Lonely" of an unknown distribution cannot be loaded:']
+    assert 'plugin "Lonely" cannot be loaded: the module "nowhere_at_all"' in only_problem(enable("Lonely"))
+
+
+def test_two_plugins_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, ("NodeName", "tests.unit.config.plugins:Impostor"))
+    assert only_problem(config()).startswith('a plugin named "NodeName" already exists: it is claimed by')
+
+
+def test_an_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, ("Other", "tests.unit.config.plugins:Second"))
+    assert 'the entry point "Other" leads to a plugin with the name "Second"' in default().warnings[0]
+
+
+def test_the_plugins_of_our_own_second_distribution_are_found() -> None:
+    gang = default().registry["Gang"]
+    assert (gang.distribution, gang.in_tree) == ("pyscheduler-plugins", False)
+    assert gang.points == ("preFilter", "postFilter", "reserve", "permit")
+
+
+def test_a_class_serves_the_points_that_it_inherits_in_the_frameworks_order() -> None:
+    assert points_of(plugins.Second) == ("preFilter", "filter")
+    assert points_of(plugins.Chatty) == ("filter", "score")
+    assert points_of(plugins.Stranger) == ()
+
+
+def test_a_registry_refuses_two_classes_of_one_name_and_takes_one_class_twice() -> None:
+    registry = Registry()
+    registry.add(Registered("Second", plugins.Second, "a"))
+    registry.add(Registered("Second", plugins.Second, "b"))
+    assert registry.names() == ("Second",)
+    with pytest.raises(DuplicatePlugin, match=r"claimed by tests\.unit\.config\.plugins:Second"):
+        registry.add(Registered("Second", plugins.Chatty, "b"))

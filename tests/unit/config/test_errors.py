@@ -1,0 +1,267 @@
+"""A file with mistakes: each is told in one line, at its YAML path, all of them at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.config.load import ConfigError, load, loads
+from tests.unit.config.files import config, only_problem, problems, profile
+
+FIELDS = [
+    ("parallelism: 0", "parallelism: should be an integer value greater than zero"),
+    ("parallelism: many", 'parallelism: must be a whole number, not "many"'),
+    ("parallelism: true", "parallelism: must be a whole number, not true"),
+    ("paralelism: 4", 'paralelism: unknown field "paralelism"; did you mean "parallelism"?'),
+    ("percentageOfNodesToScore: 101", "percentageOfNodesToScore: 101 is not in valid range [0-100]"),
+    ("podInitialBackoffSeconds: 0", "podInitialBackoffSeconds: must be greater than 0"),
+    (
+        "podInitialBackoffSeconds: 11",
+        "podMaxBackoffSeconds: must be greater than or equal to podInitialBackoffSeconds",
+    ),
+    ("clientConnection: {burst: -1}", "clientConnection.burst: must be non-negative"),
+    ("clientConnection: 5", "clientConnection: must be a mapping, not 5"),
+    ("leaderElection: {leaseDuration: 5s}", "leaderElection.leaseDuration: must be greater than renewDeadline"),
+    ("leaderElection: {leaseDuration: soon}", 'leaderElection.leaseDuration: "soon" is not a duration such as 15s'),
+    ("leaderElection: {retryPeriod: 2}", 'leaderElection.retryPeriod: must be a duration; write "2s" for 2 seconds'),
+    ("leaderElection: {retryPeriod: -2s}", "leaderElection.retryPeriod: must be greater than zero"),
+    ("leaderElection: {retryPeriod: 9s}", "leaderElection.renewDeadline: must be greater than retryPeriod * 1.2"),
+    ("leaderElection: {resourceLock: endpoints}", 'leaderElection.resourceLock: resourceLock value must be "leases"'),
+    ("profiles: [{schedulerName: 5}]", 'profiles[0].schedulerName: must be text, not 5; write it in quotes: "5"'),
+    ("profiles: [{schedulerName: ''}]", "profiles[0].schedulerName: is required"),
+    ("profiles: [{schedulerName: a}, {}]", "profiles[1].schedulerName: is required"),
+    ("profiles: [{}, {schedulerName: a}]", "profiles[0].schedulerName: is required"),
+    (
+        "profiles: [{schedulerName: a}, {schedulerName: a}]",
+        'profiles[1].schedulerName: duplicate profile "a": profiles[0] has the name already',
+    ),
+    ("profiles: [{percentageOfNodesToScore: -1}]", "profiles[0].percentageOfNodesToScore: -1 is not in valid range"),
+    ("extenders: [{prioritizeVerb: p}]", "extenders[0].weight: must have a positive weight applied to it"),
+    ("extenders: [{bindVerb: b}, {bindVerb: b}]", "extenders: found 2 extenders implementing bind; only one"),
+    (
+        "extenders: [{managedResources: [{name: a/b}]}, {managedResources: [{name: a/b}]}]",
+        'extenders[1].managedResources[0].name: duplicate extender managed resource name "a/b"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), FIELDS, ids=[body for body, _ in FIELDS])
+def test_a_wrong_field_is_one_line_with_its_path(body: str, expected: str) -> None:
+    assert only_problem(config(body)).startswith(expected)
+
+
+PLUGINS = [
+    ("score: {enabled: [{name: NodeAfinity}]}", 'score.enabled[0].name: ScorePlugin "NodeAfinity" does not exist; did'),
+    ("score: {enabled: [{name: NodeName}]}", 'score.enabled[0].name: plugin "NodeName" does not extend ScorePlugin'),
+    ("multiPoint: {enabled: [{name: Nowhere}]}", 'multiPoint.enabled[0].name: plugin "Nowhere" does not exist'),
+    ("filter: {enabled: [NodeName]}", 'filter.enabled[0]: must be a mapping, not "NodeName"'),
+    ("filter: {enabled: [{weight: 1}]}", "filter.enabled[0].name: is required"),
+    ("filter: {enabled: [{name: '*'}]}", 'filter.enabled[0].name: "*" can be disabled, not enabled'),
+    ("filter: {enabled: [{name: EBSLimits}]}", 'filter.enabled[0].name: "EBSLimits" was invalid in version'),
+    ("filter: {disabled: [{}]}", "filter.disabled[0].name: is required"),
+    ("fitler: {}", 'fitler: unknown field "fitler"; did you mean "filter"?'),
+    (
+        "filter: {enabled: [{name: NodeName}, {name: NodeName}]}",
+        'filter.enabled[1].name: plugin "NodeName" already registered as "FilterPlugin"',
+    ),
+    (
+        "queueSort: {disabled: [{name: '*'}]}",
+        'queueSort: only one queue sort plugin required for profile with scheduler name "mine", but got 0',
+    ),
+    (
+        "queueSort: {enabled: [{name: QoSSort}]}",
+        'queueSort: only one queue sort plugin required for profile with scheduler name "mine", but got 2; disable all '
+        "but one of PrioritySort, QoSSort",
+    ),
+    (
+        "bind: {disabled: [{name: DefaultBinder}]}",
+        'bind: at least one bind plugin is needed for profile with scheduler name "mine"',
+    ),
+    (
+        "score: {enabled: [{name: NodeAffinity, weight: 92233720368547758}]}",
+        "score: total score of Score plugins could overflow",
+    ),
+    ("placementScore: {enabled: [{name: Any}]}", 'placementScore.enabled[0].name: plugin "Any" is not available yet'),
+]
+
+
+@pytest.mark.parametrize(("plugins", "expected"), PLUGINS, ids=[plugins for plugins, _ in PLUGINS])
+def test_a_wrong_plugin_set_is_one_line_with_its_path(plugins: str, expected: str) -> None:
+    found = problems(profile(f"plugins:\n  {plugins}"))
+    assert len(found) == 1
+    assert found[0].startswith(f"profiles[0].plugins.{expected}"), found
+
+
+ARGS = [
+    (
+        "- {name: NodeResourceFit}",
+        '[0].name: plugin "NodeResourceFit" does not exist; did you mean "NodeResourcesFit"?',
+    ),
+    ("- {args: {}}", "[0].name: is required"),
+    ("- {name: Gang}\n- {name: Gang}", "[1]: repeated config for plugin Gang"),
+    ("- {name: NodeName, args: {a: 1}}", '[0].args.a: unknown field "a"'),
+    (
+        "- {name: NodeResourcesFit, args: {kind: PodArgs}}",
+        "[0].args.kind: args for plugin NodeResourcesFit were not of",
+    ),
+    (
+        "- {name: NodeResourcesFit, args: {apiVersion: kubescheduler.config.k8s.io/v1beta2}}",
+        '[0].args.apiVersion: "kubescheduler.config.k8s.io/v1beta2" is not served',
+    ),
+    (
+        "- {name: NodeResourcesFit, args: {scoringStrategy: {type: Foo}}}",
+        '[0].args.scoringStrategy.type: Unsupported value: "Foo": supported values: "LeastAllocated", "MostAllocated"',
+    ),
+    (
+        "- {name: NodeAffinity, args: {addedAffinity: {requiredDuringScheduling: {}}}}",
+        '[0].args.addedAffinity.requiredDuringScheduling: unknown field "requiredDuringScheduling"',
+    ),
+    (
+        "- {name: Gang, args: {permitWaitingTimeSeconds: 0}}",
+        "[0].args.permitWaitingTimeSeconds: Invalid value: 0: must be greater than 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "expected"), ARGS, ids=[body for body, _ in ARGS])
+def test_wrong_args_are_one_line_with_their_path(body: str, expected: str) -> None:
+    assert only_problem(profile(f"pluginConfig:\n{body}")).startswith(f"profiles[0].pluginConfig{expected}")
+
+
+WHOLE = [
+    ("", "is empty; start it with"),
+    ("---\n---\n# nothing\n", "is empty; start it with"),
+    ("just text", 'must be a KubeSchedulerConfiguration, not "just text"'),
+    ("[]", "must be a KubeSchedulerConfiguration, not a list"),
+    ("profiles: []", "kind: is required; write KubeSchedulerConfiguration"),
+    ("kind: Pod\napiVersion: v1", 'kind: "Pod" is not served; write KubeSchedulerConfiguration'),
+    ("kind: KubeSchedulerConfiguration", "apiVersion: is required; write kubescheduler.config.k8s.io/v1"),
+    (
+        "kind: KubeSchedulerConfiguration\napiVersion: kubescheduler.config.k8s.io/v1beta3",
+        'apiVersion: "kubescheduler.config.k8s.io/v1beta3" is not served; write kubescheduler.config.k8s.io/v1',
+    ),
+    ("kind: PySchedulerConfiguration\napiVersion: pyscheduler.io/v1", "holds no KubeSchedulerConfiguration"),
+    (config() + "---\n" + config(), "kind: there are two documents of kind KubeSchedulerConfiguration; keep one"),
+    ("a: [1", "not valid YAML: expected ',' or ']', but got '<stream end>' (line 1, column 6)"),
+    ("a:\n\t- b", "not valid YAML: found character '\\t' that cannot start any token (YAML is indented with spaces"),
+    ("a: \x00", "not valid YAML: unacceptable character"),
+    ("[" * 1000, "not readable: nested too deeply"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WHOLE, ids=[text[:30] for text, _ in WHOLE])
+def test_a_file_that_is_no_configuration_is_one_line(text: str, expected: str) -> None:
+    assert only_problem(text).startswith(expected)
+
+
+def test_all_errors_of_a_file_come_together_each_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(
+        config("""
+            parallelism: 0
+            profiles:
+            - schedulerName: a
+              plugins:
+                score:
+                  enabled:
+                  - name: NodeName
+              pluginConfig:
+              - name: NodeResourcesFit
+                args:
+                  scoringStrategy:
+                    type: Foo
+                    resources:
+                    - name: 5
+            - schedulerName: a
+            """)
+    )
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert [(p.line, p.path) for p in caught.value.problems] == [
+        (3, "parallelism"),
+        (9, "profiles[0].plugins.score.enabled[0].name"),
+        (14, "profiles[0].pluginConfig[0].args.scoringStrategy.type"),
+        (16, "profiles[0].pluginConfig[0].args.scoringStrategy.resources[0].name"),
+        (17, "profiles[1].schedulerName"),
+    ]
+    assert str(caught.value).splitlines()[0] == (f"{file}:3: parallelism: should be an integer value greater than zero")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("missing.yaml", None, "cannot be read: No such file or directory"),
+        ("binary.yaml", b"\xff\xfe\x00a", "is not a text file in UTF-8"),
+        (".", None, "cannot be read: Is a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(
+    tmp_path: Path, name: str, content: bytes | None, expected: str
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        load(file)
+    assert str(caught.value).startswith(f"{file}: {expected}")
+    assert "\n" not in str(caught.value)
+
+
+def test_queue_sort_must_be_the_same_in_all_profiles() -> None:
+    text = config("""
+        profiles:
+        - schedulerName: a
+        - schedulerName: b
+          plugins:
+            queueSort: {enabled: [{name: QoSSort}], disabled: [{name: "*"}]}
+        """)
+    expected = (
+        'profiles[1].plugins.queueSort: must be the same for all profiles: it is "QoSSort" here and "PrioritySort"'
+    )
+    assert only_problem(text).startswith(expected)
+
+
+def test_queue_sort_args_must_be_the_same_in_all_profiles() -> None:
+    sort = 'plugins: {queueSort: {enabled: [{name: "tests.unit.config.plugins:ByName"}], disabled: [{name: "*"}]}}'
+    text = config(f"""
+        profiles:
+        - schedulerName: a
+          {sort}
+        - schedulerName: b
+          {sort}
+          pluginConfig: [{{name: ByName, args: {{reverse: true}}}}]
+        """)
+    expected = 'profiles[1].pluginConfig: queueSort must be the same for all profiles: "ByName" has other args here'
+    assert only_problem(text) == expected
+
+
+def test_what_is_missing_has_the_line_of_what_it_is_missing_from() -> None:
+    with pytest.raises(ConfigError) as caught:
+        loads(config("profiles:\n- schedulerName: a\n- plugins:\n    bind: {}\n  pluginConfig: [{}]"))
+    found = [(p.line, p.path) for p in caught.value.problems]
+    assert found == [(5, "profiles[1].schedulerName"), (7, "profiles[1].pluginConfig[0].name")]
+
+
+def test_plugins_that_are_not_there_yet_are_refused_where_enabled_and_accepted_where_disabled() -> None:
+    enabled = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
+    assert only_problem(enabled).endswith('enabled[0].name: plugin "GangScheduling" is not available yet')
+    loads(profile("plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}"))
+
+
+def test_settings_without_effect_are_warned_of_once_each() -> None:
+    body = """
+        leaderElection: {leaderElect: false}
+        parallelism: 8
+        extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
+        profiles:
+        - percentageOfNodesToScore: 50
+          pluginConfig: [{name: GangScheduling, args: {any: thing}}]
+        """
+    loaded = loads(config(body))
+    assert [w.split(":")[0] for w in loaded.warnings] == [
+        "profiles[0].pluginConfig[0]",
+        "extenders",
+        "percentageOfNodesToScore",
+        "parallelism",
+    ]

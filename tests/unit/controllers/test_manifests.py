@@ -1,0 +1,132 @@
+"""The manifests say what the code needs, no more and no less."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.controllers import Member, podgroup_status
+
+MANIFESTS = Path(__file__).parents[3] / "manifests"
+EXAMPLES = sorted((MANIFESTS / "examples").glob("*.yaml"))
+
+Json = dict[str, Any]
+
+
+def documents(path: Path) -> list[Json]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def find(kind: str, name: str) -> Json:
+    everything = [document for path in MANIFESTS.glob("*.yaml") for document in documents(path)]
+    return next(d for d in everything if d.get("kind") == kind and d["metadata"]["name"] == name)
+
+
+def pod_spec(document: Json) -> Json:
+    spec: Json = document["spec"]
+    return spec if document["kind"] == "Pod" else spec["template"]["spec"]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_each_example_asks_for_this_scheduler(path: Path) -> None:
+    asked = [pod_spec(d)["schedulerName"] for d in documents(path) if d["kind"] != "PodGroup"]
+    assert set(asked) == {"pyscheduler"}
+
+
+def test_the_gang_example_is_whole() -> None:
+    group, job = documents(MANIFESTS / "examples" / "gang.yaml")
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert labels["scheduling.x-k8s.io/pod-group"] == group["metadata"]["name"]
+    assert job["spec"]["parallelism"] >= group["spec"]["minMember"]
+
+
+def test_the_kustomization_names_every_file() -> None:
+    (base,) = documents(MANIFESTS / "kustomization.yaml")
+    others = {"kustomization.yaml", "scheduler-config.yaml"}
+    there = {p.name for p in MANIFESTS.glob("*.yaml")} - others
+    assert {Path(name).name for name in base["resources"]} == there | {"podgroups.yaml"}
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_kubectl_builds_it_whole() -> None:
+    built = subprocess.run(["kubectl", "kustomize", str(MANIFESTS)], capture_output=True, text=True, check=True)
+    objects = list(yaml.safe_load_all(built.stdout))
+    deployment = next(o for o in objects if o["kind"] == "Deployment")
+    (config,) = [o["metadata"]["name"] for o in objects if o["kind"] == "ConfigMap"]
+    assert config in {v["configMap"]["name"] for v in pod_spec(deployment)["volumes"] if "configMap" in v}
+    assert ":" in pod_spec(deployment)["containers"][0]["image"]
+
+
+def test_the_profile_is_the_one_that_the_examples_ask_for() -> None:
+    (config,) = documents(MANIFESTS / "scheduler-config.yaml")
+    assert [profile["schedulerName"] for profile in config["profiles"]] == ["pyscheduler"]
+    assert config["leaderElection"]["resourceName"] == "pyscheduler"
+
+
+def test_the_role_has_no_wildcards_and_reads_no_secrets() -> None:
+    rules = find("ClusterRole", "pyscheduler")["rules"] + find("Role", "pyscheduler")["rules"]
+    words = {word for rule in rules for values in rule.values() for word in values}
+    assert not words & {"*", "secrets", "configmaps", "serviceaccounts", "pods/exec"}
+
+
+@pytest.mark.parametrize(
+    ("group", "resource", "verb"),
+    [
+        ("", "pods", "watch"), ("", "nodes", "list"), ("", "namespaces", "watch"), ("", "pods/binding", "create"),
+        ("", "pods/status", "patch"), ("", "pods", "delete"), ("events.k8s.io", "events", "patch"),
+        ("scheduling.x-k8s.io", "podgroups", "watch"), ("scheduling.x-k8s.io", "podgroups/status", "patch"),
+    ],
+)  # fmt: skip
+def test_the_role_lets_the_scheduler_work(group: str, resource: str, verb: str) -> None:
+    rules = find("ClusterRole", "pyscheduler")["rules"]
+    assert any(group in r["apiGroups"] and resource in r["resources"] and verb in r["verbs"] for r in rules)
+
+
+def test_the_pod_runs_restricted() -> None:
+    spec = pod_spec(find("Deployment", "pyscheduler"))
+    (container,) = spec["containers"]
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+
+
+def test_probes_ask_the_port_that_the_scheduler_listens_on() -> None:
+    (container,) = pod_spec(find("Deployment", "pyscheduler"))["containers"]
+    (port,) = container["ports"]
+    assert f"--secure-port={port['containerPort']}" in container["args"]
+    probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert [p["port"] for p in probes] == [port["name"]] * 3
+
+
+def test_the_crd_knows_every_field_and_phase_that_the_controller_writes() -> None:
+    (crd,) = documents(MANIFESTS / "crds" / "podgroups.yaml")
+    (version,) = crd["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    group: Json = {"metadata": {"name": "g"}, "spec": {"minMember": 1}}
+    status = podgroup_status(group, [Member("Running", True)], 0.0)
+    assert status.keys() <= fields.keys()
+    assert status["phase"] in fields["phase"]["enum"]
+    assert status["conditions"][0].keys() <= fields["conditions"]["items"]["properties"].keys()
+    assert version["subresources"] == {"status": {}}
+
+
+def described(schema: Json, path: str = "") -> list[str]:
+    """Paths of properties without a description."""
+    missing = []
+    for name, part in schema.get("properties", {}).items():
+        if "description" not in part and name != "metadata":
+            missing.append(f"{path}.{name}")
+        missing += described(part, f"{path}.{name}")
+    return missing + (described(schema["items"], path + "[]") if "items" in schema else [])
+
+
+def test_every_field_of_the_crd_is_described() -> None:
+    (crd,) = documents(MANIFESTS / "crds" / "podgroups.yaml")
+    assert described(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]) == []

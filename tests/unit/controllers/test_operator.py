@@ -1,0 +1,84 @@
+"""The operator against an embedded API server: PodGroups get their status, and nothing else is touched."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pyscheduler.controllers import POD_GROUP_LABEL, ControllerProblem, PodGroupOperator
+from pyscheduler.embedded.client import PODS, HttpClient, Resource
+from pyscheduler.embedded.server import ApiServer
+from pyscheduler.testing import PodBuilder, node, pod
+from tests.unit.hollow.live import bind, create_pod, shown
+
+CRD = Path(__file__).parents[3] / "manifests" / "crds" / "podgroups.yaml"
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+PODGROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
+GROUP = {
+    "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+    "kind": "PodGroup",
+    "metadata": {"name": "g", "namespace": "default"},
+    "spec": {"minMember": 2},
+}
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[HttpClient]:
+    async with ApiServer() as server, HttpClient(server.url) as connected:
+        await connected.create(CRDS, yaml.safe_load(CRD.read_text()))
+        machine = node("n").manifest
+        del machine["metadata"]["uid"]
+        await connected.create(NODES, machine)
+        async with PodGroupOperator(server.write_kubeconfig(tmp_path / "kubeconfig")):
+            yield connected
+
+
+def member(name: str) -> PodBuilder:
+    return pod(name).label(POD_GROUP_LABEL, "g")
+
+
+def says(phase: str, scheduled: str) -> Any:
+    return lambda group: (
+        group.get("status", {}).get("phase") == phase
+        and [c["status"] for c in group["status"]["conditions"] if c["type"] == "Scheduled"] == [scheduled]
+    )
+
+
+async def test_a_group_is_followed_from_its_first_pod_to_its_last(client: HttpClient) -> None:
+    await client.create(PODGROUPS, GROUP)
+    await shown(client, PODGROUPS, "g", says("Pending", "False"))
+    await create_pod(client, member("a"))
+    await create_pod(client, member("b"))
+    await create_pod(client, pod("stranger"))
+    await shown(client, PODGROUPS, "g", says("Scheduling", "False"))
+    for name in ("a", "b"):
+        await bind(client, name, "n")
+    await shown(client, PODGROUPS, "g", says("Scheduling", "True"))
+    for name in ("a", "b"):
+        await client.patch_status(PODS, ("default", name), {"phase": "Succeeded"})
+    group = await shown(client, PODGROUPS, "g", says("Finished", "True"))
+    assert group["status"]["succeeded"] == 2
+    untouched = await client.get(PODS, "default", "a")
+    assert not {"annotations", "finalizers"} & (untouched["metadata"].keys() | group["metadata"].keys())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(None, id="no such file"),
+        pytest.param("nonsense", id="no kubeconfig"),
+        pytest.param("a: [", id="no YAML"),
+    ],
+)
+async def test_a_bad_kubeconfig_is_one_clear_line(text: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ControllerProblem, match="kubeconfig") as problem:
+        await PodGroupOperator(path).start()
+    assert "\n" not in str(problem.value)

@@ -1,0 +1,150 @@
+"""Choosing a node: chance among the best, nominated pods and their room, and what is kept for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import ByMax, Cycle, Diagnosis, FilterPlugin, NodeInfo, Pod, Reads, Rejection, ScorePlugin
+from pyscheduler.core.decide import decider as decider_module
+from pyscheduler.core.decide.decider import Choice, Decider, pick
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile, Weighted
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.state import ClusterState, Shapes
+from pyscheduler.intree import NodeResourcesFit, PrioritySort
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+
+HANDLE = CoreHandle()
+
+
+class Ranked(ScorePlugin):
+    """Scores a node by its `rank` label, the best of those that fit made 100."""
+
+    name = "Ranked"
+    reads = Reads.OWN_NODE
+    normalizer = ByMax()
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return int(node.labels.get("rank", "0"))
+
+
+class Chatty(FilterPlugin):
+    """Never gives the same reason twice."""
+
+    name = "Chatty"
+    reads = Reads.OWN_ROW
+    given = 0
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        self.given += 1
+        return Rejection(f"reason {self.given}")
+
+
+class Bench:
+    """A decider over some nodes."""
+
+    def __init__(self, *nodes: NodeBuilder, filters: tuple[Any, ...] = (NodeResourcesFit,), scores: Any = ()) -> None:
+        self.state, self.nominator, self.shapes = ClusterState(), Nominator(), Shapes()
+        for built in nodes:
+            self.state.set_node(built.build())
+        plugins = tuple(cls(cls.Args(), HANDLE) for cls in filters)
+        profile = Profile(
+            "default-scheduler",
+            PrioritySort(PrioritySort.Args(), HANDLE),
+            pre_filter=tuple(p for p in plugins if isinstance(p, NodeResourcesFit)),
+            filter=plugins,
+            score=tuple(Weighted(cls(cls.Args(), HANDLE), 1) for cls in scores),
+        )
+        self.decider = Decider(profile, self.state, self.nominator, Instrument())
+
+    def decide(self, built: PodBuilder) -> Choice | Diagnosis:
+        tried = built.build(self.shapes)
+        return self.decider.decide(Cycle(0.0, "default-scheduler", tried.uid), tried)
+
+    def chosen(self, built: PodBuilder) -> str:
+        decided = self.decide(built)
+        assert isinstance(decided, Choice)
+        return decided.node.name
+
+    def refused(self, built: PodBuilder) -> str:
+        decided = self.decide(built)
+        assert isinstance(decided, Diagnosis)
+        return decided.message
+
+
+def test_the_best_total_is_picked_and_chance_decides_between_equals_only() -> None:
+    totals = np.array([3, 7, -1, 7], np.int64)
+    picked = {pick(totals, Cycle(0.0, "p", f"uid-{i}")) for i in range(30)}
+    assert picked == {1, 3}
+    assert pick(np.array([3, 7, 6], np.int64), Cycle(0.0, "p", "uid")) == 1
+
+
+def test_the_same_attempt_picks_the_same_and_the_next_one_may_not() -> None:
+    totals = np.zeros(50, np.int64)
+    first = [pick(totals, Cycle(0.0, "p", "uid", attempt)) for attempt in range(10)]
+    assert first == [pick(totals, Cycle(9.9, "p", "uid", attempt)) for attempt in range(10)]
+    assert len(set(first)) > 1
+
+
+def test_the_nominated_node_is_taken_if_it_fits_though_another_is_better() -> None:
+    bench = Bench(node("n1"), node("n2").label("rank", "9"), scores=(Ranked,))
+    assert bench.chosen(pod("a")) == "n2"
+    assert bench.chosen(pod("a").nominated("n1")) == "n1"
+
+
+@pytest.mark.parametrize("nominated", ["full", "gone"])
+def test_a_nominated_node_that_does_not_fit_is_passed_over(nominated: str) -> None:
+    bench = Bench(node("n1"), node("full", cpu="1"))
+    assert bench.chosen(pod("a").requests(cpu="2").nominated(nominated)) == "n1"
+
+
+def test_the_room_of_a_nominated_pod_is_left_to_it_by_its_equals() -> None:
+    bench = Bench(node("n1", cpu="2"))
+    bench.nominator.add(pod("promised").priority(5).requests(cpu="2").build(), "n1")
+    assert bench.refused(pod("equal").priority(5).requests(cpu="1")) == "0/1 nodes are available: 1 Insufficient cpu."
+    assert bench.chosen(pod("higher").priority(6).requests(cpu="1")) == "n1"
+
+
+def test_a_node_whose_room_is_promised_counts_in_no_score() -> None:
+    nodes = (node("n1", cpu="2").label("rank", "100"), node("n2").label("rank", "2"), node("n3").label("rank", "1"))
+    bench = Bench(*nodes, scores=(Ranked,))
+    bench.nominator.add(pod("promised").requests(cpu="2").build(), "n1")
+    # Next to n1's 100, n2 and n3 would come to 2 and 1 of 100; among themselves they come to 100 and 50.
+    assert bench.chosen(pod("a").requests(cpu="1")) == "n2"
+
+
+def test_what_a_node_lacks_is_told_with_its_nominated_pods_counted_in() -> None:
+    bench = Bench(node("n1", cpu="2", memory="1Gi"), node("n2", cpu="1"))
+    bench.nominator.add(pod("promised").requests(memory="1Gi").build(), "n1")
+    refused = bench.refused(pod("a").requests(cpu="3", memory="1Mi"))
+    assert refused == "0/2 nodes are available: 1 Insufficient memory, 2 Insufficient cpu."
+
+
+def test_reasons_that_never_repeat_are_told_right_and_forgotten() -> None:
+    bench, tried = Bench(node("n1"), filters=(Chatty,)), pod("a")
+    sibling = tried.build(bench.shapes)
+    for i in range(1, 5_000):
+        assert bench.refused(tried) == f"0/1 nodes are available: 1 reason {i}."
+        bench.state.usage_log.append(0)
+    kept = bench.decider._evaluation(sibling)
+    assert len(kept.filters.statuses) < 2_000
+
+
+def test_few_nodes_and_many_shapes_do_not_fill_the_memory() -> None:
+    bench = Bench(node("n1"))
+    for i in range(2 * decider_module.MOST_KEPT):
+        bench.chosen(pod("a").label("index", str(i)))
+    assert len(bench.decider._kept) <= decider_module.MOST_KEPT
+
+
+def test_what_is_kept_fits_the_memory_meant_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decider_module, "KEEP_BYTES", 100_000)
+    bench = Bench(*(node(f"n{i}") for i in range(200)))
+    for i in range(100):
+        bench.chosen(pod("a").label("index", str(i)))
+    assert sum(kept.bytes for kept in bench.decider._kept.values()) <= 110_000
+    assert len(bench.decider._kept) > 5

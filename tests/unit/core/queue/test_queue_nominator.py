@@ -1,0 +1,81 @@
+"""Nominations: made here first, followed by the API server, ended when the pod is placed or gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.testing.builders import pod
+from tests.unit.core.queue.world import Gate, World
+
+PLAIN = pod("p").build()
+
+
+def nominated(node_name: str) -> Nominator:
+    nominator = Nominator()
+    nominator.add(PLAIN, node_name)
+    return nominator
+
+
+def test_a_pod_is_found_by_itself_and_by_its_node() -> None:
+    nominator = nominated("n1")
+    second = pod("q").nominated("n1").build()
+    nominator.add(second)
+    assert nominator.node_of("p") == "n1"
+    assert nominator.pods_on("n1") == (PLAIN, second)
+    assert list(nominator.nodes()) == ["n1"]
+    assert (len(nominator), "q" in nominator, nominator.pods_on("n2")) == (2, True, ())
+
+
+def test_a_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> None:
+    nominator = nominated("n1")
+    nominator.add(PLAIN, "n2")
+    assert (nominator.pods_on("n1"), nominator.pods_on("n2")) == ((), (PLAIN,))
+    nominator.add(PLAIN, "")
+    assert len(nominator) == 0
+    assert list(nominator.nodes()) == []
+
+
+def test_a_bound_pod_is_not_nominated() -> None:
+    nominator = Nominator()
+    nominator.add(pod("p").nominated("n1").on("n2").build())
+    assert len(nominator) == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [("", "", "n1"), ("", "n2", "n2"), ("n1", "n2", "n2"), ("n1", "", ""), ("n1", "n1", "n1")],
+    ids=["not yet written", "written by another", "moved", "taken back", "unchanged"],
+)
+def test_an_update_follows_the_status_unless_it_does_not_know_yet(old: str, new: str, expected: str) -> None:
+    nominator = nominated("n1")
+    version = pod("p").nominated(new).build()
+    nominator.update(pod("p").nominated(old).build(), version)
+    assert nominator.node_of("p") == expected
+    assert nominator.pods_on(expected) == ((version,) if expected else ())
+
+
+def test_an_update_nominates_nobody_by_itself() -> None:
+    nominator = Nominator()
+    nominator.update(PLAIN, pod("p").label("x").build())
+    assert len(nominator) == 0
+
+
+def test_a_pod_that_comes_with_a_nomination_has_it_once_it_is_active() -> None:
+    world = World(gates=(Gate(closed_to=["gated"]),))
+    world.add(pod("p").nominated("n1").build(), pod("gated").nominated("n2").build())
+    assert world.queue.nominator.node_of("p") == "n1"
+    assert "gated" not in world.queue.nominator
+
+
+@pytest.mark.parametrize("tier", ["active", "backoff", "unschedulable"])
+def test_updates_in_any_tier_reach_the_nominator(tier: str) -> None:
+    world = World()
+    world.add("p")
+    if tier != "active":
+        world.try_and_fail(*(["Fit"] if tier == "unschedulable" else []))
+    assert world.queue.pending_counts()[tier] == 1
+    world.queue.update(pod("p").build(), pod("p").nominated("n1").build(), [], world.now)
+    assert world.queue.nominator.node_of("p") == "n1"
+    world.queue.delete("p")
+    assert len(world.queue.nominator) == 0

@@ -1,0 +1,46 @@
+"""Which events an update comes to: kube-scheduler's event handlers, as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.core.changes import node_events, pod_events
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+
+PLAIN = node("n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "labels"),
+    [
+        (PLAIN, PLAIN, []),
+        (PLAIN, PLAIN.has("cpu", "8"), ["NodeUpdateNodeAllocatable"]),
+        (PLAIN, PLAIN.label("a", "b"), ["NodeUpdateNodeLabel"]),
+        (PLAIN, PLAIN.taint("a"), ["NodeUpdateNodeTaint"]),
+        (PLAIN.unschedulable(), PLAIN, ["NodeUpdateNodeTaint"]),
+        (PLAIN, PLAIN.unschedulable(), []),
+        (PLAIN, PLAIN.annotation("a", "b"), ["NodeUpdateNodeAnnotation"]),
+        (PLAIN, PLAIN.has("cpu", "8").label("a", "b"), ["NodeUpdateNodeAllocatable", "NodeUpdateNodeLabel"]),
+    ],
+)
+def test_node_events(old: NodeBuilder, new: NodeBuilder, labels: list[str]) -> None:
+    assert [event.label for event in node_events(old.build(), new.build())] == labels
+
+
+WAITING = pod("p").requests(cpu="2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "labels"),
+    [
+        (WAITING, WAITING.nominated("n"), ["UnschedulablePodUpdate"]),
+        (WAITING, WAITING.label("a", "b"), ["UnschedulablePodUpdatePodLabel"]),
+        (WAITING, WAITING.requests(cpu="1"), ["UnschedulablePodUpdatePodScaleDown"]),
+        (WAITING, WAITING.requests(cpu="3"), ["UnschedulablePodUpdate"]),
+        (WAITING.gate("g"), WAITING, ["UnschedulablePodUpdatePodSchedulingGatesEliminated"]),
+        (WAITING, WAITING.tolerates("a"), ["UnschedulablePodUpdatePodToleration"]),
+        (WAITING.on("n"), WAITING.on("n").label("a", "b"), ["AssignedPodUpdatePodLabel"]),
+    ],
+)
+def test_pod_events(old: PodBuilder, new: PodBuilder, labels: list[str]) -> None:
+    assert [event.label for event in pod_events(old.build(), new.build())] == labels

@@ -1,0 +1,77 @@
+"""The waiting room of Permit and the label index, as plugins see them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.core.framework.handle import CoreHandle, Waiting
+from pyscheduler.testing import pod
+
+GROUP = "example.com/group"
+
+
+def waiting(*plugins: str, seconds: float = 5.0) -> Waiting:
+    return Waiting(pod("a").build(), "n1", 10.0, dict.fromkeys(plugins, 10.0 + seconds))
+
+
+def test_a_pod_goes_when_every_plugin_has_let_it_go() -> None:
+    parked = waiting("One", "Two")
+    parked.allow("One")
+    assert (parked.settled, parked.pending_plugins) == (False, frozenset({"Two"}))
+    parked.allow("Two")
+    assert parked.settled
+
+
+def test_the_first_rejection_counts() -> None:
+    parked = waiting("One")
+    parked.reject("One", "changed my mind")
+    parked.reject("Two", "too late")
+    assert (parked.settled, parked.rejected_by, parked.rejection) == (True, "One", "changed my mind")
+
+
+def test_time_runs_out_at_the_deadline_and_says_so_in_kube_schedulers_words() -> None:
+    parked = waiting("Gang")
+    parked.expire(14.9)
+    assert not parked.settled
+    parked.expire(15.0)
+    assert parked.rejection == "rejected due to timeout after waiting 5s at plugin Gang"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0, "0s"), (0.25, "250ms"), (5.0, "5s"), (90.5, "1m30.5s"), (60.0, "1m0s"), (900.0, "15m0s")],
+)
+def test_times_are_written_as_go_writes_them(seconds: float, text: str) -> None:
+    parked = waiting("Gang", seconds=seconds)
+    parked.expire(10.0 + seconds)
+    assert parked.rejection == f"rejected due to timeout after waiting {text} at plugin Gang"
+
+
+def test_whose_time_was_up_first_is_named() -> None:
+    parked = Waiting(pod("a").build(), "n1", 10.0, {"Slow": 13.0, "Quick": 12.0})
+    parked.expire(20.0)
+    assert (parked.rejected_by, parked.rejection) == (
+        "Quick",
+        "rejected due to timeout after waiting 2s at plugin Quick",
+    )
+
+
+def test_the_index_follows_a_pod_through_its_labels() -> None:
+    handle = CoreHandle()
+    handle.index([GROUP])
+    first = pod("a").label(GROUP, "x").build()
+    second = pod("a").label(GROUP, "y").build()
+    handle.set_pod(None, first)
+    assert set(handle.pods_labelled(GROUP, "default", "x")) == {"a"}
+    handle.set_pod(first, second)
+    assert not handle.pods_labelled(GROUP, "default", "x")
+    assert handle.pods_labelled(GROUP, "default", "y")["a"] is second
+    handle.set_pod(second, None)
+    assert not handle.pods_labelled(GROUP, "default", "y")
+
+
+def test_activated_pods_are_handed_over_once() -> None:
+    handle = CoreHandle()
+    handle.activate([pod("a").build()])
+    assert [p.name for p in handle.take_activated()] == ["a"]
+    assert handle.take_activated() == []

@@ -1,0 +1,133 @@
+"""Profiles compiled from plugin instances by extension point, and what they tell about their plugins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import (
+    ANYTHING,
+    Action,
+    Cycle,
+    FilterPlugin,
+    Interest,
+    NodeInfo,
+    Plugin,
+    Pod,
+    PostFilterPlugin,
+    QueueSortPlugin,
+    Reads,
+    Rejection,
+    ResourceKind,
+    ScorePlugin,
+)
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import compile_profile, is_kept, reads_of
+from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, Registered, Registry, points_of
+from pyscheduler.intree import DefaultBinder, NodeResourcesFit, PrioritySort
+
+CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+
+
+class Both(FilterPlugin, ScorePlugin):
+    """Serves two points, watches and indexes."""
+
+    name = "Both"
+    reads = Reads.OWN_NODE
+    watches = (CLAIM,)
+    indexes = ("app",)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest("Node", Action.ADD),)
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 1
+
+
+class Secretive(PostFilterPlugin):
+    """Says nothing about itself."""
+
+    name = "Secretive"
+
+    def post_filter(self, *_: Any) -> Rejection:
+        return Rejection()
+
+
+def made(*classes: type[Plugin]) -> list[tuple[Plugin, int]]:
+    handle = CoreHandle()
+    return [(cls(cls.Args(), handle), i) for i, cls in enumerate(classes, start=1)]
+
+
+SORT, BIND = {"queueSort": made(PrioritySort)}, {"bind": made(DefaultBinder)}
+
+
+@pytest.mark.parametrize(
+    ("points", "complaint"),
+    [
+        (BIND, 'only one queue sort plugin required for profile with scheduler name "p", but got 0'),
+        (
+            {"queueSort": made(PrioritySort, PrioritySort), **BIND},
+            'only one queue sort plugin required for profile with scheduler name "p", but got 2',
+        ),
+        (SORT, 'at least one bind plugin is needed for profile with scheduler name "p"'),
+    ],
+)
+def test_a_profile_that_cannot_work_is_refused(points: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        compile_profile("p", points)
+
+
+def test_plugins_stand_at_their_points_in_order_with_their_weights() -> None:
+    both, secretive = made(Both, Secretive)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
+    assert profile.filter == (both[0],)
+    assert [(weighted.plugin, weighted.weight) for weighted in profile.score] == [both]
+    assert [plugin.name for plugin in profile.plugins] == ["PrioritySort", "Both", "Secretive", "DefaultBinder"]
+
+
+def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
+    both, secretive = made(Both, Secretive)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
+    assert profile.watches == {CLAIM}
+    assert profile.indexes == {"app"}
+    assert dict(profile.interests)["Secretive"] == ANYTHING
+    assert [interest for name, interest in profile.interests if name == "Both"] == [Interest("Node", Action.ADD)]
+
+
+@pytest.mark.parametrize(
+    ("reads", "identity", "kept"),
+    [
+        (Reads.OWN_NODE, False, True),
+        (Reads.ALL_NODES, False, True),
+        (Reads.DOMAINS, False, False),
+        (Reads.EVERYTHING, False, False),
+        (Reads.OWN_NODE, True, False),
+    ],
+)
+def test_answers_are_kept_of_plugins_that_read_no_pods_and_no_names(reads: Reads, identity: bool, kept: bool) -> None:
+    ((plugin, _),) = made(type("Other", (Both,), {"reads": reads, "reads_identity": identity}))
+    assert is_kept(plugin) is kept
+
+
+def test_a_plugin_that_does_not_say_what_it_reads_reads_everything() -> None:
+    ((secretive, _),) = made(Secretive)
+    assert (reads_of(secretive), is_kept(secretive)) == (Reads.EVERYTHING, False)
+
+
+def test_a_registry_knows_a_name_for_one_class_only() -> None:
+    registry = Registry()
+    for _ in range(2):
+        registry.add(Registered("Both", Both, "mine"))
+    with pytest.raises(DuplicatePlugin, match=r'a plugin named "Both" already exists: .*\(mine\) and .*\(theirs\)'):
+        registry.add(Registered("Both", Secretive, "theirs"))
+    assert (registry.names(), "Both" in registry, registry.get("Nobody")) == (("Both",), True, None)
+
+
+def test_points_are_named_as_configurations_name_them() -> None:
+    assert points_of(Both) == ("filter", "score")
+    assert points_of(NodeResourcesFit) == ("preFilter", "filter", "preScore", "score")
+    assert POINTS["queueSort"] is QueueSortPlugin

@@ -1,0 +1,149 @@
+"""Server-side apply: who owns a field, who conflicts, and what goes when its owner gives it up."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from .builders import APPLY, Cluster, Json, config_map, refused, workload
+
+
+def apply(cluster: Cluster, plural: str, config: Json, manager: str = "me", **options: Any) -> Json:
+    return cluster.patch(plural, config["metadata"]["name"], config, APPLY, manager=manager, **options)
+
+
+def settings(**data: str) -> Json:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": data}
+
+
+def owner_of(obj: Json, *path: str) -> set[str]:
+    """Who owns the field at a fieldsV1 path."""
+    found = set()
+    for entry in obj["metadata"]["managedFields"]:
+        here = entry["fieldsV1"]
+        for step in path:
+            here = here.get(step) if here is not None else None
+        if here is not None:
+            found.add(entry["manager"])
+    return found
+
+
+def test_apply_creates_what_is_not_there() -> None:
+    made = apply(Cluster(), "configmaps", settings(a="1"))
+    assert made["data"] == {"a": "1"}
+    (entry,) = made["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("me", "Apply")
+    assert entry["fieldsV1"] == {"f:data": {"f:a": {}}}
+
+
+def test_applying_the_same_again_changes_nothing() -> None:
+    cluster = Cluster()
+    first = apply(cluster, "configmaps", settings(a="1"))
+    cluster.now += 100
+    assert apply(cluster, "configmaps", settings(a="1")) == first
+
+
+def test_a_field_that_is_given_up_goes() -> None:
+    cluster = Cluster()
+    apply(cluster, "configmaps", settings(a="1", b="2"))
+    assert apply(cluster, "configmaps", settings(a="1"))["data"] == {"a": "1"}
+
+
+def test_a_field_that_another_still_wants_stays() -> None:
+    cluster = Cluster()
+    apply(cluster, "configmaps", settings(a="1", b="2"))
+    apply(cluster, "configmaps", settings(b="2"), manager="other")
+    after = apply(cluster, "configmaps", settings(a="1"))
+    assert after["data"] == {"a": "1", "b": "2"}
+    assert owner_of(after, "f:data", "f:b") == {"other"}
+
+
+def test_changing_what_another_owns_is_a_conflict_unless_forced() -> None:
+    cluster = Cluster()
+    apply(cluster, "configmaps", settings(a="1"))
+    error = refused(lambda: apply(cluster, "configmaps", settings(a="2"), manager="other"))
+    assert (error.code, error.reason) == (409, "Conflict")
+    assert error.message == 'Apply failed with 1 conflict: conflict with "me": .data.a'
+    causes = error.body()["details"]["causes"]
+    assert causes == [{"reason": "FieldManagerConflict", "message": 'conflict with "me"', "field": ".data.a"}]
+    forced = apply(cluster, "configmaps", settings(a="2"), manager="other", force=True)
+    assert forced["data"] == {"a": "2"}
+    assert owner_of(forced, "f:data", "f:a") == {"other"}
+
+
+def test_lists_with_keys_are_merged_and_shared() -> None:
+    cluster = Cluster()
+    apply(cluster, "deployments.apps", workload("Deployment"))
+    sidecar = workload("Deployment")
+    sidecar["spec"] = {"template": {"spec": {"containers": [{"name": "side", "image": "side:1"}]}}}
+    both = apply(cluster, "deployments.apps", sidecar, manager="injector")
+    assert [c["name"] for c in both["spec"]["template"]["spec"]["containers"]] == ["c", "side"]
+    sidecar["spec"] = {}
+    alone = apply(cluster, "deployments.apps", sidecar, manager="injector")
+    assert [c["name"] for c in alone["spec"]["template"]["spec"]["containers"]] == ["c"]
+
+
+def test_a_key_that_is_left_out_is_its_default() -> None:
+    cluster = Cluster()
+    config = workload("Deployment")
+    config["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80}]
+    apply(cluster, "deployments.apps", copy.deepcopy(config))
+    after = apply(cluster, "deployments.apps", config)
+    ports = after["spec"]["template"]["spec"]["containers"][0]["ports"]
+    assert ports == [{"containerPort": 80, "protocol": "TCP"}]
+
+
+def test_defaults_are_nobodys_and_stay() -> None:
+    cluster = Cluster()
+    apply(cluster, "deployments.apps", workload("Deployment", replicas=3))
+    without = workload("Deployment")
+    after = apply(cluster, "deployments.apps", without)
+    assert after["spec"]["replicas"] == 1  # given up, hence defaulted anew
+    assert after["spec"]["revisionHistoryLimit"] == 10
+
+
+def test_an_untracked_object_belongs_to_before_first_apply() -> None:
+    cluster = Cluster()
+    cluster.create("configmaps", config_map(a="1"))
+    error = refused(lambda: apply(cluster, "configmaps", settings(a="2")))
+    assert 'conflict with "before-first-apply"' in error.message
+    agreed = apply(cluster, "configmaps", settings(a="1", b="2"))
+    assert owner_of(agreed, "f:data", "f:a") == {"before-first-apply", "me"}
+
+
+def test_an_update_takes_over_what_it_changes() -> None:
+    cluster = Cluster()
+    apply(cluster, "configmaps", settings(a="1", b="2"))
+    after = cluster.patch("configmaps", "settings", {"data": {"a": "9"}}, manager="editor")
+    assert owner_of(after, "f:data", "f:a") == {"editor"}
+    assert owner_of(after, "f:data", "f:b") == {"me"}
+    assert 'conflict with "editor"' in refused(lambda: apply(cluster, "configmaps", settings(a="1", b="2"))).message
+
+
+def test_scaling_takes_the_replicas_from_the_applier() -> None:
+    cluster = Cluster()
+    apply(cluster, "deployments.apps", workload("Deployment", replicas=2))
+    cluster.patch("deployments.apps", "web", {"spec": {"replicas": 5}}, manager="scaler")
+    error = refused(lambda: apply(cluster, "deployments.apps", workload("Deployment", replicas=2)))
+    assert error.message.endswith('conflict with "scaler": .spec.replicas')
+
+
+def test_kubectl_may_move_from_client_side_to_server_side() -> None:
+    cluster = Cluster()
+    old = settings(a="1")
+    annotation = "kubectl.kubernetes.io/last-applied-configuration"
+    made = config_map(a="1")
+    made["metadata"]["annotations"] = {annotation: json.dumps(old)}
+    cluster.create("configmaps", made, manager="kubectl-client-side-apply")
+    after = apply(cluster, "configmaps", settings(a="2"), manager="kubectl")
+    assert after["data"] == {"a": "2"}
+    assert json.loads(after["metadata"]["annotations"][annotation])["data"] == {"a": "2"}
+
+
+def test_apply_needs_a_manager_and_no_managed_fields() -> None:
+    cluster = Cluster()
+    assert refused(lambda: apply(cluster, "configmaps", settings(), manager="")).code == 400
+    config = settings()
+    config["metadata"]["managedFields"] = [{"manager": "x"}]
+    assert refused(lambda: apply(cluster, "configmaps", config)).code == 400

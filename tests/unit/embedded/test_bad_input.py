@@ -1,0 +1,129 @@
+"""Whatever a client sends, the answer is an object or a refusal, never a traceback."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyscheduler.embedded.objects import without_nulls
+from pyscheduler.embedded.status import ApiError
+from pyscheduler.embedded.world import WriteOptions
+
+from .builders import MERGE, STRATEGIC, Cluster, Json, config_map, pod, workload
+
+JSON_PATCH = "application/json-patch+json"
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.floats(allow_nan=False)
+    | st.sampled_from(["", "a", "b c", "1Gi"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "key", "x y"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def rich_pod() -> Json:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["a"]}
+    made = pod(
+        labels={"a": "b"},
+        tolerations=[{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
+        nodeSelector={"zone": "a"},
+        schedulingGates=[{"name": "g"}],
+        affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        topologySpreadConstraints=[{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term}],
+        volumes=[{"name": "v", "configMap": {"name": "c"}}],
+        overhead={"cpu": "1m"},
+    )
+    resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    more = {"ports": [{"containerPort": 1}], "livenessProbe": {"exec": {"command": ["x"]}}, "resources": resources}
+    made["spec"]["containers"][0] |= more
+    made["metadata"] |= {"annotations": {"a": "b"}, "finalizers": ["a/b"]}
+    return made
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, item in members:
+        found += paths(item, (*path, name))
+    return found
+
+
+def spoiled(obj: Json, path: tuple[Any, ...], value: Any) -> Json:
+    result = copy.deepcopy(obj)
+    here: Any = result
+    for step in path[:-1]:
+        here = here[step]
+    here[path[-1]] = value
+    return result
+
+
+def refusal(action: Callable[[], object]) -> int:
+    """The code of the refusal that `action` meets, 0 where it is done."""
+    try:
+        action()
+    except ApiError as error:
+        return error.code
+    return 0
+
+
+KINDS = {
+    "pods": rich_pod(),
+    "deployments.apps": workload("Deployment", strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}),
+    "nodes": {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n"},
+        "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": 1}},
+    },
+    "customresourcedefinitions.apiextensions.k8s.io": {
+        "metadata": {"name": "boxes.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "boxes", "kind": "Box"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+            ],
+        },
+    },
+    "configmaps": config_map(a="b"),
+}
+CASES = [(kind, path) for kind, obj in KINDS.items() for path in paths(obj)]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(CASES), VALUES, st.sampled_from(["Strict", "Ignore"]))
+def test_a_spoiled_object(case: tuple[str, tuple[Any, ...]], value: Any, validation: str) -> None:
+    kind, path = case
+    cluster = Cluster()
+    obj = without_nulls(spoiled(KINDS[kind], path, value))
+    assert refusal(lambda: cluster.create(kind, obj, validation=validation)) < 500
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.sampled_from([case for case in CASES if not case[0].startswith("custom")]),
+    VALUES,
+    st.sampled_from([MERGE, STRATEGIC, JSON_PATCH, "application/apply-patch+yaml"]),
+    st.sampled_from(["", "status"]),
+)
+def test_a_spoiled_patch(case: tuple[str, tuple[Any, ...]], value: Any, media_type: str, subresource: str) -> None:
+    kind, path = case
+    cluster = Cluster()
+    cluster.create(kind, copy.deepcopy(KINDS[kind]))
+    body: Any = spoiled(KINDS[kind], path, value)
+    if media_type == JSON_PATCH:
+        body = [{"op": "add", "path": "/" + "/".join(map(str, path)), "value": value}]
+    resource = cluster.api.resource(*kind.split(".", 1))
+    where = ("default" if resource.namespaced else "", KINDS[kind]["metadata"]["name"], subresource)
+    options = WriteOptions(manager="fuzz")
+    assert refusal(lambda: cluster.api.patch(resource, where, (media_type, body), options)) < 500

@@ -1,0 +1,245 @@
+"""Creating objects: names, system fields, defaults, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .builders import START_TEXT, Cluster, Json, config_map, fields_of, pod, refused, workload
+
+
+def test_a_new_object_gets_what_only_the_server_can_give() -> None:
+    made = Cluster().create("pods", pod(labels={"a": "b"}))
+    meta = made["metadata"]
+    assert meta["uid"].startswith("uid-")
+    assert meta["creationTimestamp"] == START_TEXT
+    assert meta["generation"] == 1
+    assert meta["namespace"] == "default"
+    assert int(meta["resourceVersion"]) > 0
+
+
+def test_a_pod_gets_its_defaults() -> None:
+    made = Cluster().create("pods", pod())
+    spec = made["spec"]
+    assert (spec["schedulerName"], spec["restartPolicy"], spec["serviceAccountName"]) == (
+        "default-scheduler",
+        "Always",
+        "default",
+    )
+    assert (spec["priority"], spec["preemptionPolicy"]) == (0, "PreemptLowerPriority")
+    assert [t["key"].rpartition("/")[2] for t in spec["tolerations"]] == ["not-ready", "unreachable"]
+    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+def with_resources(requests: Json, limits: Json) -> Json:
+    made = pod()
+    made["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": limits}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "expected"),
+    [
+        ({}, {}, "BestEffort"),
+        ({"cpu": "0"}, {}, "BestEffort"),
+        ({"cpu": 1}, {}, "Burstable"),
+        ({}, {"cpu": 1, "memory": "1Gi"}, "Guaranteed"),
+        ({"cpu": 1, "memory": "1024Mi"}, {"cpu": "1000m", "memory": "1Gi"}, "Guaranteed"),
+        ({"cpu": "500m", "memory": "1Gi"}, {"cpu": 1, "memory": "1Gi"}, "Burstable"),
+        ({}, {"cpu": 1}, "Burstable"),
+        ({"nvidia.com/gpu": 1}, {"nvidia.com/gpu": 1}, "BestEffort"),
+    ],
+)
+def test_qos_class(requests: Json, limits: Json, expected: str) -> None:
+    made = Cluster().create("pods", with_resources(requests, limits))
+    assert made["status"]["qosClass"] == expected
+
+
+def test_a_gated_pod_says_so_in_its_condition() -> None:
+    made = Cluster().create("pods", pod(schedulingGates=[{"name": "example.com/wait"}]))
+    (condition,) = made["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
+    assert condition["lastTransitionTime"] == START_TEXT
+
+
+@pytest.mark.parametrize(
+    ("name", "priority"), [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)]
+)
+def test_priority_comes_from_the_class(name: str, priority: int) -> None:
+    assert Cluster().create("pods", pod(priorityClassName=name))["spec"]["priority"] == priority
+
+
+def test_the_global_default_class_counts_for_pods_that_name_none() -> None:
+    cluster = Cluster()
+    head: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}}
+    cluster.create("priorityclasses.scheduling.k8s.io", {**head, "value": 7, "globalDefault": True})
+    spec = cluster.create("pods", pod())["spec"]
+    assert (spec["priorityClassName"], spec["priority"]) == ("usual", 7)
+
+
+def test_an_unknown_priority_class_is_forbidden() -> None:
+    error = refused(lambda: Cluster().create("pods", pod(priorityClassName="none")))
+    assert (error.code, error.reason) == (403, "Forbidden")
+    assert "no PriorityClass with name none was found" in error.message
+
+
+def without(obj: Json, *path: str) -> Json:
+    *parents, last = path
+    here: Any = obj
+    for step in parents:
+        here = here[step] if isinstance(here, dict) else here[int(step)]
+    del here[last]
+    return obj
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (without(pod(), "metadata", "name"), "metadata.name"),
+        (pod(name="Big_Name"), "metadata.name"),
+        (pod(labels={"a": "not a label"}), "metadata.labels"),
+        (pod(labels={"a b": "c"}), "metadata.labels"),
+        (without(pod(), "spec", "containers"), "spec.containers"),
+        (without(pod(), "spec", "containers", "0", "image"), "spec.containers[0].image"),
+        (without(pod(), "spec", "containers", "0", "name"), "spec.containers[0].name"),
+        (pod(containers=[{"name": "c", "image": "i"}] * 2), "spec.containers[1].name"),
+        (pod(restartPolicy="Sometimes"), "spec.restartPolicy"),
+        (with_resources({"cpu": "-1"}, {}), "spec.containers[0].resources.requests[cpu]"),
+        (with_resources({"cpu": "2"}, {"cpu": "1"}), "spec.containers[0].resources.requests"),
+        (pod(tolerations=[{"key": "a", "operator": "Is"}]), "spec.tolerations[0].operator"),
+        (pod(tolerations=[{"key": "a", "effect": "Never"}]), "spec.tolerations[0].effect"),
+        (pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z"}]), "whenUnsatisfiable"),
+        (pod(nodeName="n1", schedulingGates=[{"name": "g"}]), "spec.nodeName"),
+    ],
+)
+def test_a_wrong_pod_is_refused_with_the_field(obj: Json, field: str) -> None:
+    error = refused(lambda: Cluster().create("pods", obj))
+    assert fields_of(error)[0].endswith(field)
+    assert error.body()["details"]["kind"] == "Pod"
+    assert error.message.startswith("Pod ")
+
+
+@pytest.mark.parametrize(
+    ("obj", "text"),
+    [
+        (with_resources({"cpu": "lots"}, {}), "'lots' is not a quantity"),
+        (pod(containers="none"), "spec.containers: expected array, got str"),
+        (pod(priority="high"), "spec.priority: expected int, got str"),
+        ({**pod(), "kind": "Node"}, "does not match the expected kind"),
+        ({**pod(), "apiVersion": "v2"}, "does not match the expected API version"),
+        ([], "not an object"),
+    ],
+)
+def test_what_cannot_be_read_is_a_bad_request(obj: Any, text: str) -> None:
+    error = refused(lambda: Cluster().create("pods", obj))
+    assert error.code == 400
+    assert text in error.message
+
+
+def test_several_faults_are_told_at_once() -> None:
+    error = refused(lambda: Cluster().create("pods", pod(containers=[{"name": "A"}])))
+    assert fields_of(error) == ["spec.containers[0].name", "spec.containers[0].image"]
+    assert error.message.startswith('Pod "p" is invalid: [')
+
+
+def test_a_taken_name_is_refused() -> None:
+    cluster = Cluster()
+    cluster.create("pods", pod("x"))
+    error = refused(lambda: cluster.create("pods", pod("x")))
+    assert (error.code, error.reason, error.message) == (409, "AlreadyExists", 'pods "x" already exists')
+
+
+def test_generate_name_makes_new_names() -> None:
+    cluster = Cluster()
+    first, second = (
+        cluster.create("configmaps", {"metadata": {"generateName": "set-"}})["metadata"]["name"] for _ in range(2)
+    )
+    assert first.startswith("set-x")
+    assert first != second
+
+
+def test_a_missing_namespace_is_not_found() -> None:
+    error = refused(lambda: Cluster().create("pods", pod(), namespace="nowhere"))
+    assert (error.code, error.message) == (404, 'namespaces "nowhere" not found')
+
+
+def test_the_namespace_of_object_and_request_must_agree() -> None:
+    made = pod()
+    made["metadata"]["namespace"] = "other"
+    assert refused(lambda: Cluster().create("pods", made)).code == 400
+
+
+def test_clients_cannot_give_system_fields_or_status() -> None:
+    made = config_map()
+    made["metadata"] |= {"uid": "mine", "creationTimestamp": "2000-01-01T00:00:00Z"}
+    stored = Cluster().create("configmaps", made)
+    assert stored["metadata"]["uid"] != "mine"
+    assert stored["metadata"]["creationTimestamp"] == START_TEXT
+    deployment = Cluster().create("deployments.apps", {**workload("Deployment"), "status": {"replicas": 5}})
+    assert deployment["status"] == {}
+
+
+def test_dry_run_stores_nothing() -> None:
+    cluster = Cluster()
+    assert cluster.create("pods", pod("x"), dry_run=True)["spec"]["priority"] == 0
+    assert not cluster.there("pods", "x")
+
+
+def test_strict_validation_names_unknown_fields() -> None:
+    made = pod(nodeNam="n1")
+    made["spec"]["containers"][0]["imagePullPolice"] = "Always"
+    error = refused(lambda: Cluster().create("pods", made, validation="Strict"))
+    assert error.code == 400
+    assert 'unknown field "spec.containers[0].imagePullPolice"' in error.message
+    assert 'unknown field "spec.nodeNam"' in error.message
+
+
+def test_warn_validation_lets_unknown_fields_pass_with_a_word() -> None:
+    warnings: list[str] = []
+    Cluster().create("pods", pod(nodeNam="n1"), validation="Warn", warn=warnings.append)
+    assert warnings == ['unknown field "spec.nodeNam"']
+
+
+def test_match_label_keys_are_folded_into_selectors() -> None:
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+        "matchLabelKeys": ["hash", "absent"],
+    }
+    made = Cluster().create("pods", pod(labels={"app": "a", "hash": "1"}, topologySpreadConstraints=[constraint]))
+    selector = made["spec"]["topologySpreadConstraints"][0]["labelSelector"]
+    assert selector["matchExpressions"] == [{"key": "hash", "operator": "In", "values": ["1"]}]
+
+
+@pytest.mark.parametrize(
+    ("plural", "obj", "field"),
+    [
+        ("deployments.apps", workload("Deployment", selector=None), "spec.selector"),
+        ("deployments.apps", workload("Deployment", replicas=-1), "spec.replicas"),
+        ("deployments.apps", workload("Deployment", selector={"matchLabels": {"a": "z"}}), "template.metadata.labels"),
+        ("deployments.apps", workload("Deployment", strategy={"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
+         "spec.strategy.rollingUpdate"),
+    ],
+)  # fmt: skip
+def test_a_wrong_workload_is_refused_with_the_field(plural: str, obj: Json, field: str) -> None:
+    obj["spec"] = {name: value for name, value in obj["spec"].items() if value is not None}
+    assert fields_of(refused(lambda: Cluster().create(plural, obj)))[0].endswith(field)
+
+
+def test_a_job_gets_a_selector_of_its_own() -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
+    made = Cluster().create("jobs.batch", job)
+    uid = made["metadata"]["uid"]
+    assert made["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert made["spec"]["template"]["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "j"
+    assert (made["spec"]["completions"], made["spec"]["parallelism"], made["spec"]["backoffLimit"]) == (1, 1, 6)
+
+
+def test_secrets_fold_text_into_data() -> None:
+    made = Cluster().create("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
+    assert made["data"] == {"a": "Yg=="}
+    assert "stringData" not in made

@@ -1,0 +1,165 @@
+"""Custom resources: defined, served, checked, defaulted, and gone with their definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .builders import MERGE, Cluster, Json, fields_of, refused
+
+GROUP = "example.com"
+SCHEMA: Json = {
+    "type": "object",
+    "required": ["spec"],
+    "properties": {
+        "spec": {
+            "type": "object",
+            "required": ["minMember"],
+            "properties": {
+                "minMember": {"type": "integer", "minimum": 1, "maximum": 100},
+                "mode": {"type": "string", "enum": ["Hard", "Soft"], "default": "Hard"},
+                "weights": {"type": "object", "additionalProperties": {"type": "number"}},
+                "limit": {"x-kubernetes-int-or-string": True},
+                "word": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
+                "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                "items": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            },
+        },
+        "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+    },
+}
+
+
+def definition(name: str = f"gangs.{GROUP}", **changes: Any) -> Json:
+    version: Json = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": SCHEMA}}
+    version["subresources"] = {"status": {}}
+    names = {"plural": "gangs", "kind": "Gang", "shortNames": ["gg"]}
+    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version], **changes}
+    head: Json = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return {**head, "metadata": {"name": name}, "spec": spec}
+
+
+def with_schema(schema: Json) -> Json:
+    return definition(versions=[{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}])
+
+
+def gang(name: str = "g", **spec: Any) -> Json:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Gang", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.create("customresourcedefinitions.apiextensions.k8s.io", definition())
+    return made
+
+
+def test_a_definition_is_established_at_once(cluster: Cluster) -> None:
+    crd = cluster.get("customresourcedefinitions.apiextensions.k8s.io", f"gangs.{GROUP}")
+    assert {c["type"]: c["status"] for c in crd["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    assert crd["status"]["acceptedNames"]["singular"] == "gang"
+
+
+def test_objects_are_stored_with_defaults(cluster: Cluster) -> None:
+    made = cluster.create(f"gangs.{GROUP}", gang(minMember=2))
+    assert made["spec"] == {"minMember": 2, "mode": "Hard"}
+    assert made["metadata"]["generation"] == 1
+
+
+def test_unknown_fields_are_pruned_but_where_they_are_preserved(cluster: Cluster) -> None:
+    made = cluster.create(f"gangs.{GROUP}", gang(minMember=2, typo=1, free={"x": 1}, items=[{"a": "b", "z": 1}]))
+    assert made["spec"] == {"minMember": 2, "mode": "Hard", "free": {"x": 1}, "items": [{"a": "b"}]}
+
+
+def test_strict_validation_names_them(cluster: Cluster) -> None:
+    error = refused(lambda: cluster.create(f"gangs.{GROUP}", gang(minMember=2, typo=1), validation="Strict"))
+    assert 'unknown field "spec.typo"' in error.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "reason"),
+    [
+        ({}, "spec.minMember", "FieldValueRequired"),
+        ({"minMember": 0}, "spec.minMember", "FieldValueInvalid"),
+        ({"minMember": 101}, "spec.minMember", "FieldValueInvalid"),
+        ({"minMember": "2"}, "spec.minMember", "FieldValueTypeInvalid"),
+        ({"minMember": True}, "spec.minMember", "FieldValueTypeInvalid"),
+        ({"minMember": 1, "mode": "Medium"}, "spec.mode", "FieldValueNotSupported"),
+        ({"minMember": 1, "word": "ABC"}, "spec.word", "FieldValueInvalid"),
+        ({"minMember": 1, "word": "toolong"}, "spec.word", "FieldValueInvalid"),
+        ({"minMember": 1, "weights": {"a": "b"}}, "spec.weights.a", "FieldValueTypeInvalid"),
+        ({"minMember": 1, "limit": []}, "spec.limit", "FieldValueTypeInvalid"),
+        ({"minMember": 1, "items": [{"a": 1}]}, "spec.items[0].a", "FieldValueTypeInvalid"),
+    ],
+)
+def test_what_breaks_the_schema_is_refused(cluster: Cluster, spec: Json, field: str, reason: str) -> None:
+    error = refused(lambda: cluster.create(f"gangs.{GROUP}", gang(**spec)))
+    assert fields_of(error) == [field]
+    assert error.body()["details"]["causes"][0]["reason"] == reason
+    assert error.message.startswith('Gang.example.com "g" is invalid: spec.')
+
+
+def test_status_is_apart_and_does_not_count_as_a_generation(cluster: Cluster) -> None:
+    cluster.create(f"gangs.{GROUP}", {**gang(minMember=2), "status": {"phase": "Early"}})
+    assert "status" not in cluster.get(f"gangs.{GROUP}", "g")
+    change = {"status": {"phase": "Running"}, "spec": {"minMember": 9}, "metadata": {"labels": {"a": "b"}}}
+    after = cluster.patch(f"gangs.{GROUP}", "g", change, MERGE, "status")
+    assert (after["status"], after["spec"]["minMember"]) == ({"phase": "Running"}, 2)
+    assert "labels" not in after["metadata"]
+    assert after["metadata"]["generation"] == 1
+    assert cluster.patch(f"gangs.{GROUP}", "g", {"spec": {"minMember": 3}}, MERGE)["metadata"]["generation"] == 2
+
+
+def test_an_update_must_name_its_revision(cluster: Cluster) -> None:
+    cluster.create(f"gangs.{GROUP}", gang(minMember=2))
+    assert fields_of(refused(lambda: cluster.update(f"gangs.{GROUP}", gang(minMember=3)))) == [
+        "metadata.resourceVersion"
+    ]
+
+
+def test_strategic_patches_are_for_built_in_kinds(cluster: Cluster) -> None:
+    cluster.create(f"gangs.{GROUP}", gang(minMember=2))
+    assert refused(lambda: cluster.patch(f"gangs.{GROUP}", "g", {"spec": {"minMember": 3}})).code == 415
+
+
+def test_objects_go_with_their_definition(cluster: Cluster) -> None:
+    cluster.create(f"gangs.{GROUP}", gang(minMember=2))
+    crds = cluster.api.resource("customresourcedefinitions", "apiextensions.k8s.io")
+    cluster.api.delete(crds, "", f"gangs.{GROUP}")
+    assert refused(lambda: cluster.api.resource("gangs", GROUP)).code == 404
+    cluster.create("customresourcedefinitions.apiextensions.k8s.io", definition())
+    assert cluster.names(f"gangs.{GROUP}") == []
+
+
+def test_a_second_version_shows_the_same_objects(cluster: Cluster) -> None:
+    crd = cluster.get("customresourcedefinitions.apiextensions.k8s.io", f"gangs.{GROUP}")
+    versions = [*crd["spec"]["versions"], {**crd["spec"]["versions"][0], "name": "v2", "storage": False}]
+    cluster.patch("customresourcedefinitions.apiextensions.k8s.io", crd["metadata"]["name"],
+                  {"spec": {"versions": versions}}, MERGE)  # fmt: skip
+    cluster.create(f"gangs.{GROUP}", gang(minMember=2))
+    second = cluster.api.resource("gangs", GROUP, "v2")
+    assert b'"apiVersion":"example.com/v2"' in cluster.api.get(second, "default", "g").json(second.from_stored)
+
+
+@pytest.mark.parametrize(
+    ("crd", "field"),
+    [
+        (definition(name="wrong.example.com"), "metadata.name"),
+        (definition(scope="Galaxy"), "spec.scope"),
+        (definition(versions=[]), "spec.versions"),
+        (definition(versions=[{"name": "v1", "served": True, "storage": True}]), "openAPIV3Schema"),
+        (with_schema({"type": "objekt"}), "openAPIV3Schema.type"),
+        (with_schema({"properties": {"a": {"pattern": "("}}}), "properties[a].pattern"),
+        (with_schema({"properties": {"a": 5}}), "properties[a]"),
+        (with_schema({"items": {"type": "thing"}}), "items.type"),
+        (with_schema({"properties": {"a": {"minimum": "1"}}}), "properties[a].minimum"),
+        (with_schema({"properties": {"a": {"required": 1}}}), "properties[a].required"),
+    ],
+)
+def test_a_wrong_definition_is_refused(crd: Json, field: str) -> None:
+    error = refused(lambda: Cluster().create("customresourcedefinitions.apiextensions.k8s.io", crd))
+    assert fields_of(error)[0].endswith(field)

@@ -1,0 +1,208 @@
+"""The HTTP face, through a real socket: forms of answers, watches as streams, and clean ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from pyscheduler.embedded import ApiServer, ApiServerError
+
+from .builders import config_map, pod, workload
+
+PODS = "/api/v1/namespaces/default/pods"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+class Client:
+    """Requests to one server; each answer as (HTTP status, document)."""
+
+    def __init__(self, server: ApiServer, session: aiohttp.ClientSession) -> None:
+        self.server, self.session = server, session
+
+    async def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}}
+        async with self.session.request(method, self.server.url + path, data=data, headers=sent) as answer:
+            text = await answer.read()
+            return answer.status, json.loads(text) if text[:1] == b"{" else text.decode()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    async with ApiServer() as server, aiohttp.ClientSession() as session:
+        yield Client(server, session)
+
+
+async def test_an_object_lives_its_life(client: Client) -> None:
+    code, made = await client.send("POST", PODS, pod("a"))
+    assert (code, made["status"]["phase"]) == (201, "Pending")
+    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}}
+    code, bound = await client.send("POST", f"{PODS}/a/binding", binding)
+    assert (code, bound["status"]) == (201, "Success")
+    code, again = await client.send("POST", "/api/v1/namespaces/default/bindings", binding)
+    assert (code, again["reason"]) == (409, "Conflict")
+    merge = "application/merge-patch+json"
+    code, _ = await client.send("PATCH", f"{PODS}/a/status", {"status": {"phase": "Running"}}, Content_Type=merge)
+    assert code == 200
+    code, found = await client.send("GET", f"{PODS}/a")
+    assert (found["spec"]["nodeName"], found["status"]["phase"]) == ("n1", "Running")
+    code, left = await client.send("DELETE", f"{PODS}/a")
+    assert (code, "deletionTimestamp" in left["metadata"]) == (200, True)
+    code, _ = await client.send("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
+    code, gone = await client.send("GET", f"{PODS}/a")
+    assert (code, gone["kind"], gone["reason"]) == (404, "Status", "NotFound")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("GET", "/api/v1/unicorns", None, 404),
+        ("GET", "/apis/none.example.com/v1/x", None, 404),
+        ("GET", "/nowhere", None, 404),
+        ("POST", "/api/v1/pods", pod(), 405),
+        ("PUT", PODS, pod(), 405),
+        ("POST", PODS, b"{", 400),
+        ("POST", PODS, b"[1]", 400),
+        ("POST", PODS, None, 400),
+        ("POST", PODS, {"metadata": "p"}, 400),
+        ("POST", PODS, {"metadata": {"name": "p"}, "spec": 5}, 400),
+        ("POST", f"{PODS}?dryRun=Some", pod(), 400),
+        ("POST", f"{PODS}?fieldValidation=Some", pod(), 400),
+        ("GET", f"{PODS}?limit=x", None, 400),
+        ("GET", f"{PODS}?fieldSelector=spec.x%3D1", None, 400),
+        ("DELETE", f"{PODS}/none", None, 404),
+        ("POST", f"{PODS}/none/binding", {"metadata": {}, "target": {"name": "n"}}, 404),
+        ("POST", f"{PODS}/none/eviction", {}, 404),
+        ("GET", f"{PODS}/none/unknown", None, 404),
+        ("PUT", "/apis/apps/v1/namespaces/default/deployments/none/scale", {"spec": {}}, 404),
+        ("GET", "/api/v1/namespaces/default/nodes", None, 404),
+    ],
+)
+async def test_refusals_are_status_objects(client: Client, method: str, path: str, body: Any, code: int) -> None:
+    status, answer = await client.send(method, path, body)
+    assert (status, answer["kind"], answer["status"], answer["code"]) == (code, "Status", "Failure", code)
+
+
+@pytest.mark.parametrize("part", ["log", "exec", "attach", "portforward"])
+async def test_what_needs_containers_is_refused_with_the_reason(client: Client, part: str) -> None:
+    await client.send("POST", PODS, pod("a"))
+    code, answer = await client.send("GET", f"{PODS}/a/{part}")
+    assert (code, answer["reason"]) == (405, "MethodNotAllowed")
+    assert "hollow nodes run no containers" in answer["message"]
+
+
+async def test_lists_come_plain_as_tables_and_as_metadata(client: Client) -> None:
+    await client.send("POST", PODS, pod("a"))
+    _, plain = await client.send("GET", PODS)
+    assert (plain["kind"], [i["metadata"]["name"] for i in plain["items"]]) == ("PodList", ["a"])
+    _, table = await client.send("GET", PODS, Accept=TABLE)
+    assert (table["kind"], table["rows"][0]["cells"][:3]) == ("Table", ["a", "0/1", "Pending"])
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    _, metadata = await client.send("GET", PODS, Accept=accept)
+    assert "spec" not in metadata["items"][0]
+    code, _ = await client.send("GET", PODS, Accept="application/vnd.kubernetes.protobuf")
+    assert code == 406
+    code, _ = await client.send("GET", PODS, Accept="application/vnd.kubernetes.protobuf,application/json")
+    assert code == 200
+
+
+async def test_yaml_bodies_are_read(client: Client) -> None:
+    text = yaml.safe_dump(workload("Deployment")).encode()
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    code, made = await client.send("POST", path, text, Content_Type="application/yaml")
+    assert (code, made["spec"]["replicas"]) == (201, 1)
+    config = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dated}\ndata: {day: 2024-01-01}\n"
+    where = "/api/v1/namespaces/default/configmaps/dated?fieldManager=me"
+    code, applied = await client.send("PATCH", where, config, Content_Type="application/apply-patch+yaml")
+    assert (code, applied["data"]) == (201, {"day": "2024-01-01"})
+    code, _ = await client.send("POST", path, b"a: [", Content_Type="application/yaml")
+    assert code == 400
+
+
+async def test_warnings_come_as_headers(client: Client) -> None:
+    url = f"{client.server.url}{PODS}?fieldValidation=Warn"
+    async with client.session.post(url, json=pod("a", typo=1)) as answer:
+        assert answer.headers["Warning"] == '299 - "unknown field \\"spec.typo\\""'
+
+
+async def test_reviews_allow_everything(client: Client) -> None:
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    code, answer = await client.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
+    assert (code, answer["status"]["allowed"], answer["kind"]) == (201, True, "SelfSubjectAccessReview")
+
+
+async def test_a_watch_streams_as_things_happen(client: Client) -> None:
+    url = f"{client.server.url}/api/v1/pods?watch=1&resourceVersion=0"
+    async with client.session.get(url) as stream, asyncio.timeout(5):
+        await client.send("POST", PODS, pod("a"))
+        first = json.loads(await stream.content.readline())
+        await client.send("DELETE", f"{PODS}/a")
+        second = json.loads(await stream.content.readline())
+    assert [first["type"], second["type"]] == ["ADDED", "DELETED"]
+
+
+async def test_a_watch_of_tables_names_its_columns_once(client: Client) -> None:
+    url = f"{client.server.url}/api/v1/pods?watch=1"
+    async with client.session.get(url, headers={"Accept": TABLE}) as stream, asyncio.timeout(5):
+        await client.send("POST", PODS, pod("a"))
+        await client.send("POST", PODS, pod("b"))
+        lines = [json.loads(await stream.content.readline())["object"] for _ in range(2)]
+    assert [len(line["rows"]) for line in lines] == [1, 1]
+    assert lines[0]["columnDefinitions"][0]["name"] == "Name"
+    assert lines[1]["columnDefinitions"] is None
+
+
+async def test_a_watch_ends_when_its_time_is_up(client: Client) -> None:
+    url = f"{client.server.url}/api/v1/pods?watch=1&timeoutSeconds=1"
+    async with client.session.get(url) as stream, asyncio.timeout(5):
+        assert await stream.content.read() == b""
+
+
+async def test_stopping_ends_watches_and_frees_the_port() -> None:
+    server = ApiServer()
+    await server.start()
+    async with aiohttp.ClientSession() as session, session.get(f"{server.url}/api/v1/pods?watch=1") as stream:
+        async with asyncio.timeout(5):
+            await server.stop()
+            assert await stream.content.read() == b""
+    again = ApiServer(port=int(server.url.rpartition(":")[2]))
+    await again.start()
+    await again.stop()
+    await again.stop()
+
+
+async def test_a_port_in_use_is_one_clear_line(client: Client) -> None:
+    port = int(client.server.url.rpartition(":")[2])
+    with pytest.raises(ApiServerError, match=f"127.0.0.1:{port} is in use; choose another port"):
+        await ApiServer(port=port).start()
+
+
+async def test_the_kubeconfig_leads_to_the_server(client: Client, tmp_path: Path) -> None:
+    path = client.server.write_kubeconfig(tmp_path / "deep" / "kubeconfig")
+    config = yaml.safe_load(path.read_text())
+    assert config["clusters"][0]["cluster"]["server"] == client.server.url
+    assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_health_and_version(client: Client) -> None:
+    assert (await client.send("GET", "/healthz")) == (200, "ok")
+    assert (await client.send("GET", "/version"))[1]["gitVersion"].startswith("v1.36")
+
+
+async def test_a_bug_is_an_internal_error_and_the_server_lives(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(client.server.api, "get", broken)
+    code, answer = await client.send("GET", f"{PODS}/a")
+    assert (code, answer["reason"]) == (500, "InternalError")
+    monkeypatch.undo()
+    assert (await client.send("POST", "/api/v1/namespaces/default/configmaps", config_map()))[0] == 201

@@ -1,0 +1,107 @@
+"""Lists: revisions, pages, selectors, and which combinations are refused."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from pyscheduler.embedded.verbs.read import Page, list_options
+
+from .builders import Cluster, config_map, fields_of, pod, refused
+
+
+def page(cluster: Cluster, plural: str = "configmaps", **query: str) -> Page:
+    resource = cluster.api.resource(plural)
+    return cluster.api.list(resource, "default", list_options(resource, {k.rstrip("_"): v for k, v in query.items()}))
+
+
+def names(found: Page) -> list[str]:
+    return [version.key[1] for version in found.items]
+
+
+def filled(count: int = 5, history: int = 1000) -> Cluster:
+    cluster = Cluster(history)
+    for number in range(count):
+        cluster.create("configmaps", config_map(f"c{number}"))
+    return cluster
+
+
+def test_pages_show_one_moment_whatever_happens_between_them() -> None:
+    cluster = filled()
+    first = page(cluster, limit="2")
+    assert (names(first), first.remaining) == (["c0", "c1"], 3)
+    cluster.create("configmaps", config_map("c1a"))
+    cluster.api.delete(cluster.api.resource("configmaps"), "default", "c3")
+    second = page(cluster, limit="2", continue_=first.token)
+    third = page(cluster, limit="2", continue_=second.token)
+    assert names(second) + names(third) == ["c2", "c3", "c4"]
+    assert first.revision == second.revision == third.revision
+    assert third.token == ""
+
+
+def test_a_page_too_old_has_expired() -> None:
+    cluster = filled()
+    first = page(cluster, limit="2")
+    cluster.create("configmaps", config_map("later"))
+    cluster.api.world.store.compact()
+    error = refused(lambda: page(cluster, limit="2", continue_=first.token))
+    assert (error.code, error.reason) == (410, "Expired")
+
+
+@pytest.mark.parametrize("token", ["nonsense", base64.urlsafe_b64encode(b'{"rv": 1}').decode()])
+def test_a_made_up_token_is_refused(token: str) -> None:
+    assert refused(lambda: page(filled(), continue_=token)).code == 400
+
+
+def test_exact_revisions_are_read_from_history() -> None:
+    cluster = filled(2)
+    then = str(cluster.api.world.store.revision)
+    cluster.create("configmaps", config_map("later"))
+    exact = page(cluster, resourceVersion=then, resourceVersionMatch="Exact")
+    assert (names(exact), exact.revision) == (["c0", "c1"], int(then))
+    assert len(page(cluster, resourceVersion=then).items) == 3
+    assert len(page(cluster, resourceVersion=then, resourceVersionMatch="NotOlderThan").items) == 3
+    assert len(page(cluster, resourceVersion="0", limit="1").items) == 3
+
+
+def test_a_revision_to_come_is_too_large() -> None:
+    assert refused(lambda: page(filled(), resourceVersion="99999")).code == 504
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ({"resourceVersionMatch": "Exact"}, "resourceVersionMatch"),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, "resourceVersionMatch"),
+        ({"resourceVersionMatch": "Newest", "resourceVersion": "1"}, "resourceVersionMatch"),
+        ({"sendInitialEvents": "true"}, "sendInitialEvents"),
+        ({"sendInitialEvents": "true", "watch": "1"}, "resourceVersionMatch"),
+        ({"watch": "true", "resourceVersion": "1", "resourceVersionMatch": "Exact"}, "resourceVersionMatch"),
+    ],
+)
+def test_contradictory_options_are_invalid(query: dict[str, str], field: str) -> None:
+    assert fields_of(refused(lambda: page(filled(), **query)))[0] == field
+
+
+@pytest.mark.parametrize("query", [{"limit": "many"}, {"resourceVersion": "new"}, {"labelSelector": "a in"}])
+def test_unreadable_options_are_bad_requests(query: dict[str, str]) -> None:
+    assert refused(lambda: page(filled(), **query)).code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"fieldSelector": "spec.nodeName=n1"}, ["bound"]),
+        ({"fieldSelector": "spec.nodeName="}, ["free"]),
+        ({"fieldSelector": "spec.schedulerName=mine"}, ["free"]),
+        ({"fieldSelector": "status.phase=Pending,metadata.name!=free"}, ["bound"]),
+        ({"labelSelector": "app in (x,y)"}, ["bound"]),
+        ({"fieldSelector": "metadata.namespace=other"}, []),
+    ],
+)
+def test_selectors_choose_pods(query: dict[str, str], expected: list[str]) -> None:
+    cluster = Cluster()
+    cluster.create("pods", pod("bound", labels={"app": "x"}, nodeName="n1"))
+    cluster.create("pods", pod("free", schedulerName="mine"))
+    assert names(page(cluster, "pods", **query)) == expected

@@ -1,0 +1,103 @@
+"""The next step for a pod on a node: a status, a deletion, or nothing until later."""
+
+from __future__ import annotations
+
+import math
+
+from pyscheduler.embedded.hollow.kubelet import Decision, decide
+from pyscheduler.embedded.hollow.life import Pace
+from pyscheduler.embedded.hollow.room import Refusal
+from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.testing import pod
+from tests.unit.hollow.builders import PLACE, hollow, with_status
+
+PACE = Pace(start_seconds=1)
+
+
+def next_step(of: HollowPod, now: float, refusal: Refusal | None = None) -> Decision:
+    return decide(of, PLACE, refusal, PACE, now)
+
+
+def conditions(decision: Decision) -> dict[str, str]:
+    assert decision.status is not None
+    return {c["type"]: c["status"] for c in decision.status["conditions"]}
+
+
+def test_a_new_pod_is_being_created() -> None:
+    step = next_step(hollow(), 100.0)
+    assert step.status is not None
+    assert step.status["phase"] == "Pending"
+    assert step.status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert step.status["startTime"] == "1970-01-01T00:01:40Z"
+    assert step.again == 101.0
+
+
+def test_then_it_runs_and_has_an_address() -> None:
+    step = next_step(hollow(), 101.0)
+    assert step.status is not None
+    assert (step.status["phase"], step.status["podIP"], step.status["hostIP"]) == ("Running", "10.128.0.1", "10.64.0.1")
+    assert conditions(step) == {
+        "PodReadyToStartContainers": "True", "Initialized": "True", "Ready": "True", "ContainersReady": "True",
+    }  # fmt: skip
+    assert step.again == math.inf
+
+
+def test_what_is_said_already_is_not_said_again() -> None:
+    created = next_step(hollow(), 100.0)
+    assert created.status is not None
+    assert next_step(with_status(hollow(), created.status), 100.5) == Decision(again=101.0)
+
+
+def test_a_pod_that_was_declared_not_ready_behind_its_back_says_that_it_is() -> None:
+    running = next_step(hollow(), 101.0)
+    assert running.status is not None
+    silent = {**running.status, "conditions": [{"type": "Ready", "status": "False"}]}
+    assert conditions(next_step(with_status(hollow(), silent), 102.0))["Ready"] == "True"
+
+
+def test_a_finished_pod_is_not_ready_and_is_left_alone() -> None:
+    done = next_step(hollow(policy="Never", run_seconds=5), 106.0)
+    assert done.status is not None
+    assert conditions(done)["Ready"] == "False"
+    ended = done.status["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["startedAt"], ended["finishedAt"]) == (
+        0, "1970-01-01T00:01:41Z", "1970-01-01T00:01:46Z",
+    )  # fmt: skip
+    assert next_step(with_status(hollow(policy="Never"), done.status), 107.0) == Decision()
+
+
+def test_a_restart_shows_in_the_count_and_the_last_state() -> None:
+    again = next_step(hollow(fail_after_seconds=2), 104.0)
+    assert again.status is not None
+    container = again.status["containerStatuses"][0]
+    assert container["restartCount"] == 1
+    assert container["lastState"]["terminated"]["exitCode"] == 1
+
+
+def test_a_pod_without_room_fails_at_once() -> None:
+    step = next_step(hollow(), 100.0, Refusal("OutOfcpu", "Pod was rejected: ..."))
+    assert step.status is not None
+    assert (step.status["phase"], step.status["reason"]) == ("Failed", "OutOfcpu")
+
+
+def test_a_deleted_pod_first_exits_then_goes() -> None:
+    leaving = hollow(pod("p").deleting())
+    step = next_step(leaving, 103.0)
+    assert step.status is not None
+    assert step.status["phase"] == "Failed"
+    assert step.status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+    assert next_step(with_status(leaving, step.status), 103.0) == Decision(delete=True)
+
+
+def test_a_pod_that_only_finalizers_keep_is_left_alone() -> None:
+    gone = hollow(pod("p").deleting()._with("metadata.deletionGracePeriodSeconds", 0))
+    assert next_step(gone, 103.0) == Decision()
+
+
+def test_init_containers_have_ended_and_sidecars_run_when_the_pod_runs() -> None:
+    of = hollow(pod("p").init_container(name="setup").init_container(name="proxy", restartPolicy="Always"))
+    step = next_step(of, 101.0)
+    assert step.status is not None
+    setup, proxy = step.status["initContainerStatuses"]
+    assert setup["state"]["terminated"]["reason"] == "Completed"
+    assert "running" in proxy["state"]

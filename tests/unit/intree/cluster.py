@@ -1,0 +1,139 @@
+"""What the tests of plugins ask: which nodes does a plugin reject and why, and how does it score them?
+
+Every answer is asked for in both forms, so that each test is a test of their agreement, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pyscheduler.api import (
+    ASSIGNED_POD,
+    NODE,
+    UNSCHEDULABLE_POD,
+    Action,
+    ClusterEvent,
+    Cycle,
+    Handle,
+    Hint,
+    NodeInfo,
+    NodeTable,
+    Plugin,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Rejection,
+    ResourceKind,
+    WaitingPod,
+)
+from pyscheduler.core.state import ClusterState
+from pyscheduler.testing import NodeBuilder, PodBuilder
+from pyscheduler.testing.conformance import assert_filters_agree, assert_scores_agree
+
+P = TypeVar("P", bound=Plugin)
+Answer = tuple[str, ...] | None
+"""A node's answer: None if the pod fits, else the reasons."""
+
+
+class NoHandle(Handle):
+    """For plugins that need nothing from the scheduler."""
+
+    def waiting_pods(self) -> Sequence[WaitingPod]:
+        return ()
+
+    def waiting_pod(self, uid: str) -> None:
+        return None
+
+    def activate(self, pods: Iterable[Pod]) -> None:
+        raise AssertionError("a plugin of kube-scheduler's own activates no pods")
+
+    def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
+        return MappingProxyType({})
+
+    def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
+        return MappingProxyType({})
+
+
+def build(plugin: type[P], **args: Any) -> P:
+    return plugin(plugin.Args(**args), NoHandle())
+
+
+def table(nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()) -> NodeTable:
+    """The cluster of these nodes and the pods on them."""
+    state = ClusterState()
+    for node in nodes:
+        state.set_node(node.build())
+    for pod in pods:
+        state.add_pod(pod.build())
+    return state.table()
+
+
+def cycle() -> Cycle:
+    return Cycle(now=0.0, profile="default-scheduler", uid="pod")
+
+
+def rejections(
+    plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
+) -> list[Rejection | None]:
+    """The answer of the plugin's Filter for each node."""
+    cluster, attempt = table(nodes, pods), cycle()
+    assert_filters_agree(plugin, attempt, pod.build(), cluster)
+    if isinstance(plugin, PreFilterPlugin):
+        assert plugin.pre_filter(attempt, pod.build(), cluster) is None
+    return [plugin.filter(attempt, pod.build(), node) for node in cluster]
+
+
+def reasons(
+    plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
+) -> list[Answer]:
+    """The reasons that the plugin's Filter gives for each node."""
+    return [r.reasons if r else None for r in rejections(plugin, pod, nodes, pods)]
+
+
+def scores(plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()) -> list[int]:
+    """The raw score of each node."""
+    cluster, attempt = table(nodes, pods), cycle()
+    assert_scores_agree(plugin, attempt, pod.build(), cluster)
+    if isinstance(plugin, PreScorePlugin):
+        assert plugin.pre_score(attempt, pod.build(), cluster) is None
+    return [plugin.score(attempt, pod.build(), node) for node in cluster]
+
+
+def final_scores(plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder]) -> list[int]:
+    """The score of each node after NormalizeScore."""
+    cluster, attempt = table(nodes), cycle()
+    if isinstance(plugin, PreScorePlugin):
+        plugin.pre_score(attempt, pod.build(), cluster)
+    raw = plugin.score_all(attempt, pod.build(), cluster)
+    final: list[int] = plugin.normalize(attempt, pod.build(), raw).tolist()
+    return final
+
+
+def node_added(new: NodeBuilder) -> ClusterEvent:
+    return ClusterEvent(NODE, Action.ADD, None, new.build())
+
+
+def node_updated(action: Action, old: NodeBuilder, new: NodeBuilder) -> ClusterEvent:
+    return ClusterEvent(NODE, action, old.build(), new.build())
+
+
+def pod_deleted(old: PodBuilder) -> ClusterEvent:
+    pod = old.build()
+    return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULABLE_POD, Action.DELETE, pod, None)
+
+
+def pod_updated(action: Action, old: PodBuilder, new: PodBuilder) -> ClusterEvent:
+    pod = new.build()
+    return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULABLE_POD, action, old.build(), pod)
+
+
+def wakes(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:
+    """Whether the event brings a pod back that the plugin rejected."""
+    hints = [i.hint for i in plugin.interests() if i.covers(event)]
+    return any(hint is None or hint(pod.build(), event) is Hint.QUEUE for hint in hints)
+
+
+def info(cluster: NodeTable, name: str) -> NodeInfo:
+    return next(node for node in cluster if node.name == name)

@@ -1,0 +1,104 @@
+"""The default set is kube-scheduler's, and every plugin in it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import (
+    ApiError,
+    BindPlugin,
+    Cycle,
+    FilterPlugin,
+    Interest,
+    Plugin,
+    Pod,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    Reads,
+    ScorePlugin,
+)
+from pyscheduler.intree import DEFAULT_MULTIPOINT, NOT_YET, PLUGINS, DefaultBinder
+from pyscheduler.testing import pod
+
+from .cluster import build
+
+POINTS: Mapping[type[Plugin], list[str]] = {
+    QueueSortPlugin: ["PrioritySort"],
+    PreEnqueuePlugin: ["SchedulingGates"],
+    PreFilterPlugin: ["NodeAffinity", "NodePorts", "NodeResourcesFit"],
+    FilterPlugin: [
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+    ],
+    ScorePlugin: [
+        "TaintToleration",
+        "NodeAffinity",
+        "NodeResourcesFit",
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+    ],
+    BindPlugin: ["DefaultBinder"],
+}
+
+
+@pytest.mark.parametrize(("point", "names"), POINTS.items(), ids=lambda v: getattr(v, "__name__", None))
+def test_the_order_at_each_point_is_kube_schedulers(point: type[Plugin], names: list[str]) -> None:
+    assert [p.name for p in PLUGINS if issubclass(p, point)] == names
+
+
+def test_plugins_that_kube_scheduler_lists_at_pre_score_can_be_listed_there() -> None:
+    here = {p.name for p in PLUGINS if issubclass(p, PreScorePlugin)}
+    assert here >= {"TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"}
+
+
+def test_weights_are_kube_schedulers() -> None:
+    assert {n: w for n, w in DEFAULT_MULTIPOINT if w} == {"TaintToleration": 3, "NodeAffinity": 2}
+    assert [n for n, _ in DEFAULT_MULTIPOINT] == [p.name for p in PLUGINS]
+
+
+def test_every_plugin_of_kube_scheduler_is_here_or_known_to_be_missing() -> None:
+    assert len({p.name for p in PLUGINS} | set(NOT_YET)) == 23 == len(PLUGINS) + len(NOT_YET)
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
+def test_every_plugin_starts_with_its_default_args(plugin: type[Plugin]) -> None:
+    assert all(isinstance(interest, Interest) for interest in build(plugin).interests())
+
+
+@pytest.mark.parametrize(
+    "plugin", [p for p in PLUGINS if issubclass(p, FilterPlugin | ScorePlugin)], ids=lambda p: p.name
+)
+def test_no_answer_depends_on_pods_elsewhere(plugin: Any) -> None:
+    assert plugin.reads <= Reads.ALL_NODES
+
+
+class Server:
+    """Takes bindings, or refuses them."""
+
+    def __init__(self, refuses: bool = False) -> None:
+        self.bound: list[tuple[str, str]] = []
+        self._refuses = refuses
+
+    async def bind(self, of: Pod, node_name: str) -> None:
+        if self._refuses:
+            raise ApiError(409, "Conflict", "the pod is bound already")
+        self.bound.append((of.key, node_name))
+
+
+async def test_binding_asks_the_server_and_hands_its_refusal_on() -> None:
+    server: Any = Server()
+    attempt = Cycle(0.0, "default-scheduler", "a")
+    await build(DefaultBinder).bind(attempt, pod("a").build(), "node", server)
+    assert server.bound == [("default/a", "node")]
+    refusing: Any = Server(refuses=True)
+    with pytest.raises(ApiError, match="bound already"):
+        await build(DefaultBinder).bind(attempt, pod("a").build(), "node", refusing)

@@ -1,0 +1,144 @@
+"""NodeAffinity: which nodes a pod's selector and affinity allow, narrow down and prefer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyscheduler.api import SKIP, Action, ClusterEvent, NodeNames, Rejection
+from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
+from pyscheduler.intree import NodeAffinity
+from pyscheduler.testing import PodBuilder, node, pod
+
+from .cluster import Answer, build, cycle, final_scores, node_added, node_updated, reasons, scores, table, wakes
+
+MISMATCH = ("node(s) didn't match Pod's node affinity/selector",)
+ENFORCED = ("node(s) didn't match scheduler-enforced node affinity",)
+NODES = [node("ssd").label("disk", "ssd").label("gen", "7"), node("hdd").label("disk", "hdd"), node("bare")]
+
+
+def labels(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, **({"values": list(values)} if values else {})}]}
+
+
+def names(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
+
+
+def plugin(**added: Any) -> NodeAffinity:
+    return build(NodeAffinity, added_affinity=msgspec.convert(added, NodeAffinityObject) if added else None)
+
+
+@pytest.mark.parametrize(
+    ("of", "fits"),
+    [
+        pytest.param(pod().node_selector(disk="ssd"), ["ssd"], id="nodeSelector"),
+        pytest.param(pod().node_selector(disk="ssd", gen="8"), [], id="nodeSelector, all of it"),
+        pytest.param(pod().spec(nodeSelector={}), ["ssd", "hdd", "bare"], id="empty nodeSelector"),
+        pytest.param(pod().node_affinity(labels("disk", "In", "ssd", "nvme")), ["ssd"], id="In"),
+        pytest.param(pod().node_affinity(labels("disk", "NotIn", "ssd")), ["hdd", "bare"], id="NotIn, label or not"),
+        pytest.param(pod().node_affinity(labels("disk", "Exists")), ["ssd", "hdd"], id="Exists"),
+        pytest.param(pod().node_affinity(labels("disk", "DoesNotExist")), ["bare"], id="DoesNotExist"),
+        pytest.param(pod().node_affinity(labels("gen", "Gt", "6")), ["ssd"], id="Gt"),
+        pytest.param(pod().node_affinity(labels("gen", "Gt", "7")), [], id="Gt is not at least"),
+        pytest.param(pod().node_affinity(labels("gen", "Lt", "10")), ["ssd"], id="Lt compares numbers"),
+        pytest.param(pod().node_affinity(labels("disk", "Lt", "10")), [], id="Lt of what is no number"),
+        pytest.param(pod().node_affinity(names("In", "hdd")), ["hdd"], id="by name"),
+        pytest.param(pod().node_affinity(names("NotIn", "hdd")), ["ssd", "bare"], id="by name, not"),
+        pytest.param(
+            pod().node_affinity(labels("gen", "Exists"), names("In", "bare")), ["ssd", "bare"], id="any term is enough"
+        ),
+        pytest.param(
+            pod().node_affinity({**labels("disk", "Exists"), **names("NotIn", "hdd")}), ["ssd"], id="a whole term"
+        ),
+        pytest.param(pod().node_affinity({}), [], id="an empty term matches nothing"),
+        pytest.param(pod().node_affinity(), [], id="no terms match nothing"),
+        pytest.param(pod().node_affinity(names("In", "ssd", "hdd")), [], id="a term against the rules: two names"),
+        pytest.param(pod().node_affinity(labels("disk", "Exists", "x")), [], id="a term against the rules: Exists x"),
+        pytest.param(pod().node_affinity(labels("disk", "Near", "x")), [], id="a term against the rules: operator"),
+        pytest.param(pod().node_selector(disk="ssd").node_affinity(labels("gen", "Lt", "7")), [], id="both must match"),
+    ],
+)
+def test_which_nodes_are_allowed(of: PodBuilder, fits: list[str]) -> None:
+    wanted: list[Answer] = [None if n.manifest["metadata"]["name"] in fits else MISMATCH for n in NODES]
+    affinity = plugin()
+    verdicts = affinity.filter_all(cycle(), of.build(), table(NODES))
+    assert [r.reasons if (r := verdicts.at(i)) else None for i in range(len(NODES))] == wanted
+    plain = [affinity.filter(cycle(), of.build(), n) for n in table(NODES)]
+    assert [r.reasons if r else None for r in plain] == wanted
+    assert not any(r.resolvable for r in plain if r)
+
+
+@pytest.mark.parametrize(
+    ("of", "answer"),
+    [
+        pytest.param(pod(), SKIP, id="a pod that asks for nothing"),
+        pytest.param(pod().node_selector(disk="ssd"), None, id="a selector names no nodes"),
+        pytest.param(pod().node_affinity(names("In", "a")), NodeNames(frozenset("a")), id="one name"),
+        pytest.param(pod().node_affinity(names("In", "a"), names("In", "b")), NodeNames(frozenset("ab")), id="or"),
+        pytest.param(pod().node_affinity(names("In", "a"), labels("disk", "Exists")), None, id="an open term"),
+        pytest.param(pod().node_affinity(names("NotIn", "a")), None, id="NotIn names nobody"),
+        pytest.param(
+            pod().node_affinity({"matchFields": names("In", "a")["matchFields"] + names("In", "b")["matchFields"]}),
+            Rejection("pod affinity terms conflict", resolvable=False),
+            id="two names at once",
+        ),
+    ],
+)
+def test_names_narrow_the_search(of: PodBuilder, answer: object) -> None:
+    assert plugin().pre_filter(cycle(), of.build(), table(NODES)) == answer
+
+
+def test_the_best_match_of_preferences_gets_the_best_score() -> None:
+    of = pod().prefers_node(30, labels("disk", "Exists")).prefers_node(70, labels("disk", "In", "ssd"))
+    of = of.prefers_node(0, labels("disk", "DoesNotExist")).prefers_node(50, {})
+    assert scores(plugin(), of, NODES) == [100, 30, 0]
+    less = pod().prefers_node(2, labels("disk", "Exists")).prefers_node(1, labels("gen", "Exists"))
+    assert final_scores(plugin(), less, NODES) == [100, 66, 0]
+
+
+def test_without_preferences_there_is_nothing_to_score() -> None:
+    assert plugin().pre_score(cycle(), pod().build(), table(NODES)) is SKIP
+
+
+def test_added_affinity_counts_for_every_pod() -> None:
+    required = {"nodeSelectorTerms": [labels("disk", "Exists")]}
+    enforced = plugin(requiredDuringSchedulingIgnoredDuringExecution=required)
+    assert reasons(enforced, pod(), NODES) == [None, None, ENFORCED]
+    assert reasons(enforced, pod().node_selector(gen="7"), NODES) == [None, MISMATCH, ENFORCED]
+    preferred = [{"weight": 5, "preference": labels("gen", "Exists")}]
+    liking = plugin(preferredDuringSchedulingIgnoredDuringExecution=preferred)
+    assert scores(liking, pod().prefers_node(7, labels("disk", "Exists")), NODES) == [12, 7, 0]
+
+
+@pytest.mark.parametrize(
+    ("event", "woken"),
+    [
+        pytest.param(node_added(NODES[0]), True, id="a matching node is added"),
+        pytest.param(node_added(NODES[2]), False, id="another node is added"),
+        pytest.param(node_updated(Action.UPDATE_NODE_LABEL, NODES[2], NODES[0]), True, id="a node matches now"),
+        pytest.param(node_updated(Action.UPDATE_NODE_LABEL, NODES[0], NODES[0].label("x")), False, id="it did before"),
+        pytest.param(node_updated(Action.UPDATE_NODE_LABEL, NODES[0], NODES[2]), False, id="it no longer matches"),
+    ],
+)
+def test_what_helps_a_pod_without_a_match(event: ClusterEvent, woken: bool) -> None:
+    assert wakes(plugin(), pod().node_selector(disk="ssd"), event) is woken
+
+
+def test_a_node_that_the_added_affinity_lets_in_now_helps() -> None:
+    required = {"nodeSelectorTerms": [labels("disk", "Exists")]}
+    enforced = plugin(requiredDuringSchedulingIgnoredDuringExecution=required)
+    opened = node_updated(Action.UPDATE_NODE_LABEL, node("n"), node("n").label("disk"))
+    assert wakes(enforced, pod(), opened)
+    assert not wakes(enforced, pod(), node_added(node("n")))
+
+
+def test_added_affinity_that_can_never_match_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^addedAffinity\.required.*nodeSelectorTerms\[1\]: Invalid value"):
+        plugin(
+            requiredDuringSchedulingIgnoredDuringExecution={
+                "nodeSelectorTerms": [labels("a", "Exists"), labels("a", "Exists", "b")]
+            }
+        )

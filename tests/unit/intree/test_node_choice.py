@@ -1,0 +1,131 @@
+"""NodeName, NodeUnschedulable, NodePorts: the plain yes-or-no plugins."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.api import SKIP, Action, ClusterEvent
+from pyscheduler.intree import NodeName, NodePorts, NodeUnschedulable
+from pyscheduler.testing import PodBuilder, node, pod
+
+from .cluster import (
+    Answer,
+    build,
+    cycle,
+    node_added,
+    node_updated,
+    pod_deleted,
+    pod_updated,
+    reasons,
+    rejections,
+    table,
+    wakes,
+)
+
+CORDONED = ("node(s) were unschedulable",)
+TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
+CORDON_KEY = "node.kubernetes.io/unschedulable"
+
+
+def test_a_pod_that_names_its_node_fits_no_other() -> None:
+    nodes = [node("a"), node("b")]
+    assert reasons(build(NodeName), pod(), nodes) == [None, None]
+    answers = rejections(build(NodeName), pod().on("b"), nodes)
+    assert answers[1] is None
+    assert answers[0] is not None
+    assert answers[0].reasons == ("node(s) didn't match the requested node name",)
+    assert not answers[0].resolvable
+    assert wakes(build(NodeName), pod(), node_added(node("b")))
+
+
+@pytest.mark.parametrize(
+    ("of", "answer"),
+    [
+        pytest.param(pod(), CORDONED, id="nothing tolerated"),
+        pytest.param(pod().tolerates(CORDON_KEY, operator="Exists"), None, id="tolerates the cordon"),
+        pytest.param(pod().tolerates(operator="Exists"), None, id="tolerates everything"),
+        pytest.param(pod().tolerates(CORDON_KEY, effect="NoExecute", operator="Exists"), CORDONED, id="other effect"),
+        pytest.param(pod().tolerates(CORDON_KEY, value="x"), CORDONED, id="the cordon has no value"),
+    ],
+)
+def test_a_cordoned_node_takes_only_pods_that_tolerate_it(of: PodBuilder, answer: Answer) -> None:
+    assert reasons(build(NodeUnschedulable), of, [node("open"), node("shut").unschedulable()]) == [None, answer]
+
+
+@pytest.mark.parametrize(
+    ("event", "woken"),
+    [
+        pytest.param(node_added(node()), True, id="an open node is added"),
+        pytest.param(node_added(node().unschedulable()), False, id="a cordoned node is added"),
+        pytest.param(
+            node_updated(Action.UPDATE_NODE_TAINT, node().unschedulable(), node()), True, id="a node is uncordoned"
+        ),
+        pytest.param(node_updated(Action.UPDATE_NODE_TAINT, node(), node()), False, id="another taint changes"),
+        pytest.param(
+            pod_updated(Action.UPDATE_POD_TOLERATION, pod("me"), pod("me").tolerates(operator="Exists")),
+            True,
+            id="it tolerates now",
+        ),
+        pytest.param(
+            pod_updated(Action.UPDATE_POD_TOLERATION, pod("me"), pod("me").tolerates("x", operator="Exists")),
+            False,
+            id="it tolerates something else",
+        ),
+        pytest.param(
+            pod_updated(Action.UPDATE_POD_TOLERATION, pod("it"), pod("it").tolerates(operator="Exists")),
+            False,
+            id="another pod tolerates now",
+        ),
+    ],
+)
+def test_what_helps_a_pod_that_met_a_cordon(event: ClusterEvent, woken: bool) -> None:
+    assert wakes(build(NodeUnschedulable), pod("me"), event) is woken
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used", "answer"),
+    [
+        pytest.param(pod().host_port(80), pod("u").host_port(80), TAKEN, id="same port"),
+        pytest.param(pod().host_port(80), pod("u").host_port(81), None, id="other port"),
+        pytest.param(pod().host_port(80), pod("u").host_port(80, "UDP"), None, id="other protocol"),
+        pytest.param(pod().host_port(80, ip="1.1.1.1"), pod("u").host_port(80, ip="2.2.2.2"), None, id="other address"),
+        pytest.param(pod().host_port(80, ip="1.1.1.1"), pod("u").host_port(80, ip="1.1.1.1"), TAKEN, id="same address"),
+        pytest.param(pod().host_port(80), pod("u").host_port(80, ip="1.1.1.1"), TAKEN, id="all against one address"),
+        pytest.param(pod().host_port(80, ip="1.1.1.1"), pod("u").host_port(80), TAKEN, id="one against all addresses"),
+        pytest.param(pod().host_port(80), pod("u").host_port(80, ip="::"), TAKEN, id="0.0.0.0 stands for :: as well"),
+        pytest.param(
+            pod().host_port(80, ip="::"), pod("u").host_port(80, ip="1.1.1.1"), None, id=":: stands for itself"
+        ),
+        pytest.param(pod().host_port(81).host_port(80), pod("u").host_port(80), TAKEN, id="one port of two"),
+    ],
+)
+def test_a_port_is_given_once(wanted: PodBuilder, used: PodBuilder, answer: Answer) -> None:
+    nodes = [node("free"), node("busy")]
+    assert reasons(build(NodePorts), wanted, nodes, [used.on("busy")]) == [None, answer]
+
+
+def test_init_containers_take_no_ports_but_sidecars_do() -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    ordinary = pod("u").init_container(ports=ports).on("busy")
+    sidecar = pod("u").init_container(ports=ports, restartPolicy="Always").on("busy")
+    assert reasons(build(NodePorts), pod().host_port(80), [node("busy")], [ordinary]) == [None]
+    assert reasons(build(NodePorts), pod().host_port(80), [node("busy")], [sidecar]) == [TAKEN]
+
+
+def test_a_pod_without_host_ports_is_not_looked_at() -> None:
+    assert build(NodePorts).pre_filter(cycle(), pod().build(), table([node()])) is SKIP
+
+
+@pytest.mark.parametrize(
+    ("event", "woken"),
+    [
+        pytest.param(pod_deleted(pod("u").host_port(80).on("n")), True, id="the port was freed"),
+        pytest.param(pod_deleted(pod("u").host_port(80).nominated("n")), True, id="the port would have been taken"),
+        pytest.param(pod_deleted(pod("u").host_port(80)), False, id="the other pod had no node"),
+        pytest.param(pod_deleted(pod("u").host_port(81).on("n")), False, id="another port was freed"),
+        pytest.param(pod_deleted(pod("u").on("n")), False, id="no port was freed"),
+        pytest.param(node_added(node()), True, id="a node is added"),
+    ],
+)
+def test_what_helps_a_pod_without_a_port(event: ClusterEvent, woken: bool) -> None:
+    assert wakes(build(NodePorts), pod("me").host_port(80), event) is woken

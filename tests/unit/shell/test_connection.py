@@ -1,0 +1,273 @@
+"""What a call does when the server is slow, busy, rude or away; and what a user reads when there is no server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from pyscheduler.api import ApiError
+from pyscheduler.shell.kube.connection import (
+    LOST,
+    MERGE_PATCH,
+    TIMEOUT,
+    UNREACHABLE,
+    Connection,
+    ConnectionOptions,
+    ConnectionProblem,
+    connect,
+    unanswered,
+)
+from pyscheduler.shell.kube.credentials import load
+
+from .conftest import write_kubeconfig
+from .fake_api import FakeApi, Hangup, Reply, Stream, ok, refused
+from .virtual import VirtualClock
+
+PATH = "/api/v1/things"
+
+
+async def test_sends_body_and_content_type(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, ok({"x": 1}))
+    assert await connection.request("PATCH", f"{PATH}?dryRun=All", b'{"a":1}', MERGE_PATCH) == b'{"x":1}'
+    [call] = api.calls
+    assert (call.method, call.query, call.body, call.content_type) == (
+        "PATCH",
+        {"dryRun": "All"},
+        b'{"a":1}',
+        MERGE_PATCH,
+    )
+
+
+async def test_a_refusal_carries_the_reason_and_message_of_the_status(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, refused(409, "Conflict", "somebody was faster"))
+    with pytest.raises(ApiError, match=r"^somebody was faster$") as caught:
+        await connection.request("POST", PATH, b"{}")
+    assert (caught.value.status, caught.value.reason) == (409, "Conflict")
+    assert not unanswered(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (Reply(502, b"<h1>Bad\ngateway</h1>"), "<h1>Bad gateway</h1>"),
+        (Reply(503, b""), "HTTP 503 Service Unavailable"),
+        (Reply(500, b"\xff\xfe"), "��"),
+        (Reply(302, b"", {"Location": "/login"}), "HTTP 302 Found"),
+    ],
+)
+async def test_a_refusal_that_is_no_status(api: FakeApi, connection: Connection, reply: Reply, message: str) -> None:
+    api.script(PATH, reply)
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    assert (caught.value.status, str(caught.value)) == (reply.status, message)
+
+
+async def test_429_is_repeated_after_the_asked_pause_whatever_the_method(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    api.script(PATH, refused(429, retry_after=3), refused(429), ok({}))
+    await connection.request("POST", PATH, b"{}")
+    assert clock.slept == [3.0, 1.0]
+
+
+async def test_429_for_ever_is_an_error_in_the_end(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, *[refused(429, retry_after=1)] * 20)
+    with pytest.raises(ApiError) as caught:
+        await connection.request("GET", PATH)
+    assert caught.value.status == 429
+    assert len(api.calls) == 10
+
+
+async def test_a_read_is_repeated_when_the_connection_breaks(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, Hangup(), Hangup(), ok({"x": 1}))
+    assert await connection.request("GET", PATH) == b'{"x":1}'
+
+
+async def test_a_write_is_not_repeated_when_the_connection_breaks(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, Hangup(), ok({}))
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    assert (caught.value.status, caught.value.reason) == (0, LOST)
+    assert unanswered(caught.value)
+    assert len(api.calls) == 1
+
+
+@pytest.mark.parametrize(("method", "calls"), [("GET", 4), ("POST", 1)])
+async def test_a_fault_with_retry_after_is_repeated_for_reads_only(
+    api: FakeApi, connection: Connection, method: str, calls: int
+) -> None:
+    api.script(PATH, *[refused(503, retry_after=1)] * 9)
+    with pytest.raises(ApiError):
+        await connection.request(method, PATH)
+    assert len(api.calls) == calls
+
+
+async def test_nobody_listening_is_tried_again_and_then_unreachable(tmp_path: Path, clock: VirtualClock) -> None:
+    file = write_kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
+    connection = Connection(await load(file, clock), ConnectionOptions(qps=-1), clock)
+    with pytest.raises(ApiError, match=r"^connection refused$") as caught:
+        await connection.request("POST", PATH, b"{}")
+    await connection.close()
+    assert (caught.value.status, caught.value.reason) == (0, UNREACHABLE)
+    assert not unanswered(caught.value)
+    assert clock.slept == pytest.approx([0.1, 0.2, 0.4])
+
+
+async def test_no_answer_in_time(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, timeout=0.05), clock)
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", f"{PATH}?watch=1")
+    await connection.close()
+    assert (caught.value.reason, str(caught.value)) == (TIMEOUT, "no answer in time")
+
+
+async def test_a_stream_gives_chunks_until_it_ends(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, Stream((b"one", b"two")))
+    assert await drained(connection, PATH, silence=5) == b"onetwo"
+
+
+async def drained(connection: Connection, path: str, silence: float) -> bytes:
+    async with connection.stream(path, silence) as chunks:
+        return b"".join([chunk async for chunk in chunks])
+
+
+async def test_a_stream_that_breaks_is_an_error(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, Stream((b"one",), cut=True))
+    with pytest.raises(ApiError) as caught:
+        await drained(connection, PATH, silence=5)
+    assert caught.value.reason == LOST
+
+
+async def test_a_silent_stream_is_given_up(api: FakeApi, connection: Connection) -> None:
+    with pytest.raises(ApiError) as caught:
+        await drained(connection, f"{PATH}?watch=1", silence=0.05)
+    assert caught.value.reason == TIMEOUT
+
+
+async def test_streams_do_not_take_the_connections_of_calls(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(connections=1, qps=-1), clock)
+    api.script(PATH, ok({}))
+    async with connection.stream(f"{PATH}/a?watch=1", 5), connection.stream(f"{PATH}/b?watch=1", 5):
+        async with asyncio.timeout(5):
+            await connection.request("GET", PATH)
+    await connection.close()
+
+
+async def test_calls_share_a_bounded_number_of_connections(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(connections=2, qps=-1), clock)
+    waiting = [asyncio.create_task(connection.request("GET", f"{PATH}?watch={i}")) for i in range(5)]
+    await api.called(2)
+    await asyncio.sleep(0.02)
+    assert len(api.calls) == 2
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await connection.close()
+
+
+async def test_the_rate_limit_spaces_calls(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(qps=2, burst=3), clock)  # which asks for /version
+    api.script(PATH, *[ok({})] * 4)
+    for _ in range(4):
+        await connection.request("GET", PATH)
+    await connection.close()
+    assert clock.slept == pytest.approx([0.5, 0.5])
+
+
+async def test_an_unknown_token_is_read_again_once(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
+    (tmp_path / "token").write_text("old\n")
+    kubeconfig = write_kubeconfig(tmp_path, api.url, user=f"tokenFile: {tmp_path}/token")
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
+    (tmp_path / "token").write_text("new\n")
+    api.script(PATH, refused(401, "Unauthorized"), ok({}))
+    await connection.request("POST", PATH, b"{}")
+    await connection.close()
+    assert [call.authorization for call in api.calls] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_token_file_is_read_again_every_minute(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
+    (tmp_path / "token").write_text("old")
+    kubeconfig = write_kubeconfig(tmp_path, api.url, user="tokenFile: token")
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
+    (tmp_path / "token").write_text("new")
+    api.script(PATH, ok({}), ok({}))
+    await connection.request("GET", PATH)
+    await clock.sleep(61)
+    await connection.request("GET", PATH)
+    await connection.close()
+    assert [call.authorization for call in api.calls] == ["Bearer old", "Bearer new"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def test_a_server_that_is_not_there(tmp_path: Path, clock: VirtualClock) -> None:
+    server = f"https://127.0.0.1:{free_port()}"
+    file = write_kubeconfig(tmp_path, server)
+    with pytest.raises(ConnectionProblem) as caught:
+        await connect(file, None, clock)
+    expected = f"cannot reach {server} named by context dev of {file}: connection refused; is the API server running?"
+    assert str(caught.value) == expected
+
+
+async def test_a_server_that_does_not_know_us(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    api.script("/version", refused(401, "Unauthorized", "Unauthorized"))
+    with pytest.raises(ConnectionProblem, match=r"does not accept the credentials of context dev of .*: Unauthorized$"):
+        await connect(kubeconfig, None, clock)
+
+
+async def test_a_server_that_speaks_no_tls(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
+    file = write_kubeconfig(tmp_path, api.url.replace("http:", "https:"))
+    with pytest.raises(
+        ConnectionProblem, match=r"cannot reach https://127.0.0.1:.* named by context dev of "
+    ) as caught:
+        await connect(file, None, clock)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_certificate_of_nobody_we_trust(tmp_path: Path, clock: VirtualClock) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed(tmp_path))
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    file = write_kubeconfig(tmp_path, f"https://127.0.0.1:{port}")
+    with pytest.raises(ConnectionProblem) as caught:
+        await connect(file, None, clock)
+    server.close()
+    assert re.fullmatch(
+        r"cannot reach https://.* named by context dev of .*: its certificate is not trusted: self-signed certificate; "
+        r"is the certificate-authority the right one\?",
+        str(caught.value),
+    )
+
+
+def self_signed(folder: Path) -> Path:
+    """A file with a key and a certificate that nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), begin, begin.replace(2126)
+    )
+    file = folder / "server.pem"
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    file.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+        + builder.sign(key, hashes.SHA256()).public_bytes(pem)
+    )
+    return file

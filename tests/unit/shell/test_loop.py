@@ -1,0 +1,98 @@
+"""The loop between machine and executor: it works while there is work, and rests when there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+from pyscheduler.core.commands import Command
+from pyscheduler.core.events import Event, PodGone, Tick
+from pyscheduler.core.machine import Machine
+from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.loop import Loop
+
+from .virtual import SteppedClock
+
+
+@dataclass
+class FakeMachine:
+    """Has so many attempts to make, and may want to be woken."""
+
+    attempts: int = 0
+    wake: float | None = None
+    cycles: int = 0
+    handled: list[Event] = field(default_factory=list)
+
+    def handle(self, event: Event) -> list[Command]:
+        self.handled.append(event)
+        if isinstance(event, Tick):
+            self.wake = None
+        return []
+
+    def cycle(self, now: float) -> list[Command] | None:
+        if not self.attempts:
+            return None
+        self.attempts -= 1
+        self.cycles += 1
+        return []
+
+    def next_wake(self) -> float | None:
+        return self.wake
+
+
+@dataclass
+class FakeExecutor:
+    """Is full for as long as the test says so."""
+
+    is_full: bool = False
+    tell: Callable[[Event], None] = lambda _: None
+
+    def carry_out(self, command: Command) -> None:
+        raise AssertionError(f"nothing was to be done, got {command}")
+
+
+@asynccontextmanager
+async def looping(machine: FakeMachine, executor: FakeExecutor, clock: SteppedClock) -> AsyncIterator[Loop]:
+    loop = Loop(cast(Machine, machine), cast(Executor, executor), clock)
+    work = asyncio.create_task(loop.run())
+    await settle()
+    yield loop
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_attempts_are_made_until_there_are_none_and_again_when_something_happens() -> None:
+    machine = FakeMachine(attempts=3)
+    async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
+        assert machine.cycles == 3
+        machine.attempts = 2
+        await settle()
+        assert machine.cycles == 3
+        loop.tell(PodGone(1.0, "default", "a", "a"))
+        await settle()
+        assert machine.cycles == 5
+
+
+async def test_no_attempt_is_made_while_the_executor_is_full() -> None:
+    machine, executor, clock = FakeMachine(attempts=1), FakeExecutor(is_full=True), SteppedClock()
+    async with looping(machine, executor, clock):
+        assert machine.cycles == 0
+        executor.is_full = False
+        await clock.advance(0.01)
+        await settle()
+        assert machine.cycles == 1
+
+
+async def test_a_tick_comes_when_the_machine_wants_it() -> None:
+    machine, clock = FakeMachine(), SteppedClock()
+    machine.wake = clock.now()
+    async with looping(machine, FakeExecutor(), clock):
+        assert machine.handled == [Tick(clock.now())]

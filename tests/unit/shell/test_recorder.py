@@ -1,0 +1,283 @@
+"""Events: what they say, how repetitions become series, and that they never stand in a binding's way."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from pyscheduler.core.commands import EventType, Record
+from pyscheduler.shell.clock import rfc3339_micro
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.recorder import FINISH_AFTER, SWEEP_EVERY, Recorder
+from pyscheduler.shell.kube.series import cut, event_name
+from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.testing import pod
+
+from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
+from .virtual import SteppedClock
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+CREATED = Reply(201)
+
+
+def failed(name: str = "a", note: str = "no room") -> Record:
+    return Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod(name).version(5).build())
+
+
+class Desk:
+    """A recorder at work, on a clock that stands still."""
+
+    def __init__(self, connection: Connection, capacity: int) -> None:
+        self.clock = SteppedClock()
+        self.traffic = Traffic()
+        self.lost = 0
+        self.recorder = Recorder(connection, self.clock, self.traffic, self._lose, capacity)
+        self._task: asyncio.Task[None] | None = None
+
+    def _lose(self) -> None:
+        self.lost += 1
+
+    async def __aenter__(self) -> Desk:
+        self._task = asyncio.create_task(self.recorder.run())
+        await self.clock.until_asleep(1)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def written(self, *records: Record) -> int:
+        """Record, and wait until all is written; how many were not."""
+        for record in records:
+            self.recorder.record(record)
+        return await self.recorder.flush(5)
+
+
+@pytest.fixture
+def idle(connection: Connection) -> Desk:
+    return Desk(connection, capacity=4)
+
+
+@pytest.fixture
+async def desk(idle: Desk) -> AsyncIterator[Desk]:
+    async with idle:
+        yield idle
+
+
+async def test_an_event_says_all(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED)
+    victim, preemptor = pod("victim").scheduler("other").build(), pod("vip").scheduler("mine").build()
+    at = desk.clock.wall()
+    assert (
+        await desk.written(Record(EventType.NORMAL, "Preempted", "Preempting", "Preempted by", victim, preemptor)) == 0
+    )
+    [call] = api.calls
+    name = call.json["metadata"]["name"]
+    assert name.startswith("victim.")
+    assert int(name.removeprefix("victim."), 16) > 0
+    assert call.json == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "eventTime": rfc3339_micro(at),
+        "reportingController": "mine",
+        "reportingInstance": f"mine-{socket.gethostname()}",
+        "action": "Preempting",
+        "reason": "Preempted",
+        "regarding": reference("victim"),
+        "related": reference("vip"),
+        "note": "Preempted by",
+        "type": "Normal",
+    }
+
+
+def reference(name: str) -> dict[str, Any]:
+    base = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "resourceVersion": ""}
+    return base | {"name": name, "uid": name}
+
+
+async def test_a_repetition_becomes_a_series(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED)
+    await desk.written(failed())
+    name = api.calls[0].json["metadata"]["name"]
+    api.script(f"{EVENTS}/{name}", ok({}))
+    await desk.written(failed(), failed(), failed())
+    assert [call.method for call in api.calls] == ["POST", "PATCH"]
+    series = api.calls[1].json["series"]
+    assert series["count"] == 4
+
+
+async def test_another_note_is_another_event(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED, CREATED, CREATED)
+    await desk.written(failed(), failed(note="still no room"), failed("b"))
+    assert [call.method for call in api.calls] == ["POST"] * 3
+    assert len({call.json["metadata"]["name"] for call in api.calls}) == 3
+
+
+async def test_a_series_is_written_again_after_half_an_hour_and_when_it_has_ended(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED)
+    await desk.written(failed())
+    api.script(f"{EVENTS}/{api.calls[0].json['metadata']['name']}", *[ok({})] * 5)
+    counts = []
+    for _ in range(8):
+        await desk.clock.advance(300)
+        await desk.written(failed())
+        counts.append(api.calls[-1].json.get("series", {}).get("count"))
+    assert counts == [2, 2, 2, 2, 2, 2, 2, 9]
+    await desk.clock.advance(300)
+    await desk.written(failed())
+    await desk.clock.advance(FINISH_AFTER + SWEEP_EVERY)
+    await desk.written()
+    assert api.calls[-1].json["series"]["count"] == 10
+    assert len(api.calls) == 4
+
+
+async def test_after_six_quiet_minutes_it_is_a_new_event(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED, CREATED)
+    await desk.clock.advance(SWEEP_EVERY / 2)  # so that it is not the sweep that has ended it
+    await desk.written(failed())
+    await desk.clock.advance(FINISH_AFTER + 1)
+    await desk.written(failed())
+    assert [call.method for call in api.calls] == ["POST", "POST"]
+
+
+async def test_repetitions_before_the_first_write_are_counted_in_it(api: FakeApi, idle: Desk) -> None:
+    api.script(EVENTS, CREATED)
+    for _ in range(3):
+        idle.recorder.record(failed())
+    async with idle:
+        assert await idle.written() == 0
+    [call] = api.calls
+    assert call.json["series"]["count"] == 3
+
+
+async def test_a_repetition_during_the_first_write_is_written_after_it(api: FakeApi, desk: Desk) -> None:
+    first = Held(CREATED)
+    api.script(EVENTS, first)
+    desk.recorder.record(failed())
+    await api.called(1)
+    api.script(f"{EVENTS}/{api.calls[0].json['metadata']['name']}", ok({}))
+    desk.recorder.record(failed())
+    first.release.set()
+    assert await desk.written() == 0
+    assert [call.method for call in api.calls] == ["POST", "PATCH"]
+    assert api.calls[1].json["series"]["count"] == 2
+
+
+async def test_an_event_that_the_api_has_forgotten_is_begun_anew(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED, CREATED)
+    await desk.written(failed())
+    name = api.calls[0].json["metadata"]["name"]
+    api.script(f"{EVENTS}/{name}", refused(404, "NotFound"))
+    await desk.written(failed())
+    assert [call.method for call in api.calls] == ["POST", "PATCH", "POST"]
+    assert api.calls[2].json["series"]["count"] == 2
+
+
+async def test_an_outage_is_sat_out(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, Hangup(), refused(500), refused(503), CREATED)
+    desk.recorder.record(failed())
+    for _ in range(3):
+        await desk.clock.until_asleep(2)
+        await desk.clock.advance(5)
+    assert await desk.written() == 0
+    assert desk.lost == 0
+    assert len(api.calls) == 4
+
+
+async def test_an_outage_without_end_costs_the_event(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, *[refused(500)] * 5)
+    desk.recorder.record(failed())
+    for _ in range(4):
+        await desk.clock.until_asleep(2)
+        await desk.clock.advance(10)
+    assert await desk.written() == 0
+    assert desk.lost == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "warned"),
+    [
+        (refused(404, "NotFound", 'namespaces "default" not found'), False),
+        (refused(403, "Forbidden", "unable to create: namespace default is being terminated"), False),
+        (refused(403, "Forbidden", "events is forbidden"), True),
+    ],
+)
+async def test_refused_events_are_let_go(
+    api: FakeApi, desk: Desk, caplog: pytest.LogCaptureFixture, answer: Reply, warned: bool
+) -> None:
+    api.script(EVENTS, answer)
+    assert await desk.written(failed()) == 0
+    assert ("An Event was not taken" in caplog.text) is warned
+    assert len(api.calls) == 1
+
+
+async def test_beside_bindings_one_writer_goes_on_alone(api: FakeApi, idle: Desk) -> None:
+    api.script(EVENTS, *[refused(500)] * 2, *[CREATED] * 2)
+    with idle.traffic:
+        idle.recorder.record(failed("a"))
+        idle.recorder.record(failed("b"))
+        async with idle:
+            await idle.clock.until_asleep(9)  # the sweep, the steady writer after its 500, and seven that yield
+            assert len(api.calls) == 1
+            for _ in range(3):
+                await idle.clock.advance(1)
+            await api.called(3)
+            assert [call.json["regarding"]["name"] for call in api.calls[:3]] == ["a", "a", "a"]
+
+
+async def test_without_bindings_all_write_at_once(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, *[refused(500)] * 3)
+    for name in "abc":
+        desk.recorder.record(failed(name))
+    await api.called(3)
+    assert {call.json["regarding"]["name"] for call in api.calls} == {"a", "b", "c"}
+
+
+async def test_a_queue_more_than_half_full_yields_to_nobody(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, *[refused(500)] * 4)
+    with desk.traffic:
+        for name in "abcd":
+            desk.recorder.record(failed(name))
+        await api.called(2)
+
+
+async def test_a_full_queue_loses_the_oldest_repetition_first(api: FakeApi, idle: Desk) -> None:
+    api.script(EVENTS, *[CREATED] * 9)
+    async with idle:
+        await idle.written(failed("old"))
+    for name in ("old", "a", "b", "c", "d"):
+        idle.recorder.record(failed(name))
+    assert (idle.lost, len(idle.recorder)) == (1, 4)
+    idle.recorder.record(failed("e"))
+    assert (idle.lost, len(idle.recorder)) == (2, 4)
+    async with idle:
+        await idle.written()
+    assert [call.json["regarding"]["name"] for call in api.calls] == ["old", "b", "c", "d", "e"]
+
+
+async def test_flush_gives_up_in_time(idle: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    idle.recorder.record(failed())
+    assert await idle.recorder.flush(0.01) == 1, "nobody writes"
+    assert "Events unwritten" in caplog.text
+
+
+def test_notes_are_cut_at_1024_bytes() -> None:
+    assert cut("x" * 1024) == "x" * 1024
+    assert cut("x" * 1025) == "x" * 1020 + " ..."
+    wide = cut("é" * 600)
+    assert len(wide.encode()) == 1024
+    assert wide.endswith("é ...")
+    assert len(cut("a" + "é" * 600).encode()) == 1023, "no character is broken"
+
+
+def test_names_fit() -> None:
+    assert event_name("pod", 255) == "pod.ff"
+    long = event_name("p." * 126, 2**60)
+    assert len(long) <= 253
+    assert ".." not in long

@@ -1,0 +1,233 @@
+"""Following a resource through everything a server can do to a list and a watch."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import PodObject, ResourceKind
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.shell.kube.paths import LIVE_PODS, PODS
+from pyscheduler.shell.kube.reflector import ABSENT_PAUSE, LONGEST_PAUSE, Gone, Reflector, Upsert, Watched
+from pyscheduler.testing import pod
+
+from .fake_api import FakeApi, Held, bookmark, event, expired, listed, refused, watch
+from .virtual import VirtualClock
+
+PATH = "/api/v1/pods"
+A1, A2, A3 = (pod("a").version(n).manifest for n in (1, 12, 13))
+B1, B2 = pod("b").version(2).manifest, pod("b").version(14).manifest
+C1 = pod("c").version(15).manifest
+
+
+class Followed:
+    """A reflector at work, and what it says."""
+
+    def __init__(self, reflector: Reflector[PodObject], told: asyncio.Queue[Upsert[PodObject] | Gone]) -> None:
+        self.reflector = reflector
+        self._told = told
+
+    async def tells(self, count: int) -> list[str]:
+        """The next changes, as `name@version` or `-name`."""
+        async with asyncio.timeout(5):
+            return [_short(await self._told.get()) for _ in range(count)]
+
+    @property
+    def nothing_more(self) -> bool:
+        return self._told.empty()
+
+
+def _short(change: Upsert[PodObject] | Gone) -> str:
+    if isinstance(change, Gone):
+        return f"-{change.name}"
+    return f"{change.object.metadata.name}@{change.object.metadata.resource_version}"
+
+
+Follow = Callable[..., Followed]
+
+
+@pytest.fixture
+async def follow(connection: Connection, clock: VirtualClock) -> AsyncIterator[Follow]:
+    tasks = []
+
+    def start(kind: ResourceKind = PODS, page: int = 500, refusals: Refusals | None = None) -> Followed:
+        told: asyncio.Queue[Upsert[PodObject] | Gone] = asyncio.Queue()
+        decoder = ObjectDecoder(kind.plural, PodObject, refusals or Refusals())
+        watched = Watched(kind, LIVE_PODS, page)
+        reflector = Reflector(connection, watched, decoder, told.put_nowait, clock, random.Random(1))
+        tasks.append(asyncio.create_task(reflector.run()))
+        return Followed(reflector, told)
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_lists_then_watches(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(A1, B1, version=10), watch(event("MODIFIED", A2), event("DELETED", B2), event("ADDED", C1)))
+    followed = follow()
+    assert await followed.tells(5) == ["a@1", "b@2", "a@12", "-b", "c@15"]
+    assert followed.reflector.synced.is_set()
+    first, second = api.calls[:2]
+    assert first.query == {"fieldSelector": LIVE_PODS, "limit": "500"}
+    assert second.query["resourceVersion"] == "10"
+    assert second.query["allowWatchBookmarks"] == "true"
+    assert 300 <= int(second.query["timeoutSeconds"]) <= 600
+    assert second.query["fieldSelector"] == LIVE_PODS
+
+
+async def test_pages(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(A1, next="more"), listed(B1, version=11))
+    followed = follow(page=1)
+    assert await followed.tells(2) == ["a@1", "b@2"]
+    await api.called(3)
+    assert [call.query.get("continue") for call in api.calls] == [None, "more", None]
+    assert api.calls[2].query["resourceVersion"] == "11"
+
+
+async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(A1, B1, next="old"), expired(), listed(A1, C1, version=20))
+    followed = follow(page=2)
+    assert await followed.tells(4) == ["a@1", "b@2", "c@15", "-b"]
+    assert "limit" not in api.calls[2].query
+    assert "continue" not in api.calls[2].query
+
+
+async def test_resumes_from_the_last_version_after_a_cut_in_the_middle_of_a_line(api: FakeApi, follow: Follow) -> None:
+    half = event("MODIFIED", B2)[:40]
+    api.script(PATH, listed(A1, B1), watch(event("MODIFIED", A2), half, cut=True), watch(event("MODIFIED", B2)))
+    followed = follow()
+    assert await followed.tells(4) == ["a@1", "b@2", "a@12", "b@14"]
+    assert [call.query.get("resourceVersion") for call in api.calls[:3]] == [None, "10", "12"]
+
+
+async def test_bookmarks_move_the_version_silently(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(A1), watch(bookmark(99)), watch(bookmark(120)))
+    followed = follow()
+    await api.called(4)
+    assert [call.query.get("resourceVersion") for call in api.calls[:4]] == [None, "10", "99", "120"]
+    assert await followed.tells(1) == ["a@1"]
+    assert followed.nothing_more
+
+
+ERROR_410 = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+
+
+@pytest.mark.parametrize("gone", [expired(), watch(ERROR_410)], ids=["as an HTTP status", "as an ERROR event"])
+async def test_410_lists_again_and_tells_the_difference(api: FakeApi, follow: Follow, gone: Any) -> None:
+    reborn = pod("a").uid("another").version(17).manifest
+    api.script(PATH, listed(A1, B1, C1), gone, listed(reborn, C1, version=30))
+    followed = follow()
+    assert await followed.tells(6) == ["a@1", "b@2", "c@15", "-a", "a@17", "-b"]
+    await api.called(4)
+    assert api.calls[3].query["resourceVersion"] == "30"
+
+
+async def test_an_unknown_event_is_passed_over(api: FakeApi, follow: Follow, caplog: pytest.LogCaptureFixture) -> None:
+    api.script(PATH, listed(), watch(event("PUZZLED", C1)), watch(event("ADDED", A2)))
+    assert await follow().tells(1) == ["a@12"]
+    assert api.calls[2].query["resourceVersion"] == "10", "what is not understood is no progress"
+    assert "unknown type" in caplog.text
+
+
+async def test_a_line_of_several_megabytes(api: FakeApi, follow: Follow) -> None:
+    huge = pod("huge").annotation("note", "x" * 5_000_000).version(40).manifest
+    api.script(PATH, listed(), watch(event("ADDED", huge) + event("ADDED", A1)))
+    assert await follow().tells(2) == ["huge@40", "a@1"]
+
+
+async def test_a_line_that_is_no_json_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(A1), watch(b"<html>bad gateway</html>\n"), listed(A1, B1))
+    assert await follow().tells(2) == ["a@1", "b@2"]
+
+
+async def test_failures_back_off_up_to_the_longest_pause(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+    api.script(PATH, *[refused(500, "InternalError", "etcd is away")] * 9, listed(A1))
+    followed = follow()
+    assert await followed.tells(1) == ["a@1"]
+    assert len(clock.slept) == 9
+    assert all(0.4 <= pause <= LONGEST_PAUSE for pause in clock.slept)
+    assert clock.slept[0] < 1 < LONGEST_PAUSE / 2 <= clock.slept[-1]
+    assert followed.reflector.problem == ""
+
+
+async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_loop(
+    api: FakeApi, follow: Follow, clock: VirtualClock
+) -> None:
+    api.script(PATH, listed(), watch(), watch(), watch())
+    follow()
+    await api.called(5)
+    assert len(clock.slept) == 3
+
+
+async def test_a_quiet_watch_that_is_cut_now_and_then_is_no_growing_trouble(
+    api: FakeApi, follow: Follow, clock: VirtualClock
+) -> None:
+    cuts = [Held(watch(cut=True)) for _ in range(8)]
+    api.script(PATH, listed(A1), *cuts)
+    follow()
+    for watches, cut in enumerate(cuts, 2):
+        await api.called(watches)
+        clock.at += LONGEST_PAUSE + 1
+        cut.release.set()
+    await api.called(len(cuts) + 2)
+    assert [call.query.get("resourceVersion") for call in api.calls[1:]] == ["10"] * (len(cuts) + 1)
+    assert max(clock.slept) < 1
+
+
+async def test_a_version_that_the_server_never_accepts_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
+    too_new = refused(504, "Timeout", "Too large resource version: 10, current: 3")
+    api.script(PATH, listed(A1), *[too_new] * 5, listed(B1, version=3))
+    assert await follow().tells(3) == ["a@1", "b@2", "-a"]
+
+
+async def test_429_is_waited_out_as_asked(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+    api.script(PATH, refused(429, "TooManyRequests", "slow down", retry_after=7), listed(A1))
+    assert await follow().tells(1) == ["a@1"]
+    assert clock.slept == [7.0]
+
+
+async def test_a_kind_that_is_not_installed_is_empty_until_it_is(
+    api: FakeApi, follow: Follow, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = ResourceKind("example.com", "v1", "widgets", "Widget")
+    path = "/apis/example.com/v1/widgets"
+    api.script(path, refused(404), refused(404), listed(A1), refused(404), refused(404))
+    caplog.set_level("INFO")
+    followed = follow(kind)
+    async with asyncio.timeout(5):
+        await followed.reflector.synced.wait()
+    assert await followed.tells(2) == ["a@1", "-a"]
+    await api.called(6)
+    assert clock.slept[:4] == [ABSENT_PAUSE] * 4
+    assert caplog.text.count("does not serve this kind") == 2
+
+
+async def test_one_object_that_cannot_be_read_costs_only_itself(api: FakeApi, follow: Follow) -> None:
+    counted: list[str] = []
+    broken = {**B1, "spec": {"containers": "none"}}
+    nameless = {"metadata": 7}
+    bad_again = {**A2, "spec": {"containers": 1}}
+    api.script(
+        PATH, listed(broken, A1, nameless), watch(event("MODIFIED", bad_again)), expired(), listed(bad_again, C1)
+    )
+    followed = follow(refusals=Refusals(counted.append))
+    assert await followed.tells(2) == ["a@1", "c@15"], "a is still there, as last read"
+    await api.called(5)
+    assert counted == ["pods"] * 4
+    assert followed.nothing_more
+    assert api.calls[2].query["resourceVersion"] == "12"
+
+
+async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, refused(403, "Forbidden", "pods is forbidden"), *[refused(403, "Forbidden", "still")] * 50)
+    followed = follow()
+    await api.called(3)
+    assert not followed.reflector.synced.is_set()
+    assert followed.reflector.problem in ("pods is forbidden", "still")

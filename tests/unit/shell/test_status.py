@@ -1,0 +1,154 @@
+"""What is written to a pod's status, when, and what is done about refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import ApiError, Pod
+from pyscheduler.core.commands import Condition, Evict, PatchStatus
+from pyscheduler.shell.clock import rfc3339
+from pyscheduler.shell.kube.connection import STRATEGIC_PATCH, Connection
+from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.testing import pod
+
+from .fake_api import FakeApi, Hangup, ok, refused
+from .virtual import VirtualClock
+
+POD = "/api/v1/namespaces/default/pods/a"
+STATUS = f"{POD}/status"
+UNFIT = Condition("Unschedulable", "0/1 nodes are available")
+OTHER_UID = refused(409, "Conflict", "Precondition failed: UID in precondition: a, UID in object meta: b")
+
+IMMUTABLE = refused(422, "Invalid", 'Pod "a" is invalid: metadata.uid: Invalid value: "a": field is immutable')
+
+
+def said(**changes: Any) -> Pod:
+    """Pod a whose PodScheduled condition says UNFIT since long ago."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": UNFIT.reason,
+        "message": UNFIT.message,
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    built = pod("a")
+    built.manifest["status"] = {"conditions": [condition | changes]}
+    built.manifest["metadata"]["generation"] = 4
+    return built.build()
+
+
+@pytest.fixture
+def writer(connection: Connection, clock: VirtualClock) -> StatusWriter:
+    return StatusWriter(connection, clock)
+
+
+async def test_a_new_condition(api: FakeApi, writer: StatusWriter, clock: VirtualClock) -> None:
+    api.script(STATUS, ok({}))
+    await writer.patch(PatchStatus(pod("a").build(), UNFIT, "n1"))
+    [call] = api.calls
+    assert (call.method, call.content_type) == ("PATCH", STRATEGIC_PATCH)
+    assert call.json == {
+        "metadata": {"uid": "a"},
+        "status": {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "0/1 nodes are available",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": rfc3339(clock.wall()),
+                }
+            ],
+            "nominatedNodeName": "n1",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("has", "since"),
+    [({"message": "older words"}, "2020-01-01T00:00:00Z"), ({"status": "True"}, "2027-01-15T08:00:00Z")],
+    ids=["new words keep the time of transition", "a flipped status begins a new one"],
+)
+async def test_a_changed_condition(api: FakeApi, writer: StatusWriter, has: dict[str, str], since: str) -> None:
+    api.script(STATUS, ok({}))
+    await writer.patch(PatchStatus(said(**has), UNFIT))
+    [condition] = api.calls[0].json["status"]["conditions"]
+    assert condition["lastTransitionTime"] == since
+    assert condition["observedGeneration"] == 4
+    assert "nominatedNodeName" not in api.calls[0].json["status"]
+
+
+async def test_nothing_new_is_not_written(api: FakeApi, writer: StatusWriter) -> None:
+    await writer.patch(PatchStatus(said(), UNFIT))
+    await writer.patch(PatchStatus(pod("a").nominated("n1").build(), None, "n1"))
+    await writer.patch(PatchStatus(pod("a").build(), None, ""))
+    assert api.calls == []
+
+
+async def test_a_nomination_is_cleared_with_null(api: FakeApi, writer: StatusWriter) -> None:
+    api.script(STATUS, ok({}))
+    await writer.patch(PatchStatus(pod("a").nominated("n1").build(), None, ""))
+    assert api.calls[0].json["status"] == {"nominatedNodeName": None}
+
+
+@pytest.mark.parametrize("answer", [refused(404, "NotFound"), OTHER_UID, IMMUTABLE])
+async def test_a_pod_that_is_gone_needs_no_status(api: FakeApi, writer: StatusWriter, answer: Any) -> None:
+    api.script(STATUS, answer)
+    await writer.patch(PatchStatus(pod("a").build(), UNFIT))
+    assert len(api.calls) == 1
+
+
+@pytest.mark.parametrize("answer", [refused(500), refused(503), refused(409, "Conflict", "modified"), Hangup()])
+async def test_passing_troubles_are_tried_again(
+    api: FakeApi, writer: StatusWriter, clock: VirtualClock, answer: Any
+) -> None:
+    api.script(STATUS, answer, answer, answer, ok({}))
+    await writer.patch(PatchStatus(pod("a").build(), UNFIT))
+    assert clock.slept == [0.01, 0.05, 0.25]
+
+
+@pytest.mark.parametrize(("answer", "calls"), [(refused(500), 4), (refused(403, "Forbidden"), 1)])
+async def test_other_troubles_are_told(api: FakeApi, writer: StatusWriter, answer: Any, calls: int) -> None:
+    api.script(STATUS, *[answer] * 9)
+    with pytest.raises(ApiError):
+        await writer.patch(PatchStatus(pod("a").build(), UNFIT))
+    assert len(api.calls) == calls
+
+
+EVICT = Evict(
+    pod("a").build(), pod("vip").build(), "default-scheduler: preempting to accommodate a higher priority pod"
+)
+
+
+async def test_a_victim_is_marked_and_then_deleted(api: FakeApi, writer: StatusWriter) -> None:
+    api.script(STATUS, ok({}))
+    api.script(POD, ok({}))
+    await writer.evict(EVICT)
+    marked, deleted = api.calls
+    [condition] = marked.json["status"]["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+        EVICT.message,
+    )
+    assert deleted.method == "DELETE"
+    assert deleted.json["preconditions"] == {"uid": "a"}
+
+
+async def test_a_victim_that_is_gone_already_is_no_trouble(api: FakeApi, writer: StatusWriter) -> None:
+    api.script(STATUS, refused(404), ok({}))
+    api.script(POD, OTHER_UID)
+    await writer.evict(EVICT)
+    assert len(api.calls) == 1, "what is not there is not deleted"
+    await writer.evict(EVICT)
+
+
+async def test_a_victim_that_cannot_be_deleted_is_told(api: FakeApi, writer: StatusWriter) -> None:
+    api.script(STATUS, ok({}))
+    api.script(POD, refused(403, "Forbidden", "no"))
+    with pytest.raises(ApiError, match="no"):
+        await writer.evict(EVICT)

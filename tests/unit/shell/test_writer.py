@@ -1,0 +1,97 @@
+"""What acting plugins send, and a binding that is carried out once whatever the network does."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection
+from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.kube.writer import KubeWriter
+from pyscheduler.testing import pod
+
+from .fake_api import FakeApi, Hangup, Reply, ok, refused
+
+POD = "/api/v1/namespaces/default/pods/a"
+BINDING = f"{POD}/binding"
+A = pod("a").build()
+
+
+async def test_a_binding_names_the_pod_its_uid_and_the_node(api: FakeApi, connection: Connection) -> None:
+    api.script(BINDING, Reply(201))
+    await KubeWriter(connection).bind(A, "n1")
+    [call] = api.calls
+    assert call.method == "POST"
+    assert call.json == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": "default", "name": "a", "uid": "a"},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+
+
+async def test_an_unanswered_binding_is_sent_again(api: FakeApi, connection: Connection) -> None:
+    api.script(BINDING, Hangup(), Reply(201))
+    await KubeWriter(connection).bind(A, "n1")
+    assert len(api.calls) == 2
+
+
+TAKEN = refused(409, "Conflict", 'pod a is already assigned to node "n1"')
+
+
+async def test_an_unanswered_binding_that_was_carried_out_is_a_success(api: FakeApi, connection: Connection) -> None:
+    api.script(BINDING, Hangup(), TAKEN)
+    api.script(POD, ok(pod("a").on("n1").manifest))
+    await KubeWriter(connection).bind(A, "n1")
+
+
+@pytest.mark.parametrize("found", [pod("a").on("n2"), pod("a").uid("other").on("n1")], ids=["node", "uid"])
+async def test_an_unanswered_binding_that_lost_is_a_conflict(
+    api: FakeApi, connection: Connection, found: object
+) -> None:
+    api.script(BINDING, Hangup(), TAKEN)
+    api.script(POD, ok(found.manifest))  # type: ignore[attr-defined]
+    with pytest.raises(ApiError, match="already assigned"):
+        await KubeWriter(connection).bind(A, "n1")
+
+
+async def test_a_conflict_at_once_is_not_looked_into(api: FakeApi, connection: Connection) -> None:
+    api.script(BINDING, TAKEN)
+    with pytest.raises(ApiError, match="already assigned"):
+        await KubeWriter(connection).bind(A, "n1")
+    assert len(api.calls) == 1
+
+
+async def test_a_binding_that_is_never_answered_fails(api: FakeApi, connection: Connection) -> None:
+    traffic = Traffic()
+    api.script(BINDING, Hangup(), Hangup(), Hangup(), Hangup())
+    with pytest.raises(ApiError, match="the connection broke"):
+        await KubeWriter(connection, traffic).bind(A, "n1")
+    assert len(api.calls) == 3
+    assert traffic.bindings == 0
+
+
+async def test_the_other_verbs(api: FakeApi, connection: Connection) -> None:
+    path = "/apis/x/v1/things"
+    api.script(path, ok({"made": 1}))
+    api.script(f"{path}/a", ok({"got": 1}), ok({"put": 1}), ok({"merged": 1}), ok({}))
+    writer = KubeWriter(connection)
+    assert await writer.create(path, {"a": 1}) == {"made": 1}
+    assert await writer.get(f"{path}/a") == {"got": 1}
+    assert await writer.replace(f"{path}/a", {"b": 2}) == {"put": 1}
+    assert await writer.merge(f"{path}/a", {"c": None}) == {"merged": 1}
+    await writer.delete(f"{path}/a")
+    assert [(c.method, c.body) for c in api.calls] == [
+        ("POST", b'{"a":1}'),
+        ("GET", b""),
+        ("PUT", b'{"b":2}'),
+        ("PATCH", b'{"c":null}'),
+        ("DELETE", b""),
+    ]
+    assert api.calls[3].content_type == MERGE_PATCH
+
+
+async def test_an_answer_that_is_no_object(api: FakeApi, connection: Connection) -> None:
+    api.script("/x", Reply(body=b"[1]"))
+    with pytest.raises(ApiError, match="the answer to /x is not a JSON object"):
+        await KubeWriter(connection).get("/x")

@@ -1,0 +1,65 @@
+"""Time that passes as fast as the test can ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class VirtualClock:
+    """A clock on which a sleep takes no time at all, and is remembered."""
+
+    def __init__(self, wall: float = 1_800_000_000.0) -> None:
+        self.at = 1000.0
+        self._offset = wall - self.at
+        self.slept: list[float] = []
+
+    def now(self) -> float:
+        return self.at
+
+    def wall(self) -> float:
+        return self._offset + self.at
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.at += seconds
+        await asyncio.sleep(0)
+
+
+class SteppedClock:
+    """A clock that stands still until the test lets time pass with `advance`."""
+
+    def __init__(self, wall: float = 1_800_000_000.0) -> None:
+        self.at = 1000.0
+        self._offset = wall - self.at
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        self._falling_asleep = asyncio.Condition()
+
+    def now(self) -> float:
+        return self.at
+
+    def wall(self) -> float:
+        return self._offset + self.at
+
+    async def sleep(self, seconds: float) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        async with self._falling_asleep:
+            self._sleepers.append((self.at + seconds, woken))
+            self._falling_asleep.notify_all()
+        await woken
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, wake who is due in order, and let each do what it can at once."""
+        end = self.at + seconds
+        while due := sorted((at, i) for i, (at, _) in enumerate(self._sleepers) if at <= end):
+            at, i = due[0]
+            _, woken = self._sleepers.pop(i)
+            self.at = max(self.at, at)
+            if not woken.done():
+                woken.set_result(None)
+            await asyncio.sleep(0)
+        self.at = end
+
+    async def until_asleep(self, sleepers: int) -> None:
+        """Wait until so many are asleep."""
+        async with self._falling_asleep, asyncio.timeout(5):
+            await self._falling_asleep.wait_for(lambda: len(self._sleepers) >= sleepers)

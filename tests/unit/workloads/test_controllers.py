@@ -1,0 +1,93 @@
+"""Nothing is made twice while the news of the first making is on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.embedded.client import JOBS, OBJECTS, PODS, REPLICASETS, Informer, Key, Resource
+from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, Item, Workloads
+from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS
+from tests.unit.hollow.scripted import ScriptedServer
+from tests.unit.workloads.builders import Json, a_pod, workload
+
+ITEM = Item(REPLICASET, ("default", "rs"))
+
+
+class Recorder(ScriptedServer):
+    """Takes every request and counts the pods made and deleted."""
+
+    def __init__(self) -> None:
+        super().__init__([], [])
+        self.made: list[Json] = []
+        self.deleted: list[str] = []
+
+    async def create(self, resource: Resource, obj: Json) -> Json:
+        name = f"made-{len(self.made)}"
+        self.made.append({**obj, "metadata": {**obj["metadata"], "name": name, "uid": name}})
+        return self.made[-1]
+
+    async def delete(self, resource: Resource, key: Key, *, uid: str = "", grace_seconds: int | None = None) -> None:
+        self.deleted.append(key[1])
+
+    async def patch(self, resource: Resource, key: Key, patch: Json, **_: Any) -> None:
+        pass
+
+
+class World:
+    """A ReplicaSet and its controller, whose local copy of pods changes only when a test says so."""
+
+    def __init__(self, replicas: int) -> None:
+        self.server, self.now = Recorder(), 0.0
+        self.pods = Informer(self.server, PODS, OBJECTS)
+        main = {REPLICASET: Informer(self.server, REPLICASETS, OBJECTS), JOB: Informer(self.server, JOBS, OBJECTS)}
+        self.workloads = Workloads(self.server, lambda: self.now, self.pods, main, 10.0)
+        main[REPLICASET].objects[ITEM.key] = workload("ReplicaSet", "rs", replicas=replicas)
+
+    def news(self, pod: Json) -> None:
+        """The watch tells of a pod."""
+        key = ("default", pod["metadata"]["name"])
+        before = self.pods.objects.get(key)
+        self.pods.objects[key] = pod
+        for listener in self.pods.listeners:
+            listener(before, pod)
+
+    async def look(self) -> None:
+        await self.workloads.look(ITEM)
+        self.workloads.queue.close()
+
+
+async def test_pods_are_not_made_again_before_the_first_are_seen() -> None:
+    world = World(2)
+    await world.look()
+    await world.look()
+    world.news(world.server.made[0])
+    await world.look()
+    assert len(world.server.made) == 2
+
+
+async def test_once_all_are_seen_the_controller_goes_on() -> None:
+    world = World(2)
+    await world.look()
+    for pod in list(world.server.made):
+        world.news(pod)
+    world.news({**world.server.made[0], "status": {"phase": "Failed"}})
+    await world.look()
+    assert len(world.server.made) == 3
+
+
+async def test_news_that_never_come_are_not_waited_for_for_ever() -> None:
+    world = World(1)
+    await world.look()
+    world.now = GIVE_UP_SECONDS
+    await world.look()
+    assert len(world.server.made) == 2
+
+
+async def test_pods_are_not_deleted_again_before_the_first_deletion_is_seen() -> None:
+    world = World(1)
+    owner = [{"kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}]
+    for name in "abc":
+        world.news(a_pod(name, ownerReferences=owner))
+    await world.look()
+    await world.look()
+    assert len(world.server.deleted) == 2

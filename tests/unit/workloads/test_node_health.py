@@ -1,0 +1,120 @@
+"""A node that falls silent loses its pods as their tolerations allow."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pyscheduler.embedded.objects import timestamp
+from pyscheduler.embedded.workloads.actions import Action, Delete, Patch
+from pyscheduler.embedded.workloads.node_health import (
+    UNREACHABLE,
+    declare_unknown,
+    evict,
+    evicted_at,
+    mark_not_ready,
+    set_taints,
+)
+from pyscheduler.testing import node
+from tests.unit.workloads.builders import Json, a_pod, going
+
+NO_EXECUTE = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": timestamp(100)}
+FOREVER = {"key": UNREACHABLE, "operator": "Exists"}
+BRIEFLY = {"operator": "Exists", "tolerationSeconds": 9}
+
+
+def a_node(ready: str, *taints: Json, **spec: Any) -> Json:
+    manifest = node("n").manifest
+    manifest["status"]["conditions"] = [{"type": "Ready", "status": ready}]
+    manifest["spec"] = {**spec, **({"taints": list(taints)} if taints else {})}
+    return manifest
+
+
+def tolerating(*tolerations: Json) -> Json:
+    pod = a_pod("p")
+    pod["spec"]["tolerations"] = list(tolerations)
+    return pod
+
+
+def patched(actions: list[Action]) -> Json:
+    (action,) = actions
+    assert isinstance(action, Patch)
+    return action.patch
+
+
+def taints(actions: list[Action]) -> list[str]:
+    return [f"{t['key']}:{t['effect']}" for t in patched(actions)["spec"]["taints"] or []]
+
+
+def test_silence_makes_every_condition_unknown_once() -> None:
+    conditions = patched(declare_unknown(a_node("True"), 5.0))["status"]["conditions"]
+    assert {c["status"] for c in conditions} == {"Unknown"}
+    assert {c["type"] for c in conditions} >= {"Ready", "MemoryPressure"}
+    assert declare_unknown(a_node("Unknown"), 6.0) == []
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [
+        pytest.param(a_node("Unknown"), ["unreachable:NoSchedule", "unreachable:NoExecute"], id="silent"),
+        pytest.param(a_node("False"), ["not-ready:NoSchedule", "not-ready:NoExecute"], id="not ready"),
+        pytest.param(a_node("True", NO_EXECUTE), [], id="back again"),
+        pytest.param(a_node("True", unschedulable=True), ["unschedulable:NoSchedule"], id="cordoned"),
+    ],
+)
+def test_taints_follow_the_condition(of: Json, expected: list[str]) -> None:
+    assert taints(set_taints(of, 0.0)) == [f"node.kubernetes.io/{taint}" for taint in expected]
+
+
+def test_a_users_taint_stays_and_a_right_node_is_left_alone() -> None:
+    own = {"key": "gpu", "effect": "NoSchedule"}
+    assert taints(set_taints(a_node("True", own, NO_EXECUTE), 0.0)) == ["gpu:NoSchedule"]
+    assert set_taints(a_node("True", own), 0.0) == []
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [
+        pytest.param([], -math.inf, id="none: at once"),
+        pytest.param([FOREVER], math.inf, id="for ever"),
+        pytest.param([{**FOREVER, "tolerationSeconds": 30}], 130.0, id="for a while"),
+        pytest.param([{**FOREVER, "tolerationSeconds": 30}, BRIEFLY], 109.0, id="the shortest counts"),
+        pytest.param([{**FOREVER, "effect": "NoSchedule"}], -math.inf, id="of another effect"),
+        pytest.param([{"key": "other", "operator": "Exists"}], -math.inf, id="of another key"),
+        pytest.param([{"key": UNREACHABLE, "value": ""}], math.inf, id="by equal value"),
+        pytest.param([{"key": UNREACHABLE, "value": "x"}], -math.inf, id="of another value"),
+        pytest.param([{"operator": "Exists"}], math.inf, id="of everything"),
+    ],
+)
+def test_when_a_pod_must_leave(tolerations: list[Json], expected: float) -> None:
+    assert evicted_at(a_node("Unknown", NO_EXECUTE), tolerating(*tolerations)) == expected
+
+
+def test_of_several_taints_the_first_to_drive_it_away_counts() -> None:
+    later = {"key": "later", "effect": "NoExecute", "timeAdded": timestamp(200)}
+    pod = tolerating(
+        {**FOREVER, "tolerationSeconds": 30}, {"key": "later", "operator": "Exists", "tolerationSeconds": 9}
+    )
+    assert evicted_at(a_node("Unknown", NO_EXECUTE, later), pod) == 130.0
+    assert evicted_at(a_node("Unknown", later, NO_EXECUTE), pod) == 130.0
+
+
+def test_other_effects_drive_nobody_away() -> None:
+    assert evicted_at(a_node("Unknown", {**NO_EXECUTE, "effect": "NoSchedule"}), tolerating()) == math.inf
+
+
+def test_evictions_come_in_time_and_once() -> None:
+    of = a_node("Unknown", NO_EXECUTE)
+    waiting = tolerating({**FOREVER, "tolerationSeconds": 30})
+    assert evict(of, [waiting, going(a_pod("gone"))], 129.0) == ([], 130.0)
+    actions, again = evict(of, [waiting], 130.0)
+    assert [a.key[1] for a in actions if isinstance(a, Delete)] == ["p"]
+    assert again == math.inf
+
+
+def test_running_pods_of_a_lost_node_are_not_ready() -> None:
+    pods = [a_pod("up"), a_pod("down", ready=False), a_pod("over", "Succeeded")]
+    assert [a.key[1] for a in mark_not_ready(a_node("Unknown"), pods, 0.0) if isinstance(a, Patch)] == ["up"]
+    assert mark_not_ready(a_node("True"), pods, 0.0) == []

@@ -1,0 +1,93 @@
+"""A ReplicaSet keeps as many pods as it is told to."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pyscheduler.embedded.workloads.replicaset import first_to_go, reconcile
+from tests.unit.workloads.builders import Json, a_pod, created, deleted, going, status_of, workload
+
+
+def replica_set(replicas: int, **spec: Any) -> Json:
+    return workload("ReplicaSet", "rs", replicas=replicas, **spec)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pods", "made", "taken"),
+    [
+        pytest.param(3, [], 3, 0, id="from nothing"),
+        pytest.param(3, [a_pod("a"), a_pod("b")], 1, 0, id="one is missing"),
+        pytest.param(1, [a_pod("a"), a_pod("b")], 0, 1, id="one too many"),
+        pytest.param(0, [a_pod("a")], 0, 1, id="to nothing"),
+        pytest.param(1, [a_pod("a", "Failed")], 1, 0, id="a failed pod is replaced"),
+        pytest.param(1, [going(a_pod("a"))], 1, 0, id="a pod that is going is replaced"),
+        pytest.param(1, [a_pod("a", "Pending")], 0, 0, id="a pending pod counts"),
+    ],
+)
+def test_it_makes_and_takes_what_is_needed(wanted: int, pods: list[Json], made: int, taken: int) -> None:
+    plan = reconcile(replica_set(wanted), pods, 0.0)
+    assert (len(created(plan)), len(deleted(plan))) == (made, taken)
+
+
+def test_a_pod_is_stamped_from_the_template_and_owned() -> None:
+    (pod,) = created(reconcile(replica_set(1), [], 0.0))
+    assert pod["metadata"]["generateName"] == "rs-"
+    assert pod["metadata"]["labels"] == {"app": "rs"}
+    owner = pod["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("ReplicaSet", "rs", True)
+
+
+def test_a_set_that_is_deleted_makes_no_more_pods() -> None:
+    assert created(reconcile(going(replica_set(3)), [], 0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("goes", "stays"),
+    [
+        pytest.param(a_pod("a", "Pending"), a_pod("b"), id="unassigned before assigned"),
+        pytest.param(a_pod("a", ready=False), a_pod("b"), id="not ready before ready"),
+        pytest.param(a_pod("a", since=50), a_pod("b", since=9), id="ready for a short time before long"),
+        pytest.param(
+            a_pod("a"),
+            a_pod("b", annotations={"controller.kubernetes.io/pod-deletion-cost": "5"}),
+            id="cheap before dear",
+        ),
+        pytest.param(
+            a_pod("a", creationTimestamp="2026-01-02T00:00:00Z"),
+            a_pod("b", creationTimestamp="2026-01-01T00:00:00Z"),
+            id="young before old",
+        ),
+    ],
+)
+def test_who_goes_first(goes: Json, stays: Json) -> None:
+    assert [p["metadata"]["name"] for p in first_to_go([stays, goes])] == ["a", "b"]
+
+
+def test_of_pods_alike_the_one_with_company_on_its_node_goes_first() -> None:
+    alone = a_pod("alone")
+    alone["spec"] = {**alone["spec"], "nodeName": "other"}
+    assert [p["metadata"]["name"] for p in first_to_go([alone, a_pod("x"), a_pod("y")])][-1] == "alone"
+
+
+def test_the_status_counts_what_there_is() -> None:
+    pods = [a_pod("a"), a_pod("b", "Pending"), a_pod("c", "Failed")]
+    pods[0]["metadata"]["labels"] = {"app": "rs"}
+    assert status_of(reconcile(replica_set(2), pods, 10.0)) == {
+        "replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "fullyLabeledReplicas": 1, "observedGeneration": 1,
+    }  # fmt: skip
+
+
+def test_a_pod_is_available_after_the_time_that_it_must_be_ready() -> None:
+    of = replica_set(1, minReadySeconds=5)
+    early, late = (reconcile(of, [a_pod("a", since=100)], now) for now in (104.0, 105.0))
+    assert (status_of(early).get("availableReplicas"), early.again) == (None, 105.0)
+    assert (status_of(late).get("availableReplicas"), late.again) == (1, math.inf)
+
+
+def test_a_set_that_is_as_it_should_be_is_left_alone() -> None:
+    of = replica_set(1)
+    of["status"] = status_of(reconcile(of, [a_pod("a")], 10.0))
+    assert reconcile(of, [a_pod("a")], 20.0).actions == []
