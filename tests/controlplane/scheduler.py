@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import aiohttp
@@ -11,6 +13,7 @@ from tests.controlplane.process import Process
 from tests.e2e.client import ApiClient, ApiError
 
 CLIENT_QPS = 5000
+POLL_SECONDS = 0.05
 
 
 def config_document(config: str | None, kubeconfig: str) -> str:
@@ -43,6 +46,19 @@ class KubeScheduler:
     async def metrics(self) -> str:
         """Its metrics, in Prometheus' text form."""
         return await self._api.text("/metrics", server=f"https://127.0.0.1:{self.port}")
+
+    async def metrics_with(self, line: str, seconds: float = 10.0) -> str:
+        """Its metrics once they have `line`: it counts an attempt a moment after others see its outcome.
+
+        Raises TimeoutError with the lines of that metric as they are.
+        """
+        deadline = time.monotonic() + seconds
+        name = line.partition("{")[0]
+        while line not in (found := (await self.metrics()).splitlines()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no {line} after {seconds:g} s, but {[other for other in found if name in other]}")
+            await asyncio.sleep(POLL_SECONDS)
+        return "\n".join(found)
 
     async def ready(self) -> bool:
         """Whether it is healthy and has its informers filled."""

@@ -85,10 +85,10 @@ async def test_made_nodes_are_ready_and_the_rival_scheduler_binds_to_them(
 
     async with real_control_plane.kube_scheduler() as rival:
         pods = await api.until(f"/api/v1/namespaces/{namespace}/pods", all_bound(3))
-        metrics, seconds = await rival.metrics(), rival.cpu_seconds()
+        await rival.metrics_with('scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 3')
+        seconds = rival.cpu_seconds()
 
     assert {pod["spec"]["nodeName"] for pod in pods["items"]} == set(names)
-    assert 'scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 3' in metrics
     assert seconds > 0
     for name in names:
         await api.delete(f"/api/v1/nodes/{name}")
