@@ -45,12 +45,14 @@ from pyscheduler.api.plugin import (
 from pyscheduler.api.pod import HostPort, Pod, PodShape
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.topology import MISSING, Domains, PodCount, PodFacet
 
 __all__ = [
     "ANYTHING",
     "ANY_RESOURCE",
     "ASSIGNED_POD",
     "MAX_NODE_SCORE",
+    "MISSING",
     "NODE",
     "POD",
     "SKIP",
@@ -64,6 +66,7 @@ __all__ = [
     "Code",
     "Cycle",
     "Diagnosis",
+    "Domains",
     "FilterPlugin",
     "Handle",
     "Hint",
@@ -84,6 +87,8 @@ __all__ = [
     "PermitPlugin",
     "Plugin",
     "Pod",
+    "PodCount",
+    "PodFacet",
     "PodObject",
     "PodShape",
     "PostBindPlugin",

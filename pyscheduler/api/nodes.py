@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
 from pyscheduler.api.objects import NodeObject, Taint
 from pyscheduler.api.pod import HostPort, Pod
+from pyscheduler.api.topology import Domains, PodCount, PodFacet
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -69,6 +70,16 @@ class NodeTable(ABC):
     def total(self) -> int:
         """How many nodes the whole cluster has, whatever part of it this table shows."""
 
+    @property
+    @abstractmethod
+    def whole(self) -> NodeTable:
+        """The table of all nodes of the cluster."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Another number whenever any node object of the cluster has changed, or a node came or went."""
+
     @abstractmethod
     def allocatable(self, resource: str) -> Ints:
         """status.allocatable of the resource; 0 where a node does not have it."""
@@ -117,6 +128,18 @@ class NodeTable(ABC):
     @abstractmethod
     def nodes_with_image(self, image: str) -> int:
         """How many nodes of the whole cluster report the image."""
+
+    @abstractmethod
+    def topology(self, key: str) -> Domains:
+        """Which domain of a topology each node is in: the values of a label as small ints."""
+
+    @abstractmethod
+    def count_pods(self, count: PodCount) -> Ints:
+        """Per node the sum of what `count` says of its pods, those being bound included; as it is now."""
+
+    @abstractmethod
+    def carried(self, facet: PodFacet) -> Mapping[Any, int]:
+        """The distinct things that pods on nodes of the whole cluster carry, each with the number of pods; live."""
 
     def matches(self, selector: Selector) -> Mask:
         """Which nodes' labels satisfy every requirement."""

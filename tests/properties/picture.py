@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pyscheduler.api.match import Requirement
 from pyscheduler.api.nodes import NodeInfo, NodeTable
+from pyscheduler.api.pod import PodShape
 from pyscheduler.api.quantity import MAX_INT64
+from pyscheduler.api.topology import PodCount, PodFacet
 from pyscheduler.core.state import ClusterState
 from tests.properties.pieces import RESOURCES
 
@@ -22,7 +25,29 @@ REQUIREMENTS = (
     Requirement("topology.kubernetes.io/zone", "DoesNotExist", ()),
     Requirement("kubernetes.io/hostname", "Gt", ("3",)),
 )
+TOPOLOGIES = ("team", "topology.kubernetes.io/zone")
 Picture = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Milli(PodCount):
+    """The cpu that pods ask for."""
+
+    terminating: bool
+
+    def of(self, shape: PodShape) -> int:
+        return shape.requests.real.get("cpu", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources(PodFacet):
+    """The resources that pods ask for."""
+
+    def of(self, shape: PodShape) -> tuple[str, ...]:
+        return tuple(shape.requests.real)
+
+
+COUNTS = (Milli(True), Milli(False))
 
 
 def by_columns(table: NodeTable) -> Picture:
@@ -41,6 +66,12 @@ def by_columns(table: NodeTable) -> Picture:
         seen[f"non-zero {resource}"] = table.non_zero_requested(resource).tolist()
     for requirement in REQUIREMENTS:
         seen[str(requirement)] = table.label_holds(requirement).tolist()
+    for count in COUNTS:
+        seen[str(count)] = table.count_pods(count).tolist()
+    for key in TOPOLOGIES:
+        domains = table.topology(key)
+        values = {known: value for value, known in domains.known.items()}
+        seen[f"domain {key}"] = [values[i] for i in domains.ids.tolist()]
     assert all(len(column) == len(table) for column in seen.values())
     return {name: {what: column[i] for what, column in seen.items()} for i, name in enumerate(table.names)}
 
@@ -74,6 +105,11 @@ def _of_node(node: NodeInfo) -> Picture:
         seen[f"non-zero {resource}"] = node.non_zero_requested.get(resource, requested)
     for requirement in REQUIREMENTS:
         seen[str(requirement)] = requirement.holds(node.labels.get(requirement.key))
+    for count in COUNTS:
+        counted = (pod for pod in node.pods.values() if count.terminating or not pod.deleting)
+        seen[str(count)] = sum(count.of(pod.shape) for pod in counted)
+    for key in TOPOLOGIES:
+        seen[f"domain {key}"] = node.labels.get(key)
     return seen
 
 
@@ -84,6 +120,7 @@ def of_cluster(state: ClusterState) -> Picture:
         "objects": {node.name: node.node for node in state.rows},
         "pods": {node.name: dict(node.pods) for node in state.rows},
         "requested": {node.name: dict(node.requested) for node in state.rows},
+        "carried": dict(state.table().carried(Resources())),
         "image counts": {image: state.table().nodes_with_image(image) for image in IMAGES},
         "known": {node.name: state.info(node.name) is node for node in state.rows},
         "places": {uid: node.name for uid in UIDS if (node := state.node_of(uid)) is not None},

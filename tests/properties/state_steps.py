@@ -7,7 +7,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from pyscheduler.core.state import ClusterState, Shapes
-from tests.properties.picture import REQUIREMENTS, UIDS
+from tests.properties.picture import COUNTS, REQUIREMENTS, UIDS, Resources
 from tests.properties.pieces import NAMES, NODE_KINDS, POD_KINDS, node_of, pod_of
 
 Step = tuple[str, int, int, int]
@@ -104,3 +104,5 @@ class StateWorld:
         """Reading builds columns, which must be kept up from then on."""
         self.state.table().label_holds(REQUIREMENTS[who % len(REQUIREMENTS)])
         self.state.table().requested("ephemeral-storage")
+        self.state.table().count_pods(COUNTS[who % len(COUNTS)])
+        self.state.table().carried(Resources())

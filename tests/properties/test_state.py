@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pyscheduler.core.state import ClusterState, store
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.store import NodeColumns
 from tests.properties.picture import assert_consistent, of_cluster
 from tests.properties.profiles import assert_caught, quick
@@ -136,9 +137,38 @@ def _same_shape_is_enough(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClusterState, "replace", replace)
 
 
+def _counts_do_not_move(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PlacedPods, "moved", lambda *_: None)
+
+
+def _counts_forget_ghosts(patch: pytest.MonkeyPatch) -> None:
+    """Pods that came before their node are not counted when it comes."""
+    changed = PlacedPods.changed
+
+    def careless(self: PlacedPods, node: NodeRow, pod: Any, sign: int) -> None:
+        if sign < 0 or len(node.pods) < 2:
+            changed(self, node, pod, sign)
+
+    patch.setattr(PlacedPods, "changed", careless)
+
+
+def _counts_overlook_deletions(patch: pytest.MonkeyPatch) -> None:
+    replace = ClusterState.replace
+
+    def careless(self: ClusterState, pod: Any) -> None:
+        placed, self.placed = self.placed, PlacedPods()
+        replace(self, pod)
+        self.placed = placed
+
+    patch.setattr(ClusterState, "replace", careless)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
+        _counts_do_not_move,
+        _counts_forget_ghosts,
+        _counts_overlook_deletions,
         _moved_row_is_not_written,
         _old_resources_stay,
         _ports_stay_taken,

@@ -18,6 +18,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import Categories
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.store import ImageSet, NodeColumns
 from pyscheduler.core.state.table import ColumnTable
 
@@ -36,6 +37,8 @@ class ClusterState:
         """Counts changes to any node object: what plugins that read all nodes depend on."""
         self.image_nodes: Counter[str] = Counter()
         """How many nodes report an image, by its name."""
+        self.placed = PlacedPods()
+        """The pods on known nodes by shape, and what plugins count of them."""
         self._by_name: dict[str, NodeRow] = {}
         self._ghosts: dict[str, NodeRow] = {}
         self._node_of: dict[str, NodeRow] = {}
@@ -72,6 +75,8 @@ class ClusterState:
             node.row = len(self.rows)
             self.rows.append(node)
             self._by_name[name] = node
+            for pod in node.pods.values():
+                self.placed.changed(node, pod, 1)
         self._count_images(images, -1)
         self._count_images(node.images, 1)
         self._write(node)
@@ -82,8 +87,11 @@ class ClusterState:
         node = self._by_name.pop(name, None)
         if node is None:
             return None
+        for pod in node.pods.values():
+            self.placed.changed(node, pod, -1)
         last = self.rows.pop()
         if last is not node:
+            self.placed.moved(last.row, node.row)
             last.row = node.row
             self.rows[node.row] = last
             self._write(last)
@@ -136,7 +144,7 @@ class ClusterState:
         node = self._by_name.get(node_name) or self._ghosts.setdefault(node_name, NodeRow(node_name))
         node.put(pod)
         self._node_of[pod.uid] = node
-        self._used(node, pod)
+        self._used(node, pod, 1)
         if self._trials:
             self._undo.append((pod, node_name, None))
 
@@ -149,7 +157,7 @@ class ClusterState:
             uids = list(node.pods)
             self._undo.append((node.pods[uid], node.name, uids[uids.index(uid) + 1 :]))
         pod = node.take(uid)
-        self._used(node, pod)
+        self._used(node, pod, -1)
         if node.row < 0 and not node.pods:
             self._ghosts.pop(node.name, None)
         return pod
@@ -164,6 +172,8 @@ class ClusterState:
         node.pods[pod.uid] = pod  # nothing that is counted has changed
         if pod.deleting != old.deleting and node.row >= 0:
             self.usage_log.append(node.row)  # but a pod that is on its way out may count for less
+            self.placed.changed(node, old, -1)
+            self.placed.changed(node, pod, 1)
 
     def node_of(self, uid: str) -> NodeRow | None:
         """The node (or ghost) that a pod is on, or None."""
@@ -173,7 +183,8 @@ class ClusterState:
         """Place a pod on the node that its spec names."""
         self.place(pod, pod.node_name)
 
-    def _used(self, node: NodeRow, pod: Pod) -> None:
+    def _used(self, node: NodeRow, pod: Pod, sign: int) -> None:
+        """Follow a pod that came (1) or left (-1)."""
         row = node.row
         if row < 0:
             return
@@ -185,6 +196,7 @@ class ClusterState:
         columns.pod_counts.set(row, len(node.pods))
         if pod.shape.host_ports:
             columns.ports.set(row, node.used_ports)
+        self.placed.changed(node, pod, sign)
         self.usage_log.append(row)
 
     # -- trials --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ All grow by doubling, so that a row keeps its place and adding a node is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -85,6 +85,17 @@ class Categories(Generic[V]):
             same: Mask = ids == wanted[0]
             return same
         return np.isin(ids, wanted)
+
+    def ids(self, rows: Rows, n: int) -> NDArray[np.int32]:
+        """The values of some rows of a table of `n` as small ints, to be read only; `known` says what they mean."""
+        ids = self._read(rows, n)
+        ids.flags.writeable = False
+        return ids
+
+    @property
+    def known(self) -> Mapping[V, int]:
+        """The id of each remembered value; the default's is 0. Live."""
+        return self._of
 
     @property
     def distinct(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from pyscheduler.api.match import Requirement
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
+from pyscheduler.api.topology import Domains, PodCount, PodFacet
 from pyscheduler.core.state.columns import Rows
 
 if TYPE_CHECKING:
@@ -82,6 +83,25 @@ class ColumnTable(NodeTable):
             case "DoesNotExist":
                 return column.among((None,), self._rows, self.total)
         return np.not_equal(column.gather(requirement.holds, self._rows, self.total), 0)
+
+    @property
+    def version(self) -> int:
+        return self._state.nodes_version
+
+    @property
+    def whole(self) -> NodeTable:
+        return self if isinstance(self._rows, slice) else ColumnTable(self._state)
+
+    def topology(self, key: str) -> Domains:
+        column = self._state.label_column(key)
+        return Domains(column.ids(self._rows, self.total), column.known)
+
+    def count_pods(self, count: PodCount) -> Ints:
+        cells = self._state.placed.count(count, self.total)
+        return cells if isinstance(self._rows, slice) else cells[self._rows]
+
+    def carried(self, facet: PodFacet) -> Mapping[Any, int]:
+        return self._state.placed.carried(facet)
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:
         return self._state.columns.taints.gather(answer, self._rows, self.total)

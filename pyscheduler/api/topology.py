@@ -1,0 +1,69 @@
+"""Counting pods by topology: what spreading and pod affinity are computed from.
+
+A plugin says as a value *what* it counts (`PodCount`) or which things that pods carry it wants listed (`PodFacet`). The
+scheduler keeps the numbers per node, brings them up to date as pods come and go, and gives them out as arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.pod import PodShape
+
+MISSING = 0
+"""The domain of a node that lacks the label."""
+
+
+class PodCount(ABC):
+    """How much a placed pod counts for. Equal values share one kept column, so subclasses are frozen dataclasses."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def terminating(self) -> bool:
+        """Whether pods that are being deleted count."""
+
+    @abstractmethod
+    def of(self, shape: PodShape) -> int:
+        """What one pod of the shape counts for. Must depend on the shape and on this value alone."""
+
+
+class PodFacet(ABC):
+    """Things that pods carry, such as the terms of their anti-affinity; hashable by value like a PodCount."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def of(self, shape: PodShape) -> Collection[Hashable]:
+        """The things that a pod of the shape carries; none for most. Must depend on the shape alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """One label's values over the nodes of a table, as small ints; good until a node object changes."""
+
+    ids: NDArray[np.int32]
+    """Per node: the domain it is in, MISSING (0) where it lacks the label."""
+    known: Mapping[str | None, int]
+    """The id of each value. Values that no node has any more may be among them."""
+
+    @property
+    def size(self) -> int:
+        """All ids are below this."""
+        return len(self.known)
+
+    def id_of(self, value: str | None) -> int:
+        """The id of a label value; MISSING if no node has it."""
+        return self.known.get(value, MISSING)
+
+    def sum(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Amounts per node added up by domain; the place of MISSING holds 0. Exact up to 2**53."""
+        sums = np.bincount(self.ids, weights=amounts, minlength=self.size).astype(np.int64)
+        sums[MISSING] = 0
+        return sums

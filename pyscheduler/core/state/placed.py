@@ -1,0 +1,219 @@
+"""Who runs where, by shape, and the counts per node that plugins ask for.
+
+Whatever comes or goes is written in a journal. A kept count reads on from its own mark when it is next asked for, so
+counts that nobody needs any more cost nothing; one that has fallen too far behind is counted afresh.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.nodes import Ints
+from pyscheduler.api.pod import Pod, PodShape
+from pyscheduler.api.topology import PodCount, PodFacet
+from pyscheduler.core.state.node import NodeRow
+
+JOURNAL = 1 << 13
+"""Entries that the journal keeps at least; to read more of them would cost as much as counting afresh."""
+KEEP_BYTES = 64 * 1024 * 1024
+"""How much memory the kept counts may take before those that were not asked for the longest go."""
+KEEP_COUNTS = 16
+KEEP_FACETS = 64
+_REMEMBER = 4096
+"""How many shapes a kept count remembers its answer for."""
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """The placed pods of one shape, those being deleted apart: how many are on each node."""
+
+    shape: PodShape
+    deleting: bool
+    nodes: dict[NodeRow, int] = field(default_factory=dict)
+
+
+class PlacedPods:
+    """The pods on known nodes. `changed` is told of each that comes or goes; reading is `count` and `carried`."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[int, bool], Group] = {}
+        self._journal: list[tuple[int, Group, int]] = []
+        self._base = 0
+        self._counts: OrderedDict[PodCount, _Count] = OrderedDict()
+        self._facets: OrderedDict[PodFacet, _Facet] = OrderedDict()
+
+    # -- what happens ----------------------------------------------------------------------------------------------
+
+    def changed(self, node: NodeRow, pod: Pod, sign: int) -> None:
+        """A pod came to a known node (1) or left it (-1)."""
+        key = (pod.shape.id, pod.deleting)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(pod.shape, pod.deleting)
+        pods = group.nodes.get(node, 0) + sign
+        if pods:
+            group.nodes[node] = pods
+        else:
+            del group.nodes[node]
+            if not group.nodes:
+                del self._groups[key]
+        if not self._counts and not self._facets:
+            self._base += 1  # nobody reads along
+            return
+        self._journal.append((node.row, group, sign))
+        if len(self._journal) > 2 * JOURNAL:
+            del self._journal[:JOURNAL]
+            self._base += JOURNAL
+
+    def moved(self, source: int, target: int) -> None:
+        """The node of row `source`, the last one, is about to take the place of `target`, whose pods have left."""
+        for count in self._counts.values():
+            count.catch_up(self)
+            count.move(source, target)
+
+    # -- what plugins ask --------------------------------------------------------------------------------------------
+
+    def count(self, count: PodCount, n: int) -> Ints:
+        """What the pods of each of all `n` nodes count for now: a copy, which later changes do not reach."""
+        kept = self._counts.get(count)
+        if kept is None:
+            kept = self._counts[count] = _Count(count, n)
+            while len(self._counts) > max(KEEP_COUNTS, KEEP_BYTES // (8 * max(1, n))):
+                self._counts.popitem(last=False)
+        else:
+            self._counts.move_to_end(count)
+        kept.fit(n)
+        kept.catch_up(self)
+        return kept.cells[:n].copy()
+
+    def carried(self, facet: PodFacet) -> Mapping[Hashable, int]:
+        """The distinct things that placed pods carry, each with how many of them do; live, to be read only."""
+        kept = self._facets.get(facet)
+        if kept is None:
+            kept = self._facets[facet] = _Facet(facet)
+            while len(self._facets) > KEEP_FACETS:
+                self._facets.popitem(last=False)
+        else:
+            self._facets.move_to_end(facet)
+        kept.catch_up(self)
+        return kept.carriers
+
+    # -- for those who read along --------------------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> int:
+        """The place after the newest entry of the journal."""
+        return self._base + len(self._journal)
+
+    def since(self, mark: int) -> list[tuple[int, Group, int]] | None:
+        """The entries after `mark` as (row, group, sign); None if the journal does not reach back that far."""
+        start = mark - self._base
+        return None if start < 0 else self._journal[start:]
+
+    def groups(self) -> Iterator[Group]:
+        """All groups that have pods."""
+        return iter(self._groups.values())
+
+
+class _Count:
+    """One PodCount, kept per row."""
+
+    __slots__ = ("_known", "_mark", "_terminating", "cells", "count")
+
+    def __init__(self, count: PodCount, n: int) -> None:
+        self.count = count
+        self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
+        self._terminating = count.terminating
+        self._known: dict[int, int] = {}
+        self._mark = -1
+
+    def fit(self, n: int) -> None:
+        if n > len(self.cells):
+            bigger = np.zeros(max(n, 2 * len(self.cells)), np.int64)
+            bigger[: len(self.cells)] = self.cells
+            self.cells = bigger
+
+    def move(self, source: int, target: int) -> None:
+        self.fit(source + 1)
+        self.cells[target] = self.cells[source]
+        self.cells[source] = 0
+
+    def catch_up(self, pods: PlacedPods) -> None:
+        if self._mark == pods.mark:
+            return
+        entries = pods.since(self._mark) if self._mark >= 0 else None
+        self._mark = pods.mark
+        if entries is None:
+            self._count_afresh(pods)
+            return
+        for row, group, sign in entries:
+            each = self._of(group)
+            if each:
+                self.fit(row + 1)
+                self.cells[row] += sign * each
+
+    def _count_afresh(self, pods: PlacedPods) -> None:
+        self.cells = np.zeros(len(self.cells), np.int64)
+        for group in pods.groups():
+            each = self._of(group)
+            if each:
+                rows = np.fromiter((node.row for node in group.nodes), np.intp, len(group.nodes))
+                self.fit(int(rows.max()) + 1)
+                self.cells[rows] += each * np.fromiter(group.nodes.values(), np.int64, len(group.nodes))
+
+    def _of(self, group: Group) -> int:
+        if group.deleting and not self._terminating:
+            return 0
+        shape = group.shape
+        each = self._known.get(shape.id)
+        if each is None:
+            if len(self._known) >= _REMEMBER:
+                self._known.clear()
+            each = self._known[shape.id] = self.count.of(shape)
+        return each
+
+
+class _Facet:
+    """One PodFacet: how many placed pods carry each thing."""
+
+    __slots__ = ("_known", "_mark", "carriers", "facet")
+
+    def __init__(self, facet: PodFacet) -> None:
+        self.facet = facet
+        self.carriers: Counter[Hashable] = Counter()
+        self._known: dict[int, Collection[Hashable]] = {}
+        self._mark = -1
+
+    def catch_up(self, pods: PlacedPods) -> None:
+        if self._mark == pods.mark:
+            return
+        entries = pods.since(self._mark) if self._mark >= 0 else None
+        self._mark = pods.mark
+        if entries is None:
+            self.carriers.clear()
+            for group in pods.groups():
+                self._add(group, sum(group.nodes.values()))
+            return
+        for _, group, sign in entries:
+            self._add(group, sign)
+
+    def _add(self, group: Group, pods: int) -> None:
+        for thing in self._of(group.shape):
+            left = self.carriers[thing] + pods
+            if left:
+                self.carriers[thing] = left
+            else:
+                del self.carriers[thing]
+
+    def _of(self, shape: PodShape) -> Collection[Hashable]:
+        things = self._known.get(shape.id)
+        if things is None:
+            if len(self._known) >= _REMEMBER:
+                self._known.clear()
+            things = self._known[shape.id] = tuple(self.facet.of(shape))
+        return things

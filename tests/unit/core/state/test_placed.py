@@ -1,0 +1,119 @@
+"""Counts of pods per node: kept by a journal, started afresh when it does not reach back, copies for who reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import PodCount, PodFacet
+from pyscheduler.api.pod import PodShape
+from pyscheduler.core.state import ClusterState, Shapes, placed
+from pyscheduler.testing import node, pod
+
+
+@dataclass(frozen=True)
+class App(PodCount):
+    """Pods of one app."""
+
+    name: str
+    terminating: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        return int(shape.labels.get("app") == self.name)
+
+
+@dataclass(frozen=True)
+class Apps(PodFacet):
+    """The apps that there are."""
+
+    def of(self, shape: PodShape) -> tuple[str, ...]:
+        return (shape.labels["app"],) if "app" in shape.labels else ()
+
+
+class World:
+    """Three nodes in two zones, and pods by name."""
+
+    def __init__(self) -> None:
+        self.state = ClusterState()
+        self.shapes = Shapes()
+        for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "a")):
+            self.state.set_node(node(name).label("zone", zone).build())
+
+    def place(self, name: str, app: str, where: str) -> None:
+        self.state.place(pod(name).label("app", app).on(where).build(self.shapes), where)
+
+    def count(self, app: str, terminating: bool = True) -> list[int]:
+        return [int(n) for n in self.state.table().count_pods(App(app, terminating))]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    for name, app, where in (("w1", "web", "n1"), ("w2", "web", "n3"), ("w3", "web", "n3"), ("d1", "db", "n2")):
+        world.place(name, app, where)
+    return world
+
+
+def test_pods_are_counted_per_node_and_by_domain(world: World) -> None:
+    assert world.count("web") == [1, 0, 2]
+    table = world.state.table()
+    zones = table.topology("zone")
+    sums = zones.sum(table.count_pods(App("web")))
+    assert sums[zones.id_of("a")] == 3
+    assert sums[zones.id_of("b")] == 0
+    assert zones.id_of("nowhere") == 0
+    assert table.topology("unknown").ids.tolist() == [0, 0, 0]
+
+
+def test_counts_follow_pods(world: World) -> None:
+    world.count("web")
+    world.place("w4", "web", "n2")
+    world.state.remove(next(iter(world.state.rows[2].pods)))
+    assert world.count("web") == [1, 1, 1]
+
+
+def test_a_count_is_a_copy(world: World) -> None:
+    before = world.state.table().count_pods(App("web"))
+    world.place("w4", "web", "n1")
+    world.count("web")
+    assert before.tolist() == [1, 0, 2]
+
+
+def test_a_part_of_the_table_counts_its_own_nodes_and_knows_the_whole(world: World) -> None:
+    part = world.state.table(np.array([2, 1]))
+    assert part.count_pods(App("web")).tolist() == [2, 0]
+    assert part.whole.count_pods(App("web")).tolist() == [1, 0, 2]
+    assert part.topology("zone").ids[0] == part.whole.topology("zone").id_of("a")
+
+
+def test_one_that_fell_behind_starts_afresh(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "JOURNAL", 2)
+    world.count("web")
+    for i in range(9):
+        world.place(f"x{i}", "web", "n2")
+    assert world.count("web") == [1, 9, 2]
+
+
+def test_what_pods_carry_is_listed_while_they_do(world: World) -> None:
+    table = world.state.table()
+    assert dict(table.carried(Apps())) == {"web": 3, "db": 1}
+    world.state.remove_node("n2")
+    assert dict(table.carried(Apps())) == {"web": 3}
+    world.state.set_node(node("n2").build())
+    assert dict(table.carried(Apps())) == {"web": 3, "db": 1}
+
+
+def test_only_so_many_counts_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "KEEP_BYTES", 0)
+    for i in range(100):
+        world.count(f"app-{i}")
+    assert len(world.state.placed._counts) == placed.KEEP_COUNTS
+
+
+def test_pods_being_deleted_count_only_for_who_says_so(world: World) -> None:
+    assert world.count("web", terminating=False) == [1, 0, 2]
+    world.state.replace(pod("w1").label("app", "web").on("n1").deleting().build(world.shapes))
+    assert world.count("web", terminating=False) == [0, 0, 2]
+    assert world.count("web") == [1, 0, 2]
