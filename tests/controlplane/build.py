@@ -28,6 +28,7 @@ FIRST_TIME = {  # with an empty Go cache on two cores; what is built first pays 
     "kube-apiserver": "3 minutes",
     "kube-controller-manager": "a minute",
     "kube-scheduler": "10 seconds",
+    "oracle": "2 minutes",
 }
 
 Progress = Callable[[str], None]
