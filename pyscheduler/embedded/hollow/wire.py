@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.api.objects import ObjectMeta, PodSpec, PodStatus, Wire
+from pyscheduler.api.objects import ContainerStatus, ObjectMeta, PodSpec, PodStatus, Wire
 
 
 class HollowMeta(ObjectMeta, frozen=True):
@@ -17,15 +17,14 @@ class HollowPodSpec(PodSpec, frozen=True):
     restart_policy: str = "Always"
 
 
-class ContainerStatus(Wire, frozen=True):
-    name: str
+class HollowContainerStatus(ContainerStatus, frozen=True):
     restart_count: int = 0
     state: dict[str, dict[str, Any]] | None = None
 
 
 class HollowPodStatus(PodStatus, frozen=True):
     pod_ip: str = msgspec.field(name="podIP", default="")
-    container_statuses: tuple[ContainerStatus, ...] | None = None
+    container_statuses: tuple[HollowContainerStatus, ...] | None = None
 
 
 class HollowPod(Wire, frozen=True):

@@ -1,0 +1,59 @@
+"""What the pods of a benchmark ask for: parts of a pod spec, by the name that figures carry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+_ZONE = "topology.kubernetes.io/zone"
+_HOSTNAME = "kubernetes.io/hostname"
+_WEB: Json = {"matchLabels": {"app": "web"}}
+_NOBODY: Json = {"matchLabels": {"app": "nobody"}}
+
+
+def _spread(key: str, skew: int, unsatisfiable: str) -> Json:
+    return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": unsatisfiable, "labelSelector": _WEB}
+
+
+def _term(selector: Json, key: str) -> Json:
+    return {"labelSelector": selector, "topologyKey": key}
+
+
+def _preferred(weight: int, selector: Json, key: str) -> Json:
+    return {"weight": weight, "podAffinityTerm": _term(selector, key)}
+
+
+def _affinity(**kinds: Json) -> Json:
+    return {"affinity": kinds}
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+ASKS: dict[str, Json] = {
+    "nothing": {},
+    # Two constraints, one that must and one that should be kept.
+    "spread": {
+        "topologySpreadConstraints": [
+            _spread(_ZONE, 50, "DoNotSchedule"),
+            _spread(_HOSTNAME, 5, "ScheduleAnyway"),
+        ]
+    },
+    "spread-hard": {
+        "topologySpreadConstraints": [_spread(_ZONE, 50, "DoNotSchedule"), _spread(_HOSTNAME, 50, "DoNotSchedule")]
+    },
+    "affinity-required": _affinity(
+        podAffinity={_REQUIRED: [_term(_WEB, _ZONE)]}, podAntiAffinity={_REQUIRED: [_term(_NOBODY, _HOSTNAME)]}
+    ),
+    "affinity-preferred": _affinity(
+        podAffinity={_PREFERRED: [_preferred(10, _WEB, _ZONE)]},
+        podAntiAffinity={_PREFERRED: [_preferred(5, _WEB, _HOSTNAME)]},
+    ),
+    "affinity": _affinity(
+        podAffinity={_REQUIRED: [_term(_WEB, _ZONE)], _PREFERRED: [_preferred(10, _WEB, _ZONE)]},
+        podAntiAffinity={
+            _REQUIRED: [_term(_NOBODY, _HOSTNAME)],
+            _PREFERRED: [_preferred(5, _WEB, _HOSTNAME)],
+        },
+    ),
+}
