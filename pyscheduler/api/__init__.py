@@ -19,12 +19,24 @@ from pyscheduler.api.events import (
     Interest,
     ResourceKind,
 )
-from pyscheduler.api.handle import ApiError, ApiWriter, Handle, WaitingPod
+from pyscheduler.api.handle import ApiError, ApiWriter, Handle, Trial, WaitingPod
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, ByMax, Normalizer, Scores
 from pyscheduler.api.objects import NodeObject, PodObject, Taint, Toleration
-from pyscheduler.api.outcome import SKIP, Code, NodeNames, Nominate, Rejection, Skip, Status, Verdicts, Wait
+from pyscheduler.api.outcome import (
+    SKIP,
+    Code,
+    NodeNames,
+    Nominate,
+    Rejection,
+    Revoke,
+    Skip,
+    Status,
+    StatusError,
+    Verdicts,
+    Wait,
+)
 from pyscheduler.api.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -42,7 +54,8 @@ from pyscheduler.api.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from pyscheduler.api.pod import HostPort, Pod, PodShape
+from pyscheduler.api.pod import HostPort, Pod, PodShape, VolumeClaim
+from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.api.topology import MISSING, Domains, PodCount, PodFacet
@@ -62,6 +75,7 @@ __all__ = [
     "ApiWriter",
     "BindPlugin",
     "ByMax",
+    "Candidate",
     "ClusterEvent",
     "Code",
     "Cycle",
@@ -97,6 +111,8 @@ __all__ = [
     "PreEnqueuePlugin",
     "PreFilterPlugin",
     "PreScorePlugin",
+    "PreemptionPlugin",
+    "PreemptionSearch",
     "QoSClass",
     "QueueSortPlugin",
     "QueuedPod",
@@ -105,15 +121,19 @@ __all__ = [
     "Requirement",
     "ReservePlugin",
     "ResourceKind",
+    "Revoke",
     "ScorePlugin",
     "Scores",
     "Selector",
     "Skip",
     "StateKey",
     "Status",
+    "StatusError",
     "Taint",
     "Toleration",
+    "Trial",
     "Verdicts",
+    "VolumeClaim",
     "Wait",
     "WaitingPod",
 ]

@@ -26,7 +26,7 @@ class StateKey(Generic[T]):
 class Cycle:
     """One attempt to place one pod: `now` in seconds, `attempt` from 1, `profile` the scheduler name."""
 
-    __slots__ = ("_state", "attempt", "now", "profile", "seed", "uid")
+    __slots__ = ("_state", "attempt", "now", "profile", "seed", "skipped", "uid")
 
     def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:
         self.now = now
@@ -34,6 +34,8 @@ class Cycle:
         self.uid = uid
         self.attempt = attempt
         self.seed = seed
+        self.skipped: frozenset[str] = frozenset()
+        """The plugins that left their Filter out of this attempt: what their PreFilter answered with SKIP."""
         self._state: dict[StateKey[Any], Any] = {}
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
@@ -57,6 +59,10 @@ class Cycle:
     def state(self) -> dict[StateKey[Any], Any]:
         """A copy of all state, to be adopted by a later cycle."""
         return dict(self._state)
+
+    def restore(self, state: Mapping[StateKey[Any], Any]) -> None:
+        """Put back what `state()` gave earlier: what was written since is forgotten."""
+        self._state = dict(state)
 
     def chance(self) -> int:
         """A 64-bit number that is the same for the same (seed, pod UID, attempt): cheap, for breaking ties."""

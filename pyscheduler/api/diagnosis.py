@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pyscheduler.api.outcome import Status
+import numpy as np
+
+from pyscheduler.api.nodes import Ints, Mask, NodeTable
+from pyscheduler.api.outcome import Code, Status
 
 
 @dataclass(slots=True)
@@ -19,11 +22,22 @@ class Diagnosis:
     total_nodes: int
     tally: Counter[Status] = field(default_factory=Counter)
     status_of: Callable[[str], Status | None] = lambda _: None
+    codes: Callable[[], Ints] | None = None
+    """The codes of all nodes' statuses at once, in the order of `Handle.nodes()`; for `resolvable`."""
     pre_filter: Status | None = None
     """Set when PreFilter rejected the pod: no node was filtered."""
     post_filter_message: str = ""
     unschedulable_plugins: set[str] = field(default_factory=set)
     pending_plugins: set[str] = field(default_factory=set)
+
+    def resolvable(self, nodes: NodeTable) -> Mask:
+        """Which of all nodes said Unschedulable: it may help to take pods off them."""
+        if self.pre_filter is not None:
+            return np.full(len(nodes), self.pre_filter.code is Code.UNSCHEDULABLE)
+        if self.codes is not None:
+            return np.equal(self.codes(), Code.UNSCHEDULABLE)
+        statuses = (self.status_of(name) for name in nodes.names)
+        return np.fromiter((s is not None and s.code is Code.UNSCHEDULABLE for s in statuses), np.bool_, len(nodes))
 
     @property
     def filter_message(self) -> str:

@@ -7,9 +7,13 @@ Decisions get a `Handle`: listers and waiting pods, no client. Plugins that act 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.outcome import Status, Verdicts
 from pyscheduler.api.pod import Pod
 
 
@@ -33,6 +37,27 @@ class WaitingPod(Protocol):
         """`plugin` sends the pod back to the queue."""
 
 
+class Trial(Protocol):
+    """What would be if other pods ran on one node.
+
+    Filter is shown a copy of the node, and the PreFilter plugins of the attempt are told of each pod (`remove_pod`,
+    `add_pod`), except those that answered SKIP. All other views of the cluster stay as they are.
+    """
+
+    def remove(self, victim: Pod) -> None:
+        """Take a pod off the node. KeyError if it is not there."""
+
+    def add(self, pod: Pod) -> None:
+        """Put a pod on the node."""
+
+    def refusal(self) -> Status | None:
+        """Why the attempt's pod does not fit the node now, or None. Code Error where a plugin raised StatusError.
+
+        As in every attempt the answer must be "fits" twice where others of the same or a higher priority are nominated
+        to the node: once as if they ran there, once without.
+        """
+
+
 class Handle(Protocol):
     """What every plugin is given at construction."""
 
@@ -46,10 +71,38 @@ class Handle(Protocol):
         """Make pending pods active at once, whatever backoff they are in; unknown pods are ignored."""
 
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
-        """The objects of a watched kind by (namespace, name), as last seen. The kind must be in `watches`."""
+        """The objects of a watched kind by (namespace, name), as last seen; live. The kind must be in `watches`."""
+
+    def objects_version(self, kind: ResourceKind) -> int:
+        """Another number whenever an object of the kind has come, changed or gone."""
 
     def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         """All known pods of a namespace that carry the label, by UID. The key must be in `indexes`."""
+
+    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+        """The pods of a PodGroup (spec.schedulingGroup) by UID: those on a node, and those we are to place."""
+
+    def has_place(self, uid: str) -> bool:
+        """Whether a pod is on a node or on its way there with the place held (assigned or assumed)."""
+
+    def nodes(self) -> NodeTable:
+        """All nodes, as they are now."""
+
+    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+        """Try what would make `pod` fit a node, in PostFilter and with the attempt's own cycle.
+
+        The cycle is as before when the `with` block ends, however it ends. KeyError for an unknown node.
+        """
+
+    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
+        """Which of all nodes would refuse `pod` even without all of their pods below `priority`, and why.
+
+        Found for all nodes at once, and only where plugins that look at no other node decide it: a node that is not
+        rejected here may refuse the pod all the same, and a trial will tell.
+        """
+
+    def is_preempting(self, uid: str) -> bool:
+        """Whether pods are being evicted to make room for this one, and the API server has not let go of them all."""
 
 
 class ApiWriter(Protocol):
@@ -72,6 +125,9 @@ class ApiWriter(Protocol):
 
     async def delete(self, path: str) -> None:
         """DELETE an object."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass; in tests time may be virtual."""
 
 
 class ApiError(Exception):

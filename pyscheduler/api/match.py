@@ -33,6 +33,8 @@ _NUMBER_OF_VALUES = {
     "Gt": (1, 1),
     "Lt": (1, 1),
 }
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+_MOST_OF_A_LABEL = 63
 _INT64 = re.compile(r"[+-]?[0-9]{1,63}\Z")
 
 
@@ -138,8 +140,13 @@ def _requirements(source: tuple[LabelSelectorRequirement, ...] | None) -> tuple[
 
 
 def _is_sound(requirement: Requirement) -> bool:
+    """Whether kube-scheduler could parse it, which asks for more than the API server does."""
     least, most = _NUMBER_OF_VALUES.get(requirement.operator, (1, 0))
-    return least <= len(requirement.values) <= most
+    if not least <= len(requirement.values) <= most:
+        return False
+    if requirement.operator in ("Gt", "Lt") and _int64(requirement.values[0]) is None:
+        return False
+    return all(len(value) <= _MOST_OF_A_LABEL and _LABEL_VALUE.match(value) for value in requirement.values)
 
 
 def _is_sound_field(requirement: Requirement) -> bool:

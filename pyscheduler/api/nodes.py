@@ -130,6 +130,10 @@ class NodeTable(ABC):
         """How many nodes of the whole cluster report the image."""
 
     @abstractmethod
+    def image_size(self, image: str) -> int:
+        """Bytes of the image as the first node that has it told them; 0 if no node has it."""
+
+    @abstractmethod
     def topology(self, key: str) -> Domains:
         """Which domain of a topology each node is in: the values of a label as small ints."""
 
@@ -153,6 +157,14 @@ class NodeTable(ABC):
         if not term.labels and not term.names:
             return np.zeros(len(self), np.bool_)
         mask = self.matches(Selector(term.labels))
-        if term.names:
-            mask &= np.fromiter((all(r.holds(n) for r in term.names) for n in self.names), np.bool_, len(self))
+        for requirement in term.names:
+            mask &= self._name_holds(requirement)
         return mask
+
+    def _name_holds(self, requirement: Requirement) -> Mask:
+        match requirement.operator:
+            case "In":
+                return self.named(frozenset(requirement.values))
+            case "NotIn":
+                return ~self.named(frozenset(requirement.values))
+        return np.fromiter(map(requirement.holds, self.names), np.bool_, len(self))

@@ -108,9 +108,9 @@ class Taint(Wire, frozen=True):
 
 
 class TopologySpreadConstraint(Wire, frozen=True):
-    max_skew: int
-    topology_key: str
-    when_unsatisfiable: str
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
     label_selector: LabelSelector | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None
@@ -130,16 +130,37 @@ class ContainerPort(Wire, frozen=True):
     host_ip: str = msgspec.field(name="hostIP", default="")
 
 
+class ContainerRestartRule(Wire, frozen=True):
+    """What happens when a container exits (KEP-5307); only the action matters to scheduling."""
+
+    action: str = ""
+
+
 class Container(Wire, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
     ports: tuple[ContainerPort, ...] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
 
 
 class PodSchedulingGate(Wire, frozen=True):
     name: str
+
+
+class PodResourceClaim(Wire, frozen=True):
+    """A pod's use of a ResourceClaim: one that exists, or one to be made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGroup(Wire, frozen=True):
+    """The PodGroup that a pod belongs to (scheduling.k8s.io, KEP-4671)."""
+
+    pod_group_name: str | None = None
 
 
 class PodSpec(Wire, frozen=True):
@@ -159,6 +180,8 @@ class PodSpec(Wire, frozen=True):
     tolerations: tuple[Toleration, ...] | None = None
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] | None = None
     scheduling_gates: tuple[PodSchedulingGate, ...] | None = None
+    resource_claims: tuple[PodResourceClaim, ...] | None = None
+    scheduling_group: PodSchedulingGroup | None = None
     volumes: tuple[dict[str, Any], ...] | None = None
 
 
@@ -171,11 +194,23 @@ class PodCondition(Wire, frozen=True):
     last_transition_time: str | None = None
 
 
+class ContainerStatus(Wire, frozen=True):
+    """What the kubelet says of a container; only what it holds matters to scheduling."""
+
+    name: str
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, Quantity] | None = None
+
+
 class PodStatus(Wire, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
     conditions: tuple[PodCondition, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, Quantity] | None = None
 
 
 class PodObject(Wire, frozen=True):

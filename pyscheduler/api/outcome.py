@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.pod import Pod
+
 
 class Code(enum.IntEnum):
     """Status codes of the scheduling framework, in kube-scheduler's order and with its meaning."""
@@ -92,9 +94,28 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """PostFilter's success: the pod is nominated to `node_name` and tried again; "" clears its nomination."""
+    """PostFilter's success: the pod is nominated to `node_name`, which fits it once the pods of `evict` are gone.
+
+    The scheduler evicts them in that order, leaving out those that are on their way out already; "" as the node clears
+    the pod's nomination.
+    """
 
     node_name: str
+    evict: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """PostFilter's "no" that also takes back the pod's nomination: what the pod waited for will not help it."""
+
+    because: Rejection
+
+
+class StatusError(Exception):
+    """Raised for an answer of code Error: something is as it should not be, and users read this text as it stands.
+
+    Unlike other exceptions it is no bug of the plugin. PostFilter: no further plugin is asked.
+    """
 
 
 @dataclass(frozen=True, slots=True)

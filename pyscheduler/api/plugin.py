@@ -24,7 +24,7 @@ from pyscheduler.api.events import ANYTHING, Interest, ResourceKind
 from pyscheduler.api.handle import ApiWriter, Handle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
-from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Skip, Verdicts, Wait
+from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Revoke, Skip, Verdicts, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 
@@ -121,7 +121,12 @@ class PreEnqueuePlugin(Plugin):
 
 
 class PreFilterPlugin(Plugin):
-    """Looks at the pod once, before any node."""
+    """Looks at the pod once, before any node.
+
+    What it leaves in the cycle for Filter is a value: nobody changes it in place, because it may serve other pods of
+    the shape, and because a trial puts the earlier values back when it is over. It is the plugin's own, too: columns
+    of a NodeTable follow the live cluster, so what is kept of them is computed from them or copied.
+    """
 
     @abstractmethod
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
@@ -131,10 +136,14 @@ class PreFilterPlugin(Plugin):
         """
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
-        """`added` has been put on `node` in a trial: bring the state of `pod`'s cycle up to date."""
+        """`added` has been put on `node` in a trial: write a new value to `pod`'s cycle that counts it in.
+
+        `node` shows it there already, other views of the cluster do not. Never called after SKIP. The end of the trial
+        undoes every `cycle[KEY] = value`, so a value that was changed in place would stay wrong (see the class).
+        """
 
     def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
-        """`removed` has been taken off `node` in a trial: bring the state of `pod`'s cycle up to date."""
+        """`removed` has been taken off `node` in a trial: write a new value that counts it out, as in `add_pod`."""
 
 
 class FilterPlugin(Plugin):
@@ -166,8 +175,12 @@ class PostFilterPlugin(Plugin):
     """Tries to make room when no node fits."""
 
     @abstractmethod
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Rejection:
-        """Nominate a node that will fit after what the plugin set in motion, or say why that cannot help."""
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+        """Nominate a node that will fit once the named pods are evicted, or say why that cannot help.
+
+        A nomination or an unresolvable rejection is the last word; after any other rejection the next plugin is asked,
+        and what all of them said is told.
+        """
 
 
 class PreScorePlugin(Plugin):
@@ -225,6 +238,13 @@ class PermitPlugin(Plugin):
 
 class PreBindPlugin(Plugin):
     """Does what must be done before the pod is bound, such as provisioning a volume."""
+
+    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:  # noqa: ARG002
+        """SKIP if `pre_bind` has nothing to do for this pod, which is then bound like one without PreBind plugins.
+
+        Kube-scheduler's PreBindPreFlight; asked in the scheduling cycle, after Permit.
+        """
+        return None
 
     @abstractmethod
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyscheduler.api.match import NodeTerm, Requirement, Selector, node_term, node_terms
 from pyscheduler.api.objects import Affinity, OwnerReference, PodCondition, PodSpec, Toleration
 from pyscheduler.api.qos import QoSClass, qos_class
+from pyscheduler.api.resize import Resized
 from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
 
 WILDCARD_IP = "0.0.0.0"
@@ -26,6 +27,14 @@ class HostPort(NamedTuple):
     port: int
 
 
+class VolumeClaim(NamedTuple):
+    """A volume of a pod that is a PersistentVolumeClaim: one that it names, or an ephemeral one made for it alone."""
+
+    name: str
+    """The name of the claim, "" if the pod gives none; of the volume, for an ephemeral one."""
+    ephemeral: bool
+
+
 class PodShape:
     """All that scheduling reads from a pod. Interned: equal shapes are one object, `id` tells them apart."""
 
@@ -37,6 +46,7 @@ class PodShape:
         annotations: Mapping[str, str],
         owner: OwnerReference | None,
         spec: PodSpec,
+        resized: Resized | None = None,
     ) -> None:
         self.id = id
         self.namespace = namespace
@@ -46,10 +56,12 @@ class PodShape:
         """The controller that owns the pod, or None."""
         self.spec = spec
         """The decoded pod spec; `spec.node_name` is always "" here: a shape is not bound to a node."""
+        self.resized = resized
+        """What containers hold instead of what the spec states, while a resize is under way; None nearly always."""
 
     @cached_property
     def requests(self) -> PodRequests:
-        return pod_requests(self.spec)
+        return pod_requests(self.spec, self.resized)
 
     @cached_property
     def priority(self) -> int:
@@ -93,6 +105,11 @@ class PodShape:
         sidecars = (c for c in self.spec.init_containers or () if is_sidecar(c))
         ports = (p for c in (*self.spec.containers, *sidecars) for p in c.ports or () if p.host_port > 0)
         return frozenset(HostPort(p.host_ip or WILDCARD_IP, p.protocol or "TCP", p.host_port) for p in ports)
+
+    @cached_property
+    def volume_claims(self) -> tuple[VolumeClaim, ...]:
+        """The volumes that are claims, in the order of the spec."""
+        return tuple(claim for volume in self.spec.volumes or () if (claim := _volume_claim(volume)) is not None)
 
 
 class Pod:
@@ -176,3 +193,12 @@ class Pod:
 
 
 _STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in ("uid", "namespace", "name", "shape"))
+
+
+def _volume_claim(volume: Mapping[str, Any]) -> VolumeClaim | None:
+    named = volume.get("persistentVolumeClaim")
+    if isinstance(named, Mapping):
+        return VolumeClaim(str(named.get("claimName") or ""), ephemeral=False)
+    if isinstance(volume.get("ephemeral"), Mapping):
+        return VolumeClaim(str(volume.get("name") or ""), ephemeral=True)
+    return None

@@ -22,26 +22,45 @@ class QuantityError(ValueError):
 
 def value(text: str | int | float) -> int:
     """The quantity in whole units, rounded up: `value("1.5")` is 2, `value("1Ki")` is 1024. QuantityError otherwise."""
-    return _scaled(str(text), 0)
+    return whole_units(nano_value(text))
 
 
 def milli_value(text: str | int | float) -> int:
     """The quantity in thousandths, rounded up: `milli_value("100.5m")` is 101. QuantityError otherwise."""
-    return _scaled(str(text), 3)
+    return thousandths(nano_value(text))
+
+
+def nano_value(text: str | int | float) -> int:
+    """The quantity in billionths, the finest that Kubernetes keeps: what sums are made of. QuantityError otherwise."""
+    return _nano(str(text))
+
+
+def whole_units(nano: int) -> int:
+    """Billionths as whole units, rounded up and saturating at int64."""
+    return _rounded(nano, 10**9)
+
+
+def thousandths(nano: int) -> int:
+    """Billionths as thousandths, rounded up and saturating at int64."""
+    return _rounded(nano, 10**6)
+
+
+def _rounded(nano: int, divisor: int) -> int:
+    # Go rounds away from zero, so the magnitude is rounded up for both signs.
+    magnitude = min(-(-abs(nano) // divisor), MAX_INT64)
+    return magnitude if nano >= 0 else -magnitude
 
 
 @lru_cache(maxsize=8192)
-def _scaled(text: str, power: int) -> int:
+def _nano(text: str) -> int:
     sign, digits, exponent, factor = _parse(text)
     numerator, denominator = digits * factor, 1
-    exponent += power
+    exponent += 9
     if exponent >= 0:
         numerator *= 10**exponent
     else:
         denominator = 10**-exponent
-    # Go rounds away from zero, so the magnitude is rounded up for both signs.
-    magnitude = min(-(-numerator // denominator), MAX_INT64)
-    return sign * magnitude
+    return sign * min(-(-numerator // denominator), MAX_INT64 * 10**9)
 
 
 def _parse(text: str) -> tuple[int, int, int, int]:

@@ -29,13 +29,13 @@ MOST_PER_CONTAINER = 1000 * _MEBIBYTE
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The images of a pod, one entry for each use, with the share of all nodes that have the image."""
+    """The images of a pod, one entry for each use, with the bytes that it counts for on a node that has it."""
 
-    uses: tuple[tuple[str, float], ...]
+    uses: tuple[tuple[str, int], ...]
     most: int
 
     def score(self, images: Images) -> int:
-        present = sum(int(float(images[name]) * share) for name, share in self.uses if name in images)
+        present = sum(size for name, size in self.uses if name in images)
         counted = min(max(present, LEAST), self.most)
         return MAX_NODE_SCORE * (counted - LEAST) // (self.most - LEAST)
 
@@ -45,9 +45,7 @@ _WANTED: StateKey[_Wanted] = StateKey("ImageLocality")
 
 class ImageLocality(PreScorePlugin, ScorePlugin):
     """Scores nodes by the bytes of the pod's images they have, each image scaled by its share of all nodes, so that a
-    rare image does not draw all pods to one node.
-
-    The sizes are those of the node's own report; kube-scheduler takes the first report of any node.
+    rare image does not draw all pods to one node. An image has the size that the first node told of it.
     """
 
     name = "ImageLocality"
@@ -71,9 +69,14 @@ def _wanted(pod: Pod, nodes: NodeTable) -> _Wanted:
     containers = (*(spec.init_containers or ()), *spec.containers)
     volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image")]
     names = [_tagged(c.image) for c in containers] + [_tagged(str(v.get("reference", ""))) for v in volumes]
-    total = float(nodes.total)
-    shares = {name: float(nodes.nodes_with_image(name)) / total for name in names}
-    return _Wanted(tuple((n, shares[n]) for n in names if shares[n]), MOST_PER_CONTAINER * len(containers))
+    uses = tuple((name, size) for name in names if (size := _counted(name, nodes)))
+    return _Wanted(uses, MOST_PER_CONTAINER * len(containers))
+
+
+def _counted(image: str, nodes: NodeTable) -> int:
+    """The image's bytes times the share of all nodes that have it; the share first, as kube-scheduler does."""
+    share = float(nodes.nodes_with_image(image)) / float(nodes.total)
+    return int(float(nodes.image_size(image)) * share)
 
 
 def _tagged(image: str) -> str:

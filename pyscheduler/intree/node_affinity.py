@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,6 @@ from pyscheduler.api import (
     Handle,
     Hint,
     Interest,
-    Mask,
     NodeInfo,
     NodeNames,
     NodeObject,
@@ -33,6 +32,7 @@ from pyscheduler.api import (
     Scores,
     Skip,
     StateKey,
+    StatusError,
     Verdicts,
 )
 from pyscheduler.api.match import NODE_NAME_FIELD, node_term, node_terms
@@ -40,12 +40,14 @@ from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.api.objects import NodeSelectorTerm, PreferredSchedulingTerm
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._required import allowed, allows, any_matches, any_term
 
 POD_MISMATCH = Rejection("node(s) didn't match Pod's node affinity/selector", resolvable=False)
 ENFORCED_MISMATCH = Rejection("node(s) didn't match scheduler-enforced node affinity", resolvable=False)
 CONFLICT = Rejection("pod affinity terms conflict", resolvable=False)
 
 Preferred = tuple[tuple[int, NodeTerm], ...]
+_NOTHING = NodeTerm((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def _is_allowed(self, node: NodeObject) -> bool:
         terms = self._added_terms
-        return terms is None or _any_matches(terms, node.metadata.name, node.metadata.labels or {})
+        return terms is None or any_matches(terms, node.metadata.name, node.metadata.labels or {})
 
     # -- filter --------------------------------------------------------------------------------------------------
 
@@ -109,19 +111,15 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         labels = node.labels
-        if self._added_terms is not None and not _any_matches(self._added_terms, node.name, labels):
+        if self._added_terms is not None and not any_matches(self._added_terms, node.name, labels):
             return ENFORCED_MISMATCH
-        return None if _matches(pod, node.name, labels) else POD_MISMATCH
+        return None if allows(pod.shape, node.name, labels) else POD_MISMATCH
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
         verdicts = Verdicts(len(nodes))
-        shape = pod.shape
         if self._added_terms is not None:
-            verdicts.reject(~_any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
-        if shape.node_selector is not None:
-            verdicts.reject(~nodes.matches(shape.node_selector), POD_MISMATCH)
-        if shape.required_node_terms is not None:
-            verdicts.reject(~_any_term(shape.required_node_terms, nodes), POD_MISMATCH)
+            verdicts.reject(~any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
+        verdicts.reject(~allowed(pod.shape, nodes), POD_MISMATCH)
         return verdicts
 
     # -- score ---------------------------------------------------------------------------------------------------
@@ -130,6 +128,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         preferred = self._added_preferred + pod.shape.preferred_node_terms
         if not preferred:
             return SKIP
+        _refuse_broken(pod)
         cycle[_PREFERRED] = preferred
         return None
 
@@ -147,26 +146,21 @@ def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> Preferred:
     return tuple((p.weight, node_term(p.preference)) for p in preferred)
 
 
-def _any_matches(terms: tuple[NodeTerm, ...], name: str, labels: Mapping[str, str]) -> bool:
-    return any(term.matches(name, labels) for term in terms)
-
-
-def _any_term(terms: tuple[NodeTerm, ...], nodes: NodeTable) -> Mask:
-    mask = np.zeros(len(nodes), np.bool_)
-    for term in terms:
-        mask |= nodes.matches_term(term)
-    return mask
-
-
-def _matches(pod: Pod, name: str, labels: Mapping[str, str]) -> bool:
-    selector, terms = pod.shape.node_selector, pod.shape.required_node_terms
-    if selector is not None and not selector.matches(labels):
-        return False
-    return terms is None or _any_matches(terms, name, labels)
+def _refuse_broken(pod: Pod) -> None:
+    """StatusError for a preference that the API server lets pass and kube-scheduler cannot parse."""
+    if all(term != _NOTHING for _, term in pod.shape.preferred_node_terms):
+        return
+    affinity = pod.shape.affinity.node_affinity
+    preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
+    problems = _term_problems(
+        "preferredDuringSchedulingIgnoredDuringExecution", [p.preference for p in preferred if p.weight]
+    )
+    if problems:
+        raise StatusError("; ".join(problems))
 
 
 def _pod_matches(pod: Pod, node: NodeObject) -> bool:
-    return _matches(pod, node.metadata.name, node.metadata.labels or {})
+    return allows(pod.shape, node.metadata.name, node.metadata.labels or {})
 
 
 def _named_nodes(pod: Pod) -> frozenset[str] | None:
@@ -190,5 +184,5 @@ def _term_problems(path: str, terms: Sequence[NodeSelectorTerm]) -> list[str]:
     return [
         invalid(f"{path}[{i}]", "", "not a valid node selector term: check its operators and their number of values")
         for i, term in enumerate(terms)
-        if (term.match_expressions or term.match_fields) and node_term(term) == NodeTerm((), ())
+        if (term.match_expressions or term.match_fields) and node_term(term) == _NOTHING
     ]

@@ -64,11 +64,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_ROW
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        real = pod.requests.real
+        held = pod.requests.held
         names = [r.name for r in self.args.resources]
-        if not any(real.get(name, 0) for name in names):
+        if not any(held.get(name, 0) for name in names):
             return SKIP
-        cycle[_ASKED] = tuple((n, real.get(n, 0)) for n in names if _is_counted(n, real.get(n, 0)))
+        cycle[_ASKED] = tuple((n, held.get(n, 0)) for n in names if _is_counted(n, held.get(n, 0)))
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:

@@ -1,7 +1,6 @@
 """NodeResourcesFit: a pod needs room for what it requests, and may prefer the emptier or the fuller node.
 
-Known limits for now: pods whose resize is under way are counted by their spec, not by the resources in their status;
-extended resources that a DeviceClass maps to devices are counted like any other.
+Extended resources that a DeviceClass maps to devices are counted like any other, for now.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return queue_if(had_place(event))
         if new.uid == pod.uid:
             return Hint.QUEUE
-        shrunk = (old.requests.real.get(r, 0) > new.requests.real.get(r, 0) for r, n in _stated(pod) if n > 0)
+        shrunk = (old.requests.held.get(r, 0) > new.requests.held.get(r, 0) for r, n in _stated(pod) if n > 0)
         return queue_if(bool(new.node_name) and any(shrunk))
 
     def _node_grew(self, pod: Pod, event: ClusterEvent) -> Hint:

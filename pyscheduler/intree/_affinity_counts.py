@@ -1,0 +1,126 @@
+"""What InterPodAffinity counts of placed pods, as values: the scheduler keeps the numbers as pods come and go.
+
+Pods that are being deleted count, as long as they are on their node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+
+from pyscheduler.api import PodCount, PodFacet, PodShape
+from pyscheduler.intree._affinity_terms import NO_TERMS, SHAPES, Labels, Peers, Term, Weighted, affinity_terms
+
+
+@dataclass(frozen=True, slots=True)
+class Newcomer:
+    """The pod to be placed, as the terms of placed pods see it."""
+
+    shape: PodShape
+    namespace_labels: Labels = field(compare=False)
+    _labels: frozenset[tuple[str, str]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_labels", frozenset(self.namespace_labels.items()))
+
+    def is_meant_by(self, term: Term) -> bool:
+        return term.peers.include(self.shape, self.namespace_labels)
+
+
+class _Count(PodCount):
+    __slots__ = ()
+
+    @property
+    def terminating(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class MeantByAll(_Count):
+    """Pods that all of some terms of the newcomer speak of."""
+
+    peers: tuple[Peers, ...]
+
+    def of(self, shape: PodShape) -> int:
+        return int(all(peers.include(shape) for peers in self.peers))
+
+
+@dataclass(frozen=True, slots=True)
+class TimesMeant(_Count):
+    """How many of some terms of the newcomer speak of a pod."""
+
+    peers: tuple[Peers, ...]
+
+    def of(self, shape: PodShape) -> int:
+        return sum(peers.include(shape) for peers in self.peers)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingOff(_Count):
+    """How many required anti-affinity terms with the topology key a pod has that speak of the newcomer."""
+
+    newcomer: Newcomer
+    key: str
+
+    def of(self, shape: PodShape) -> int:
+        terms = affinity_terms(shape).anti_affinity
+        return sum(term.key == self.key and self.newcomer.is_meant_by(term) for term in terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing(_Count):
+    """How much a pod draws the newcomer to its domain of the topology key, by the terms of both.
+
+    `preferred` are those of the newcomer that have the key; `weighed=False` counts the terms instead.
+    """
+
+    newcomer: Newcomer
+    key: str
+    preferred: tuple[Weighted, ...]
+    required_weight: int
+    weighed: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        weights = [weight for term, weight in self.preferred if term.peers.include(shape)]
+        for term, weight in drawing_terms(shape, self.required_weight).get(self.key, ()):
+            if self.newcomer.is_meant_by(term):
+                weights.append(weight)
+        return sum(weights) if self.weighed else len(weights)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingOffKeys(PodFacet):
+    """The topology keys of the required anti-affinity that pods have."""
+
+    def of(self, shape: PodShape) -> Collection[str]:
+        return {term.key for term in affinity_terms(shape).anti_affinity}
+
+
+@dataclass(frozen=True, slots=True)
+class DrawingKeys(PodFacet):
+    """The topology keys of the terms by which pods draw others."""
+
+    required_weight: int
+
+    def of(self, shape: PodShape) -> Collection[str]:
+        return drawing_terms(shape, self.required_weight).keys()
+
+
+def drawing_terms(shape: PodShape, required_weight: int) -> Mapping[str, tuple[Weighted, ...]]:
+    """The terms by which pods of the shape draw others to them or, with weights below 0, away; by topology key."""
+    return _NOTHING if affinity_terms(shape) is NO_TERMS else _drawing_terms(shape, required_weight)
+
+
+@lru_cache(maxsize=SHAPES)
+def _drawing_terms(shape: PodShape, required_weight: int) -> Mapping[str, tuple[Weighted, ...]]:
+    terms = affinity_terms(shape)
+    required = terms.affinity if required_weight > 0 else ()
+    by_key: dict[str, tuple[Weighted, ...]] = {}
+    for weighted in (*(Weighted(term, required_weight) for term in required), *terms.preferred):
+        by_key[weighted.term.key] = (*by_key.get(weighted.term.key, ()), weighted)
+    return by_key
+
+
+_NOTHING: Mapping[str, tuple[Weighted, ...]] = MappingProxyType({})

@@ -1,0 +1,135 @@
+"""The terms of pod affinity, compiled once for each shape of pods.
+
+A term speaks of some pods (`Peers`) and of a topology key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+from pyscheduler.api import PodShape, Selector
+from pyscheduler.api.match import SelectorError
+from pyscheduler.api.objects import PodAffinity, PodAffinityTerm
+from pyscheduler.intree._label_selectors import aggregate, read_selector
+
+Labels = Mapping[str, str]
+T = TypeVar("T")
+NO_LABELS: Labels = MappingProxyType({})
+SHAPES = 4096
+"""For how many shapes the compiled terms are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """The pods that a term speaks of: those in some namespaces that the selector matches; None matches nothing."""
+
+    namespaces: frozenset[str]
+    namespace_selector: Selector | None
+    selector: Selector | None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # What is counted is looked up by its peers in every attempt, and a hash of many strings takes its time.
+        object.__setattr__(self, "_hash", hash((self.namespaces, self.namespace_selector, self.selector)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def include(self, shape: PodShape, namespace_labels: Labels = NO_LABELS) -> bool:
+        """Whether pods of the shape are meant, their namespace having these labels."""
+        if shape.namespace not in self.namespaces:
+            chosen = self.namespace_selector
+            if chosen is None or not chosen.matches(namespace_labels):
+                return False
+        return self.selector is not None and self.selector.matches(shape.labels)
+
+    @property
+    def open_to_namespaces(self) -> bool:
+        """Whether namespaces are chosen by their labels: `{}` chooses all of them, and no selector none."""
+        return self.namespace_selector is not None and bool(self.namespace_selector.requirements)
+
+
+class Term(NamedTuple):
+    """`peers` in the same domain of a topology."""
+
+    key: str
+    peers: Peers
+
+
+class Weighted(NamedTuple):
+    """A term that draws pods to its domains (weight above 0) or away from them."""
+
+    term: Term
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerms:
+    """The compiled pod affinity of a shape, preferred terms as (term, weight >= 0).
+
+    A list that cannot be read counts as empty, and `problem` says why in kube-scheduler's words.
+    """
+
+    affinity: tuple[Term, ...]
+    anti_affinity: tuple[Term, ...]
+    preferred_affinity: tuple[Weighted, ...]
+    preferred_anti_affinity: tuple[Weighted, ...]
+    problem: str = ""
+
+    @property
+    def preferred(self) -> tuple[Weighted, ...]:
+        """All preferred terms, those to keep away from with their weight below 0."""
+        if not self.preferred_anti_affinity:
+            return self.preferred_affinity
+        return self.preferred_affinity + tuple(Weighted(t, -weight) for t, weight in self.preferred_anti_affinity)
+
+
+NO_TERMS = AffinityTerms((), (), (), ())
+
+
+def affinity_terms(shape: PodShape) -> AffinityTerms:
+    """The compiled terms of a shape's podAffinity and podAntiAffinity."""
+    affinity = shape.spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    return _compiled(shape)
+
+
+@lru_cache(maxsize=SHAPES)
+def _compiled(shape: PodShape) -> AffinityTerms:
+    problems: list[str] = []
+
+    def read(name: str, compile_one: Callable[[Any], T], source: Sequence[Any] | None) -> tuple[T, ...]:
+        try:
+            return tuple(compile_one(term) for term in source or ())
+        except SelectorError as error:
+            problems.append(f"{name}: {error}")
+            return ()
+
+    def term(source: PodAffinityTerm) -> Term:
+        return _term(shape.namespace, source)
+
+    def weighted(source: Any) -> Weighted:
+        return Weighted(term(source.pod_affinity_term), source.weight)
+
+    near = shape.affinity.pod_affinity or PodAffinity()
+    apart = shape.affinity.pod_anti_affinity or PodAffinity()
+    terms = AffinityTerms(
+        read("requiredAffinityTerms", term, near.required_during_scheduling_ignored_during_execution),
+        read("requiredAntiAffinityTerms", term, apart.required_during_scheduling_ignored_during_execution),
+        read("preferredAffinityTerms", weighted, near.preferred_during_scheduling_ignored_during_execution),
+        read("preferredAntiAffinityTerms", weighted, apart.preferred_during_scheduling_ignored_during_execution),
+    )
+    return replace(terms, problem=aggregate(problems)) if problems else terms
+
+
+def _term(own_namespace: str, source: PodAffinityTerm) -> Term:
+    selector = read_selector(source.label_selector)
+    named = frozenset(source.namespaces or ())
+    if not named and source.namespace_selector is None:
+        named = frozenset((own_namespace,))
+    return Term(source.topology_key, Peers(named, read_selector(source.namespace_selector), selector))

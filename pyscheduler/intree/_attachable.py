@@ -1,0 +1,191 @@
+"""Volumes that a CSI driver attaches to nodes: which driver does it for a pod's volume, and which volume it is.
+
+In-tree volumes of five plugins are attached by CSI drivers on every node that has a CSINode (KEP-625). Drivers and
+handles are those of k8s.io/csi-translation-lib, so that one disk is counted once, however it is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pyscheduler.api import Pod, PodShape, StatusError, VolumeClaim
+from pyscheduler.intree._csi_topology import BETA_ZONE, ZONE, ZONE_DELIMITER, check_migration
+from pyscheduler.intree._volumes import (
+    Object,
+    Storage,
+    claim_name,
+    class_of_claim,
+    field,
+    labels_of,
+    name_of,
+    namespace_of,
+    not_found,
+    text,
+    volume_of_claim,
+    why_not_owned,
+)
+
+Attachable = tuple[str, str]
+"""A volume as (CSI driver, the driver's handle for it)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _InTree:
+    """An in-tree plugin by the field that its volumes have in a spec, with the driver that has taken over."""
+
+    plugin: str
+    driver: str
+    id_key: str = "volumeID"
+    migrated: bool = True
+    """Whether kube-scheduler takes it for migrated wherever there is a CSINode."""
+
+
+_IN_TREE: Mapping[str, _InTree] = {
+    "awsElasticBlockStore": _InTree("kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
+    "gcePersistentDisk": _InTree("kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "pdName"),
+    "azureDisk": _InTree("kubernetes.io/azure-disk", "disk.csi.azure.com", "diskURI"),
+    "cinder": _InTree("kubernetes.io/cinder", "cinder.csi.openstack.org"),
+    "portworxVolume": _InTree("kubernetes.io/portworx-volume", "pxd.portworx.com"),
+    "azureFile": _InTree("kubernetes.io/azure-file", "file.csi.azure.com", migrated=False),
+    "vsphereVolume": _InTree("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", migrated=False),
+}
+_BY_PLUGIN = {in_tree.plugin: in_tree for in_tree in _IN_TREE.values()}
+
+
+class CannotAttach(Exception):
+    """A volume of a pod makes no sense; `missing` if it is a claim that is not there (yet)."""
+
+    def __init__(self, why: str, missing: bool = False) -> None:
+        super().__init__(why)
+        self.missing = missing
+
+
+# -- volumes that pods name themselves -------------------------------------------------------------------------------
+
+
+def inline_drivers(shape: PodShape) -> Iterator[str]:
+    """The drivers of the in-tree volumes that the pod names itself."""
+    for volume in shape.spec.volumes or ():
+        if not _is_claim(volume) and (source := _source_of(volume)):
+            yield _IN_TREE[source].driver
+
+
+def _is_claim(volume: Object) -> bool:
+    return any(isinstance(volume.get(kind), Mapping) for kind in ("persistentVolumeClaim", "ephemeral"))
+
+
+def _source_of(spec: Object) -> str:
+    return next((source for source in _IN_TREE if isinstance(spec.get(source), Mapping)), "")
+
+
+def _inline(volume: Object, has_csi_node: bool) -> Attachable | None:
+    source = _source_of(volume)
+    if not source or not has_csi_node or not _IN_TREE[source].migrated:
+        return None
+    try:
+        # The zone of a disk that a pod names is not known.
+        return _translated(source, {"spec": volume})
+    except StatusError as error:
+        why = f"converting volume({text(volume, 'name')}) from inline to csi: {str(error).partition(': ')[2]}"
+        raise CannotAttach(why) from None
+
+
+def _translated(source: str, volume: Object) -> Attachable:
+    """A migrated volume as its driver knows it. StatusError if the driver cannot take it over."""
+    check_migration(volume)
+    in_tree = _IN_TREE[source]
+    handle = text(volume, "spec", source, in_tree.id_key)
+    if source == "awsElasticBlockStore" and handle.startswith("aws://"):
+        handle = re.split(r"[?#]", handle)[0].rstrip("/").rpartition("/")[2]
+    if source == "gcePersistentDisk":
+        handle = f"projects/UNSPECIFIED/{_gce_place(labels_of(volume))}/disks/{handle}"
+    return in_tree.driver, handle
+
+
+def _gce_place(labels: Mapping[str, str]) -> str:
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(ZONE_DELIMITER)
+    if len(zones) > 1:
+        return f"regions/{zones[0].rpartition('-')[0]}"
+    return f"zones/{zones[0] or 'UNSPECIFIED'}"
+
+
+# -- volumes behind claims -------------------------------------------------------------------------------------------
+
+
+def of_claim(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable | None:
+    """The volume that the claim is bound to, or will be; None if no CSI driver attaches it as far as one can tell."""
+    name = volume_of_claim(claim)
+    volume = storage.volume(name) if name else None
+    found = _of_class(storage, claim, has_csi_node) if volume is None else _of_volume(volume, has_csi_node)
+    return found if found is not None and all(found) else None
+
+
+def csi_handle(volume: Object) -> str | None:
+    """The handle of a CSI volume; None for volumes of another kind."""
+    return text(volume, "spec", "csi", "volumeHandle") if isinstance(field(volume, "spec", "csi"), Mapping) else None
+
+
+def _of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
+    handle = csi_handle(volume)
+    if handle is not None:
+        return text(volume, "spec", "csi", "driver"), handle
+    source = _source_of(field(volume, "spec") or {})
+    if not source or not has_csi_node or not _IN_TREE[source].migrated:
+        return None
+    try:
+        return _translated(source, volume)
+    except StatusError:
+        return None
+
+
+def _of_class(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable | None:
+    """What the claim's class will provision: a volume of its own, under a handle that no driver gives."""
+    name = class_of_claim(claim)
+    storage_class = storage.storage_class(name) if name else None
+    if storage_class is None:
+        return None  # it is bound at once or never, and then counted by its volume
+    driver = text(storage_class, "provisioner")
+    in_tree = _BY_PLUGIN.get(driver)
+    if in_tree is not None:
+        if not has_csi_node or not in_tree.migrated:
+            return None
+        driver = in_tree.driver
+    return driver, f"\0{namespace_of(claim)}/{name_of(claim)}"
+
+
+# -- pods --------------------------------------------------------------------------------------------------------------
+
+
+def attachable_volumes(storage: Storage, pod: Pod, has_csi_node: bool, is_placed: bool) -> set[Attachable]:
+    """The pod's volumes that CSI drivers attach. CannotAttach if one makes no sense.
+
+    A claim that is not there is passed over for pods that are placed already.
+    """
+    found = set()
+    claims = iter(pod.shape.volume_claims)
+    for volume in pod.spec.volumes or ():
+        if _is_claim(volume):
+            claim = _claim(storage, pod, next(claims), is_placed)
+            attachable = None if claim is None else of_claim(storage, claim, has_csi_node)
+        else:
+            attachable = _inline(volume, has_csi_node)
+        if attachable is not None:
+            found.add(attachable)
+    return found
+
+
+def _claim(storage: Storage, pod: Pod, wanted: VolumeClaim, is_placed: bool) -> Object | None:
+    name = claim_name(pod, wanted)
+    if not name:
+        raise CannotAttach("PersistentVolumeClaim had no name")
+    claim = storage.claim(pod.namespace, name)
+    if claim is None:
+        if is_placed:
+            return None
+        missing = not_found("persistentvolumeclaim", name)
+        raise CannotAttach(f"looking up PVC {pod.namespace}/{name}: {missing}", missing=True)
+    if wanted.ephemeral and (why := why_not_owned(pod, claim)):
+        raise CannotAttach(why)
+    return claim

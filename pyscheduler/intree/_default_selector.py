@@ -1,0 +1,109 @@
+"""Which pods belong together by default: what the Services and the owner of a pod select.
+
+Matches kube-scheduler's DefaultSelector. A pod that nobody selects belongs to no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from pyscheduler.api import Handle, PodShape, Requirement, ResourceKind, Selector
+from pyscheduler.api.match import SelectorError
+from pyscheduler.api.objects import LabelSelector
+from pyscheduler.intree._label_selectors import read_selector
+
+SERVICES = ResourceKind("", "v1", "services", "Service")
+REPLICATION_CONTROLLERS = ResourceKind("", "v1", "replicationcontrollers", "ReplicationController")
+REPLICA_SETS = ResourceKind("apps", "v1", "replicasets", "ReplicaSet")
+STATEFUL_SETS = ResourceKind("apps", "v1", "statefulsets", "StatefulSet")
+KINDS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+
+Json = Mapping[str, Any]
+_OWNERS = {
+    ("v1", "ReplicationController"): REPLICATION_CONTROLLERS,
+    ("apps/v1", "ReplicaSet"): REPLICA_SETS,
+    ("apps/v1", "StatefulSet"): STATEFUL_SETS,
+}
+
+
+class _Kept(NamedTuple):
+    """A selector, and what it was deduced from: the Services as they were, and what the owner selected."""
+
+    services: int
+    by_owner: Json | None
+    selector: Selector
+
+
+class DefaultSelectors:
+    """The selector of each pod shape, deduced again only when a Service or its owner's selector has changed."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._owned = {owner: handle.objects(kind) for owner, kind in _OWNERS.items()}
+        self._kept: WeakKeyDictionary[PodShape, _Kept] = WeakKeyDictionary()
+        self._services: dict[str, list[Json]] = {}
+        """What Services select, by namespace."""
+        self._indexed = -1
+
+    def of(self, shape: PodShape) -> Selector:
+        """The selector; without requirements where nothing selects the pod. The same object while it is the same."""
+        services, by_owner = self._handle.objects_version(SERVICES), self._by_owner(shape)
+        kept = self._kept.get(shape)
+        if kept is not None and kept.services == services and kept.by_owner == by_owner:
+            return kept.selector
+        if services != self._indexed:
+            self._index(services)
+        selector = self._deduced(shape, by_owner)
+        if kept is not None and kept.selector == selector:
+            selector = kept.selector
+        self._kept[shape] = _Kept(services, by_owner, selector)
+        return selector
+
+    def _by_owner(self, shape: PodShape) -> Json | None:
+        """spec.selector of the controller that owns the pod, where that is of a kind that counts."""
+        owner = shape.owner
+        known = self._owned.get((owner.api_version, owner.kind)) if owner is not None else None
+        obj = known.get((shape.namespace, owner.name)) if known and owner is not None else None
+        return _selector_in(obj) if obj is not None else None
+
+    def _index(self, version: int) -> None:
+        self._indexed = version
+        self._services = {}
+        for (namespace, _), service in self._handle.objects(SERVICES).items():
+            selected = _selector_in(service)
+            if selected:
+                self._services.setdefault(namespace, []).append(selected)
+
+    def _deduced(self, shape: PodShape, by_owner: Json | None) -> Selector:
+        labels: dict[str, Any] = {}
+        for selected in self._services.get(shape.namespace, ()):
+            if all(shape.labels.get(key) == value for key, value in selected.items()):
+                labels.update(selected)
+        requirements: set[Requirement] = set()
+        if by_owner is not None and shape.owner is not None:
+            if _OWNERS[shape.owner.api_version, shape.owner.kind] is REPLICATION_CONTROLLERS:
+                labels.update(by_owner)
+            else:
+                requirements.update(_requirements(by_owner))
+        requirements.update(Requirement(key, "In", (str(value),)) for key, value in labels.items())
+        # In order, so that pods of one group are counted by one and the same selector.
+        return Selector(tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values))))
+
+
+def _selector_in(obj: Json) -> Json | None:
+    spec = obj.get("spec")
+    selector = spec.get("selector") if isinstance(spec, Mapping) else None
+    return selector if isinstance(selector, Mapping) else None
+
+
+def _requirements(selector: Json) -> tuple[Requirement, ...]:
+    """Those of a metav1.LabelSelector; none of one that cannot be understood."""
+    try:
+        compiled = read_selector(msgspec.convert(selector, LabelSelector))
+    except (msgspec.ValidationError, SelectorError):
+        return ()
+    return compiled.requirements if compiled is not None else ()

@@ -1,0 +1,187 @@
+"""Counts of placed pods added up by topology domain, and kept from one attempt to the next."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from pyscheduler.api import MISSING, Domains, Ints, Mask, NodeTable, PodCount
+
+_KEPT = 512
+"""How many sums are kept."""
+_FEW = 16
+"""Up to so many nodes are added up one by one."""
+Labels = Mapping[str, str]
+Changes = Mapping[tuple[str, int], int]
+_UNCHANGED: Changes = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A number for each domain of one topology; never changed in place. `total` is all of them together."""
+
+    domains: Domains
+    numbers: Ints
+    total: int
+
+    def over(self, nodes: NodeTable, key: str) -> Ints:
+        """The number for the domain of each node of a table."""
+        here = nodes.topology(key)
+        return self._numbered_as(here).take(here.ids)
+
+    def above_0_over(self, nodes: NodeTable, key: str) -> Mask:
+        """Whether that number is above 0."""
+        here = nodes.topology(key)
+        mask: Mask = (self._numbered_as(here) > 0).take(here.ids)
+        return mask
+
+    def _numbered_as(self, here: Domains) -> Ints:
+        if here.known is self.domains.known:
+            return self.numbers
+        # So many labels are in use that not all are remembered, and the domains have been numbered anew.
+        numbers = np.zeros(here.size, np.int64)
+        for value, domain in here.known.items():
+            numbers[domain] = self.numbers[self.domains.id_of(value)]
+        return numbers
+
+
+class DomainCounts:
+    """A number for each domain of some topology keys, 0 for the domains of all others. A value: `plus` makes another.
+
+    What changes in a trial is laid over what was counted in the cluster, so that neither costs a copy of the other.
+    """
+
+    __slots__ = ("_changes", "_sums", "total")
+
+    def __init__(self, sums: Mapping[str, Sum], changes: Changes = _UNCHANGED) -> None:
+        self._sums = sums
+        self._changes = changes
+        self.total = sum(s.total for s in sums.values()) + sum(changes.values())
+        """The sum of all. Where nothing counts less than 0, a total of 0 says that there is nothing anywhere."""
+
+    @property
+    def keys(self) -> Collection[str]:
+        """The topology keys that are counted by."""
+        return self._sums.keys()
+
+    def plus(self, nodes: NodeTable, key: str, labels: Labels, amount: int) -> DomainCounts:
+        """So much more in the domain of the node with these labels; the same if it lacks the label."""
+        if key not in labels:
+            return self
+        sums = self._sums
+        if key not in sums:
+            domains = nodes.whole.topology(key)
+            sums = {**sums, key: Sum(domains, np.zeros(domains.size, np.int64), 0)}
+        place = (key, sums[key].domains.id_of(labels[key]))
+        return DomainCounts(sums, {**self._changes, place: self._changes.get(place, 0) + amount})
+
+    def at(self, key: str, labels: Labels) -> int:
+        """The number for the domain of the node with these labels; 0 if it lacks the label."""
+        counted = self._sums.get(key)
+        if counted is None:
+            return 0
+        domain = counted.domains.id_of(labels.get(key))
+        return int(counted.numbers[domain]) + self._changes.get((key, domain), 0)
+
+    def above_0(self, labels: Labels) -> bool:
+        """Whether any of the numbers is above 0 for the node with these labels."""
+        return any(self.at(key, labels) > 0 for key in self._sums)
+
+    def sum(self, labels: Labels) -> int:
+        """All numbers together for the node with these labels."""
+        return sum(self.at(key, labels) for key in self._sums)
+
+    def all_above_0(self, nodes: NodeTable) -> Mask:
+        """Per node of a table: whether its number is above 0 for every key."""
+        mask = np.ones(len(nodes), np.bool_)
+        for key, counted in self._with_changes().items():
+            mask &= counted.above_0_over(nodes, key)
+        return mask
+
+    def any_above_0(self, nodes: NodeTable) -> Mask:
+        """`above_0` for every node of a table."""
+        mask = np.zeros(len(nodes), np.bool_)
+        for key, counted in self._with_changes().items():
+            if counted.total:
+                mask |= counted.above_0_over(nodes, key)
+        return mask
+
+    def sums(self, nodes: NodeTable) -> Ints:
+        """`sum` for every node of a table."""
+        sums = np.zeros(len(nodes), np.int64)
+        for key, counted in self._with_changes().items():
+            sums += counted.over(nodes, key)
+        return sums
+
+    def _with_changes(self) -> Mapping[str, Sum]:
+        sums = dict(self._sums) if self._changes else self._sums
+        for (key, domain), amount in self._changes.items():
+            sums = {**sums, key: _plus(sums[key], {domain: amount})}
+        return sums
+
+
+def _plus(counted: Sum, amounts: Mapping[int, int]) -> Sum:
+    numbers = counted.numbers.copy()
+    for domain, amount in amounts.items():
+        numbers[domain] += amount
+    return Sum(counted.domains, numbers, counted.total + sum(amounts.values()))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Pods by node and by domain, as they were in the last attempt that asked."""
+
+    version: int
+    by_node: Ints
+    by_domain: Sum
+
+
+class KeptSums:
+    """Sums by domain, of which only what has changed since the last attempt is added up anew."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, PodCount], _Kept] = OrderedDict()
+
+    def counts(self, nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
+        """What is to be counted by each topology key, as it is now in the whole cluster."""
+        whole = nodes.whole
+        return DomainCounts({key: self._sum(whole, key, count) for key, count in counts.items()})
+
+    def _sum(self, nodes: NodeTable, key: str, count: PodCount) -> Sum:
+        domains, by_node, place = nodes.topology(key), nodes.count_pods(count), (key, count)
+        kept = self._kept.get(place)
+        if kept is None:
+            kept = self._kept[place] = _Kept(nodes.version, by_node, _added_up(domains, by_node))
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return kept.by_domain
+        self._kept.move_to_end(place)
+        if kept.version != nodes.version or kept.by_domain.domains.known is not domains.known:
+            kept.version, kept.by_domain = nodes.version, _added_up(domains, by_node)
+        else:
+            changed = (by_node != kept.by_node).nonzero()[0]
+            if len(changed) > _FEW:
+                kept.by_domain = _added_up(domains, by_node)
+            elif len(changed):
+                kept.by_domain = _plus(kept.by_domain, _moves(domains, changed.tolist(), by_node - kept.by_node))
+        kept.by_node = by_node
+        return kept.by_domain
+
+
+def _added_up(domains: Domains, by_node: Ints) -> Sum:
+    numbers = domains.sum(by_node)
+    return Sum(domains, numbers, int(numbers.sum()))
+
+
+def _moves(domains: Domains, rows: list[int], differences: Ints) -> dict[int, int]:
+    """By how much the numbers of domains have changed with those of some nodes."""
+    amounts: dict[int, int] = {}
+    for row in rows:
+        domain = int(domains.ids[row])
+        if domain != MISSING:
+            amounts[domain] = amounts.get(domain, 0) + int(differences[row])
+    return amounts

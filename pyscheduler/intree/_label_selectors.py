@@ -1,0 +1,113 @@
+"""Label selectors of pods, read as kube-scheduler reads them: checked on the way, errors in its own words.
+
+The API server checks most of them, too; what reaches the scheduler unchecked was stored by older servers or comes from
+`evaluate`. Matches k8s.io/apimachinery's LabelSelectorAsSelector.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from pyscheduler.api import Requirement, Selector
+from pyscheduler.api.match import SelectorError
+from pyscheduler.api.objects import LabelSelector, LabelSelectorRequirement
+
+_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE = f"({_NAME})?"
+_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
+_MOST_OF_NAME, _MOST_OF_PREFIX = 63, 253
+_CHARACTERS = (
+    "consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+_NAME_RULE = f"must {_CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
+_VALUE_RULE = (
+    f"a valid label must be an empty string or {_CHARACTERS} "
+    f"(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '{_VALUE}')"
+)
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
+    f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_WANTS_VALUES: Mapping[str, bool] = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+
+
+def read_selector(source: LabelSelector | None) -> Selector | None:
+    """Compile a metav1.LabelSelector: None (absent) matches nothing and stays None; {} matches everything.
+
+    SelectorError with kube-scheduler's text if it breaks the API's rules.
+    """
+    if source is None:
+        return None
+    equal = (
+        LabelSelectorRequirement(key=k, operator="In", values=(v,)) for k, v in (source.match_labels or {}).items()
+    )
+    return Selector(tuple(_requirement(r) for r in (*equal, *(source.match_expressions or ()))))
+
+
+def aggregate(problems: Iterable[str]) -> str:
+    """Several errors as one text, each named once, the way Kubernetes' error lists print."""
+    distinct = list(dict.fromkeys(problems))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def _requirement(source: LabelSelectorRequirement) -> Requirement:
+    values = source.values or ()
+    if source.operator not in _WANTS_VALUES:
+        raise SelectorError(f"{_quoted(source.operator)} is not a valid label selector operator")
+    problems = _key_problems(source.key)
+    if _WANTS_VALUES[source.operator] and not values:
+        problems.append("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
+    if values and not _WANTS_VALUES[source.operator]:
+        listed = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+        problems.append(f"values: Invalid value: {listed}: values set must be empty for exists and does not exist")
+    for i, value in enumerate(values):
+        problems += _value_problems(f"values[{i}][{source.key}]", value)
+    if problems:
+        raise SelectorError(aggregate(problems))
+    return Requirement(source.key, source.operator, values)
+
+
+def key_rules(key: str) -> list[str]:
+    """The rules for label keys that a key breaks."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        return [
+            f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    return (_prefix_rules(prefix) if slash else []) + _name_rules(name)
+
+
+def _key_problems(key: str) -> list[str]:
+    rules = key_rules(key)
+    return [f"key: Invalid value: {_quoted(key)}: {'; '.join(rules)}"] if rules else []
+
+
+def _prefix_rules(prefix: str) -> list[str]:
+    if not prefix:
+        return ["prefix part must be non-empty"]
+    rules = [f"prefix part {_at_most(_MOST_OF_PREFIX)}"] if len(prefix.encode()) > _MOST_OF_PREFIX else []
+    return rules if re.fullmatch(_SUBDOMAIN, prefix) else [*rules, f"prefix part {_SUBDOMAIN_RULE}"]
+
+
+def _name_rules(name: str) -> list[str]:
+    rules = [] if name else ["name part must be non-empty"]
+    if len(name.encode()) > _MOST_OF_NAME:
+        rules.append(f"name part {_at_most(_MOST_OF_NAME)}")
+    return rules if re.fullmatch(_NAME, name) else [*rules, f"name part {_NAME_RULE}"]
+
+
+def _value_problems(path: str, value: str) -> list[str]:
+    rules = [_at_most(_MOST_OF_NAME)] if len(value.encode()) > _MOST_OF_NAME else []
+    rules += [] if re.fullmatch(_VALUE, value) else [_VALUE_RULE]
+    return [f"{path}: Invalid value: {_quoted(value)}: {'; '.join(rules)}"] if rules else []
+
+
+def _at_most(length: int) -> str:
+    return f"must be no more than {length} bytes"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

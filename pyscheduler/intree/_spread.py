@@ -1,0 +1,114 @@
+"""Topology spread constraints, compiled: a pod's own, or the profile's defaults for pods that state none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from pyscheduler.api import PodCount, PodShape, Requirement, Selector
+from pyscheduler.api.objects import TopologySpreadConstraint
+from pyscheduler.intree._default_selector import DefaultSelectors
+from pyscheduler.intree._label_selectors import read_selector
+
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+HOSTNAME = "kubernetes.io/hostname"
+_HONOR = "Honor"
+
+
+@dataclass(frozen=True, slots=True)
+class Selected(PodCount):
+    """Counts the pods of a namespace that a selector matches, but not those on their way out."""
+
+    namespace: str
+    selector: Selector
+
+    @property
+    def terminating(self) -> bool:
+        return False
+
+    def of(self, shape: PodShape) -> int:
+        return int(shape.namespace == self.namespace and self.selector.matches(shape.labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One constraint. `selector` None matches no pod; `count` None counts none."""
+
+    key: str
+    max_skew: int
+    min_domains: int
+    honors_affinity: bool
+    honors_taints: bool
+    selector: Selector | None
+    count: Selected | None
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is one of those to be spread."""
+        return self.selector is not None and self.selector.matches(labels)
+
+
+Spreads = tuple[Spread, ...]
+
+
+class _Defaulted(NamedTuple):
+    selector: Selector
+    spreads: Spreads
+
+
+class Constraints:
+    """The constraints of one kind (HARD or SOFT) that hold for pods, by shape."""
+
+    def __init__(self, action: str, defaults: Iterable[TopologySpreadConstraint], selectors: DefaultSelectors) -> None:
+        self._action = action
+        self._defaults = tuple(_compiled(c, None, None) for c in defaults if c.when_unsatisfiable == action)
+        self._selectors = selectors
+        self._own: WeakKeyDictionary[PodShape, Spreads] = WeakKeyDictionary()
+        self._defaulted: WeakKeyDictionary[PodShape, _Defaulted] = WeakKeyDictionary()
+
+    def of(self, shape: PodShape) -> Spreads:
+        """In the order in which they are stated. SelectorError if one of the pod's own cannot be read."""
+        stated = shape.spec.topology_spread_constraints
+        if not stated:
+            return self._by_default(shape) if self._defaults else ()
+        own = self._own.get(shape)
+        if own is None:
+            mine = (c for c in stated if c.when_unsatisfiable == self._action)
+            own = self._own[shape] = tuple(_compiled(c, _selector(c, shape), shape) for c in mine)
+        return own
+
+    def _by_default(self, shape: PodShape) -> Spreads:
+        selector = self._selectors.of(shape)
+        known = self._defaulted.get(shape)
+        if known is None or known.selector is not selector:
+            count = _count(selector, shape)
+            spreads = tuple(replace(s, selector=selector, count=count) for s in self._defaults) if count else ()
+            known = self._defaulted[shape] = _Defaulted(selector, spreads)
+        return known.spreads
+
+
+def _compiled(source: TopologySpreadConstraint, selector: Selector | None, shape: PodShape | None) -> Spread:
+    return Spread(
+        source.topology_key,
+        source.max_skew,
+        1 if source.min_domains is None else source.min_domains,
+        source.node_affinity_policy in (None, _HONOR),
+        source.node_taints_policy == _HONOR,
+        selector,
+        _count(selector, shape) if shape else None,
+    )
+
+
+def _selector(source: TopologySpreadConstraint, shape: PodShape) -> Selector | None:
+    """The constraint's selector, narrowed down to the pod's own values of `matchLabelKeys`."""
+    selector = read_selector(source.label_selector)
+    if selector is None:
+        return None
+    same = {key: shape.labels[key] for key in source.match_label_keys or () if key in shape.labels}
+    return Selector((*selector.requirements, *(Requirement(key, "In", (value,)) for key, value in same.items())))
+
+
+def _count(selector: Selector | None, shape: PodShape) -> Selected | None:
+    # A selector without requirements matches every pod, and yet kube-scheduler counts none by it.
+    return Selected(shape.namespace, selector) if selector is not None and selector.requirements else None

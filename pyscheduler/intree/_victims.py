@@ -1,0 +1,110 @@
+"""Which pods would have to leave a node, and how bad that is: the parts of preemption that look at one node's pods."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from pyscheduler.api import Candidate, NodeInfo, Pod, Status, Trial
+from pyscheduler.intree._budgets import Budgets
+from pyscheduler.intree._go_sort import go_sort
+
+_OFFSET = 1 << 31
+"""Makes all priorities positive, so that a sum of them never gets better by one more victim."""
+
+
+def select_victims(trial: Trial, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
+    """The fewest and least important pods without which the pod fits, or why it never does.
+
+    All pods of a lower priority go; then one by one they are let back, those that a budget guards first and the most
+    important first. A pod without which there is no room is a victim (kube-scheduler's SelectVictimsOnNode). The
+    candidate has no victims if all could stay after all.
+    """
+    lower = [p for p in node.pods.values() if p.priority < pod.priority]
+    for victim in lower:
+        trial.remove(victim)
+    refusal = trial.refusal()
+    if refusal is not None:
+        return refusal
+    guarded, others = budgets.split(by_importance(lower))
+    violations = [p for p in guarded if not _reprieved(trial, p)]
+    victims = violations + [p for p in others if not _reprieved(trial, p)]
+    if guarded and others:
+        victims = by_importance(victims)
+    return Candidate(tuple(victims), len(violations))
+
+
+def _reprieved(trial: Trial, victim: Pod) -> bool:
+    trial.add(victim)
+    if trial.refusal() is None:
+        return True
+    trial.remove(victim)
+    return False
+
+
+def by_importance(pods: Iterable[Pod]) -> list[Pod]:
+    """The highest priority first; of equals the pod that started first.
+
+    A pod that has not started counts as starting now, and "now" is later each time it is asked for: of two such pods
+    kube-scheduler takes the one that it looks at first for the more important, and sorts accordingly.
+    """
+    ranked = [(-p.priority, started(p), p) for p in pods]
+    if len({rank[:2] for rank in ranked}) == len(ranked):
+        ranked.sort(key=lambda rank: rank[:2])
+    else:
+        go_sort(ranked, lambda a, b: a[:2] < b[:2] or (a[0] == b[0] and a[1] == b[1] == math.inf))
+    return [pod for *_, pod in ranked]
+
+
+def started(pod: Pod) -> float:
+    """status.startTime in seconds, infinity for a pod that has not started or whose time cannot be read."""
+    if pod.start_time is None:
+        return math.inf
+    try:
+        time = datetime.fromisoformat(pod.start_time)
+    except ValueError:
+        return math.inf
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def is_being_preempted(pod: Pod) -> bool:
+    """Whether the pod is on its way out because a scheduler has evicted it."""
+    target = next((c for c in pod.conditions if c.type == "DisruptionTarget"), None)
+    marked = target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
+    return pod.deleting and marked
+
+
+def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
+    """The nodes that are equally good to preempt on, in the order given (kube-scheduler's pickOneNodeForPreemption)."""
+    names = tuple(candidates)
+    for badness in _CRITERIA:
+        if len(names) == 1:
+            break
+        scores = [badness(candidates[name]) for name in names]
+        least = min(scores)
+        names = tuple(name for name, score in zip(names, scores, strict=True) if score == least)
+    return names
+
+
+def _highest_priority(candidate: Candidate) -> int:
+    return candidate.victims[0].priority
+
+
+def _sum_of_priorities(candidate: Candidate) -> int:
+    return sum(p.priority + _OFFSET for p in candidate.victims)
+
+
+def _earliest_start(candidate: Candidate) -> float:
+    """Of the most important victims; the later, the less is lost."""
+    highest = max(p.priority for p in candidate.victims)
+    return -min(started(p) for p in candidate.victims if p.priority == highest)
+
+
+_CRITERIA = (
+    lambda candidate: candidate.pdb_violations,
+    _highest_priority,
+    _sum_of_priorities,
+    lambda candidate: len(candidate.victims),
+    _earliest_start,
+)

@@ -1,0 +1,95 @@
+"""Whether a volume can be made for a claim once its pod comes to a node: by the class's topology and free capacity.
+
+Storage capacity tracking: KEP-1472. Matches checkVolumeProvisions of kube-scheduler's VolumeBinding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyscheduler.api import Requirement, Selector, StatusError
+from pyscheduler.api.match import SelectorError
+from pyscheduler.intree._csi_topology import Affinity
+from pyscheduler.intree._volume_match import amount, read_label_selector, requested
+from pyscheduler.intree._volumes import (
+    Object,
+    Storage,
+    class_of_claim,
+    field,
+    items,
+    name_of,
+    namespace_of,
+    text,
+)
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+NOWHERE: Affinity = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """Where a volume can be made for a claim: on nodes within `topology` that are within `room`, too."""
+
+    topology: Affinity
+    room: Affinity
+
+
+def provision(claim: Object, storage: Storage) -> Provision:
+    """Where the claim can be provisioned. StatusError if it has no class, or one that does not exist."""
+    class_name = class_of_claim(claim)
+    if not class_name:
+        raise StatusError(f'no class for claim "{namespace_of(claim)}/{name_of(claim)}"')
+    storage_class = storage.storage_class(class_name)
+    if storage_class is None:
+        raise StatusError(f'failed to find storage class "{class_name}"')
+    provisioner = text(storage_class, "provisioner")
+    if provisioner in ("", NO_PROVISIONER):
+        return Provision(NOWHERE, None)
+    topology = _allowed_topologies(storage_class)
+    if field(claim, "spec", "resources", "requests", "storage") is None or not _is_tracked(storage, provisioner):
+        return Provision(topology, None)
+    size = requested(claim).units
+    enough = (
+        c for c in storage.csi_storage_capacities() if text(c, "storageClassName") == class_name and _holds(c, size)
+    )
+    return Provision(topology, tuple(s for c in enough if (s := _node_topology(c)) is not None))
+
+
+def volume_limit(capacity: Object) -> int | None:
+    """Bytes of the largest volume that a CSIStorageCapacity has room for; None if it does not say."""
+    for key in ("maximumVolumeSize", "capacity"):
+        if field(capacity, key) is not None:
+            return amount(field(capacity, key)).units
+    return None
+
+
+def _holds(capacity: Object, size: int) -> bool:
+    limit = volume_limit(capacity)
+    return limit is not None and limit >= size
+
+
+def _is_tracked(storage: Storage, provisioner: str) -> bool:
+    """Whether the provisioner is a CSI driver that publishes its free capacity."""
+    return field(storage.csi_driver(provisioner), "spec", "storageCapacity") is True
+
+
+def _node_topology(capacity: Object) -> Selector | None:
+    """The nodes that reach the capacity; None if no node does."""
+    try:
+        return read_label_selector(field(capacity, "nodeTopology"))
+    except SelectorError:
+        return None
+
+
+def _allowed_topologies(storage_class: Object) -> Affinity:
+    """StorageClass.allowedTopologies: any of its terms; none at all is no restriction, but an empty term is nowhere."""
+    terms = list(items(storage_class, "allowedTopologies"))
+    if not terms:
+        return None
+    selectors = (_topology_selector(term) for term in terms)
+    return tuple(s for s in selectors if s.requirements and all(r.values for r in s.requirements))
+
+
+def _topology_selector(term: Object) -> Selector:
+    expressions = items(term, "matchLabelExpressions")
+    return Selector(tuple(Requirement(text(e, "key"), "In", tuple(map(str, items(e, "values")))) for e in expressions))

@@ -1,0 +1,156 @@
+"""Storage objects as the volume plugins read them: plain dicts off the wire, of which any field may be missing.
+
+A PersistentVolumeClaim is called claim here and a PersistentVolume volume. Facts: core/v1 and storage.k8s.io/v1, and
+the helpers that kube-scheduler and the volume controller share (k8s.io/component-helpers/storage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyscheduler.api import Handle, Pod, ResourceKind, VolumeClaim
+
+Object = Mapping[str, Any]
+"""An API object, or a part of one, as decoded JSON."""
+
+VOLUME = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+STORAGE_CLASS = ResourceKind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+CSI_NODE = ResourceKind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+CSI_DRIVER = ResourceKind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+CSI_STORAGE_CAPACITY = ResourceKind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
+VOLUME_ATTACHMENT = ResourceKind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
+
+BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+
+
+class Storage:
+    """The cluster's storage objects as last seen, looked up by name; None for what is not there."""
+
+    def __init__(self, handle: Handle) -> None:
+        """Every kind that is looked up must be in the `watches` of the plugin whose handle this is."""
+        self._handle = handle
+
+    def claim(self, namespace: str, name: str) -> Object | None:
+        return self._handle.objects(CLAIM).get((namespace, name))
+
+    def volume(self, name: str) -> Object | None:
+        return self._handle.objects(VOLUME).get(("", name))
+
+    def storage_class(self, name: str) -> Object | None:
+        return self._handle.objects(STORAGE_CLASS).get(("", name))
+
+    def csi_node(self, node_name: str) -> Object | None:
+        return self._handle.objects(CSI_NODE).get(("", node_name))
+
+    def csi_driver(self, name: str) -> Object | None:
+        return self._handle.objects(CSI_DRIVER).get(("", name))
+
+    def csi_storage_capacities(self) -> Iterable[Object]:
+        return self._handle.objects(CSI_STORAGE_CAPACITY).values()
+
+
+# -- any object ------------------------------------------------------------------------------------------------------
+
+
+def field(obj: Any, *path: str) -> Any:
+    """The value at a path; None where any part of it is missing, null or not an object."""
+    for key in path:
+        if not isinstance(obj, Mapping):
+            return None
+        obj = obj.get(key)
+    return obj
+
+
+def text(obj: Any, *path: str) -> str:
+    """The string at a path, "" where there is none."""
+    found = field(obj, *path)
+    return found if isinstance(found, str) else ""
+
+
+def items(obj: Any, *path: str) -> Iterator[Any]:
+    """The entries of the list at a path, none where there is no list."""
+    found = field(obj, *path)
+    yield from found if isinstance(found, list | tuple) else ()
+
+
+def labels_of(obj: Any) -> Mapping[str, str]:
+    return _strings(field(obj, "metadata", "labels"))
+
+
+def annotations_of(obj: Any) -> Mapping[str, str]:
+    return _strings(field(obj, "metadata", "annotations"))
+
+
+def name_of(obj: Any) -> str:
+    return text(obj, "metadata", "name")
+
+
+def namespace_of(obj: Any) -> str:
+    return text(obj, "metadata", "namespace")
+
+
+def not_found(resource: str, name: str) -> str:
+    """What kube-scheduler's listers say of an object that is not there."""
+    return f'{resource} "{name}" not found'
+
+
+# -- claims of pods --------------------------------------------------------------------------------------------------
+
+
+def claim_name(pod: Pod, claim: VolumeClaim) -> str:
+    """The name of the claim object in the pod's namespace; "" if the pod gives none."""
+    return f"{pod.name}-{claim.name}" if claim.ephemeral else claim.name
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """The names of all the pod's claims, ephemeral ones included, in the order of its spec."""
+    return [claim_name(pod, claim) for claim in pod.shape.volume_claims]
+
+
+def why_not_owned(pod: Pod, claim: Object) -> str:
+    """Why the claim cannot be the pod's ephemeral one: it was not made for it. "" if it was."""
+    controllers = (o for o in items(claim, "metadata", "ownerReferences") if field(o, "controller") is True)
+    owner = next(controllers, None)
+    if namespace_of(claim) == pod.namespace and owner is not None and text(owner, "uid") == pod.uid:
+        return ""
+    key = f"{namespace_of(claim)}/{name_of(claim)}"
+    return f"PVC {key} was not created for pod {pod.key} (pod is not owner)"
+
+
+# -- claims and volumes ----------------------------------------------------------------------------------------------
+
+
+def class_of_claim(claim: Object) -> str:
+    """The storage class that the claim asks for, "" if none; the beta annotation goes before the field."""
+    beta = annotations_of(claim).get(BETA_CLASS_ANNOTATION)
+    return text(claim, "spec", "storageClassName") if beta is None else beta
+
+
+def class_of_volume(volume: Object) -> str:
+    """The storage class that the volume is of, "" if none; the beta annotation goes before the field."""
+    beta = annotations_of(volume).get(BETA_CLASS_ANNOTATION)
+    return text(volume, "spec", "storageClassName") if beta is None else beta
+
+
+def volume_of_claim(claim: Object) -> str:
+    """The name of the volume that the claim is bound or pre-bound to, "" if none."""
+    return text(claim, "spec", "volumeName")
+
+
+def is_bound(claim: Object) -> bool:
+    """Whether the volume controller has finished binding the claim."""
+    return bool(volume_of_claim(claim)) and BIND_COMPLETED_ANNOTATION in annotations_of(claim)
+
+
+def binding_mode(storage_class: Object) -> str | None:
+    """`Immediate` or `WaitForFirstConsumer`; None if the class does not say (the API server always fills it in)."""
+    mode = field(storage_class, "volumeBindingMode")
+    return mode if isinstance(mode, str) else None
+
+
+def _strings(found: Any) -> Mapping[str, str]:
+    return found if isinstance(found, Mapping) else {}

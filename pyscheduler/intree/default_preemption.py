@@ -1,0 +1,202 @@
+"""DefaultPreemption: a pod that fits nowhere may take the place of pods of a lower priority.
+
+Each node that could fit the pod without some of its pods is tried out, and the one where the least is lost is nominated
+(kube-scheduler's defaultpreemption and its preemption framework). Known limit: extenders are not asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pyscheduler.api import (
+    POD,
+    Action,
+    Candidate,
+    ClusterEvent,
+    Code,
+    Cycle,
+    Diagnosis,
+    Hint,
+    Interest,
+    Nominate,
+    Pod,
+    PodCount,
+    PodShape,
+    PreemptionPlugin,
+    PreemptionSearch,
+    PreEnqueuePlugin,
+    Rejection,
+    Revoke,
+    Status,
+    StatusError,
+)
+from pyscheduler.intree._budgets import PDB, Budgets
+from pyscheduler.intree._label_selectors import aggregate
+from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._victims import best, is_being_preempted, select_victims
+
+NO_VICTIMS = ("No preemption victims found for incoming pod",)
+NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
+_WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
+_NEVER = "not eligible due to preemptionPolicy=Never."
+_UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultPreemptionArgs:
+    """kubescheduler.config.k8s.io/v1 DefaultPreemptionArgs.
+
+    So many candidates are enough, the larger of the two: a percentage of the nodes that could help, and a number.
+    """
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+    def __post_init__(self) -> None:
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        problems = []
+        if not 0 <= percentage <= 100:
+            problems.append(invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]"))
+        if absolute < 0:
+            problems.append(invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)"))
+        if percentage == 0 == absolute:
+            both = "cannot be zero at the same time as "
+            problems.append(invalid("minCandidateNodesPercentage", 0, both + "minCandidateNodesAbsolute"))
+            problems.append(invalid("minCandidateNodesAbsolute", 0, both + "minCandidateNodesPercentage"))
+        refuse(problems)
+
+    def enough(self, nodes: int) -> int:
+        """How many candidates are enough where so many nodes could help."""
+        return min(nodes, max(nodes * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute))
+
+
+@dataclass(frozen=True, slots=True)
+class _Below(PodCount):
+    """Counts the pods of a lower priority."""
+
+    priority: int
+    terminating: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        return int(shape.priority < self.priority)
+
+
+@dataclass(slots=True)
+class _DryRun:
+    """What trying out nodes has shown."""
+
+    candidates: dict[str, Candidate] = field(default_factory=dict)
+    refusals: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    """How many nodes stay as they are, by the reasons."""
+    errors: list[str] = field(default_factory=list)
+    violating: int = 0
+
+    def note(self, name: str, outcome: Candidate | Status) -> None:
+        if isinstance(outcome, Status) and outcome.code is Code.ERROR:
+            self.errors += outcome.reasons
+        elif isinstance(outcome, Status):
+            self.refusals[outcome.reasons] += 1
+        elif not outcome.victims:
+            self.errors.append(f'expected at least one victim pod on node "{name}"')
+        else:
+            self.candidates[name] = outcome
+            self.violating += outcome.pdb_violations > 0
+
+    def suffices(self, enough: int) -> bool:
+        """Whether there are enough candidates, one of them within all budgets."""
+        return len(self.candidates) >= enough and len(self.candidates) > self.violating
+
+
+class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
+    """Nominates the node that loses the least, and asks for its victims to be evicted."""
+
+    name = "DefaultPreemption"
+    Args = DefaultPreemptionArgs
+    watches = (PDB,)
+
+    def interests(self) -> Sequence[Interest]:
+        # Those that PreEnqueue holds back are asked about again; whether a deletion helps is for others to say.
+        return (Interest(POD, Action.DELETE, _no_reason_to_try),)
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        return _WAITING if self.handle.is_preempting(pod.uid) else None
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+        found = self._search(cycle, pod, diagnosis, exhaustive=False)
+        if found.status is Code.ERROR:
+            raise StatusError(found.message)
+        if found.nominated_node:
+            return Nominate(found.nominated_node, found.victims)
+        rejection = Rejection(found.message)
+        return rejection if found.nominated_node is None else Revoke(rejection)
+
+    def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
+        return self._search(cycle, pod, diagnosis, exhaustive=True)
+
+    def _search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> PreemptionSearch:
+        reason = self._not_eligible(pod, diagnosis)
+        if reason:
+            return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {reason}")
+        tried = self._dry_run(cycle, pod, diagnosis, exhaustive)
+        if not tried.candidates:
+            return _nothing_found(diagnosis.total_nodes, tried)
+        ties = best(tried.candidates)
+        return PreemptionSearch(Code.SUCCESS, "", ties[0], tried.candidates, ties)
+
+    def _not_eligible(self, pod: Pod, diagnosis: Diagnosis) -> str:
+        if pod.spec.preemption_policy == "Never":
+            return _NEVER
+        if not pod.nominated_node_name or not _may_help(diagnosis.status_of(pod.nominated_node_name)):
+            return ""
+        node = next((n for n in self.handle.nodes() if n.name == pod.nominated_node_name), None)
+        pods = node.pods.values() if node else ()
+        return _UNDER_WAY if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
+
+    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> _DryRun:
+        """Make room on one node after the other, from a random one on, until there are enough candidates."""
+        tried, nodes = _DryRun(), self.handle.nodes()
+        helpful = diagnosis.resolvable(nodes)
+        total = int(np.count_nonzero(helpful))
+        if not total:
+            return tried
+        lower = nodes.count_pods(_Below(pod.priority)) > 0
+        hopeless = self.handle.refused_anyway(cycle, pod, pod.priority)
+        places = np.flatnonzero(helpful)
+        start = cycle.rng().randrange(total)
+        places = np.concatenate((places[start:], places[:start]))
+        worth_trying = places[lower[places] & (hopeless.codes[places] == 0)]
+        enough = total + 1 if exhaustive else self.args.enough(total)
+        budgets, infos = Budgets(self.handle.objects(PDB)), list(nodes)
+        for place in worth_trying.tolist():
+            node = infos[place]
+            with self.handle.trial(cycle, pod, node.name) as trial:
+                tried.note(node.name, select_victims(trial, pod, node, budgets))
+            if tried.suffices(enough):
+                return tried
+        tried.refusals[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
+        counts = np.bincount(hopeless.codes[helpful & lower], minlength=len(hopeless.because) + 1)
+        for rejection, count in zip(hopeless.because, counts[1:].tolist(), strict=True):
+            tried.refusals[rejection.reasons] += count
+        return tried
+
+
+def _may_help(status: Status | None) -> bool:
+    """Whether a node that said so may fit the pod once others have left it."""
+    return status is not None and status.code is Code.UNSCHEDULABLE
+
+
+def _nothing_found(nodes: int, tried: _DryRun) -> PreemptionSearch:
+    if tried.errors:
+        return PreemptionSearch(Code.ERROR, f"preemption: {aggregate(tried.errors)}")
+    refusals = tried.refusals
+    refusals[NOT_HELPFUL] += nodes - refusals.total()
+    tally = Counter({Status(Code.UNSCHEDULABLE, "", reasons): n for reasons, n in refusals.items() if n})
+    return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {Diagnosis(nodes, tally).filter_message}", "")
+
+
+def _no_reason_to_try(pod: Pod, event: ClusterEvent) -> Hint:  # noqa: ARG001
+    return Hint.SKIP

@@ -1,0 +1,130 @@
+"""DynamicResources: what it says of pods without ResourceClaims; devices are not allocated here (KEP-4381)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    Diagnosis,
+    FilterPlugin,
+    Hint,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PostFilterPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    ResourceKind,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+    StatusError,
+    Verdicts,
+)
+from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._volumes import text
+
+DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""A container may request a device of any class as a resource of this name."""
+NOT_ALLOCATED = Rejection("pod has resource claims, which this scheduler does not allocate yet", resolvable=False)
+NO_CLAIMS = Rejection("no new claims to deallocate")
+
+_ASKED: StateKey[bool] = StateKey("DynamicResources asked")
+"""Set once PreFilter has got as far as this plugin."""
+
+Seconds = Annotated[float, "duration"]
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicResourcesArgs:
+    """kubescheduler.config.k8s.io/v1 DynamicResourcesArgs: how long one node's allocation, and a binding, may take."""
+
+    filter_timeout: Seconds = 10.0
+    binding_timeout: Seconds = 600.0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.filter_timeout < 0:
+            problems.append(invalid("filterTimeout", _shown(self.filter_timeout), "must be zero or positive"))
+        if self.binding_timeout < 1:
+            problems.append(invalid("bindingTimeout", _shown(self.binding_timeout), "must be at least 1 second"))
+        refuse(problems)
+
+
+class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin):
+    """Rejects pods that need devices allocated, and takes its part in the messages and scores of all others."""
+
+    name = "DynamicResources"
+    Args = DynamicResourcesArgs
+    reads = Reads.OWN_NODE
+    watches = (DEVICE_CLASS,)
+
+    def interests(self) -> Sequence[Interest]:
+        nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+        return (
+            Interest(NODE, nodes, _may_help),
+            Interest(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE, _may_help),
+        )
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        """Lets every pod in, so that one with claims is told why it waits."""
+        return None
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip:
+        # Kept for the shape: a class that comes later finds the pod rejected by NodeResourcesFit in any case.
+        cycle[_ASKED] = True
+        return NOT_ALLOCATED if pod.spec.resource_claims or self._needs_devices(pod, nodes) else SKIP
+
+    def _needs_devices(self, pod: Pod, nodes: NodeTable) -> bool:
+        """Whether the pod requests a resource that stands for a device class and that no node has by other means."""
+        extended = [name for name, amount in pod.requests.real.items() if amount and "/" in name]
+        return any(self._has_class(name) and not nodes.allocatable(name).any() for name in extended)
+
+    def _has_class(self, resource: str) -> bool:
+        classes = self.handle.objects(DEVICE_CLASS)
+        if resource.startswith(CLASS_PREFIX):
+            return ("", resource.removeprefix(CLASS_PREFIX)) in classes
+        return any(text(c, "spec", "extendedResourceName") == resource for c in classes.values())
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        return Verdicts(len(nodes))
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Rejection:
+        if _ASKED not in cycle:
+            # An earlier plugin ended PreFilter. Kube-scheduler misses its own state here, and says so in these words.
+            raise StatusError("not found")
+        return NO_CLAIMS
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        """0: what is scored is which of its alternatives a claim got."""
+        return 0
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        return np.zeros(len(nodes), np.int64)
+
+
+def _shown(seconds: float) -> str:
+    return f"{seconds * 1000:g}ms" if 0 < abs(seconds) < 1 else f"{seconds:g}s"
+
+
+def _may_help(pod: Pod, _: ClusterEvent) -> Hint:
+    """Nothing helps a pod with claims; one that requests a device as a resource may find a node that offers it."""
+    return queue_if(not pod.spec.resource_claims)

@@ -1,0 +1,266 @@
+"""InterPodAffinity: pods that want to be in the same topology domains as others, or in different ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pyscheduler.api import (
+    MAX_NODE_SCORE,
+    MISSING,
+    NODE,
+    POD,
+    SKIP,
+    Action,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Normalizer,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rejection,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+    StatusError,
+    Verdicts,
+)
+from pyscheduler.intree._affinity_counts import (
+    Drawing,
+    DrawingKeys,
+    KeepingOff,
+    KeepingOffKeys,
+    MeantByAll,
+    Newcomer,
+    TimesMeant,
+)
+from pyscheduler.intree._affinity_hints import all_match, node_changed, pod_changed
+from pyscheduler.intree._affinity_terms import Labels, Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree._domain_counts import DomainCounts, KeptSums
+from pyscheduler.intree._namespaces import NAMESPACE, Namespaces, labels_of
+from pyscheduler.intree._problems import invalid, refuse
+
+NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
+NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
+KEPT_OFF = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
+
+_MOST_WEIGHT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class InterPodAffinityArgs:
+    """kubescheduler.config.k8s.io/v1 InterPodAffinityArgs.
+
+    `hard_pod_affinity_weight` (0..100) is how much the required affinity of placed pods draws others to them;
+    `ignore_preferred_terms_of_existing_pods` leaves pods unscored that prefer nothing themselves.
+    """
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def __post_init__(self) -> None:
+        weight = self.hard_pod_affinity_weight
+        if not 0 <= weight <= _MOST_WEIGHT:
+            refuse([invalid("hardPodAffinityWeight", weight, f"not in valid range [0, {_MOST_WEIGHT}]")])
+
+
+@dataclass(frozen=True, slots=True)
+class ByRange(Normalizer):
+    """The worst raw score becomes 0, the best 100; if all are the same, all become 0. Rounded down."""
+
+    def span(self, scores: Scores) -> tuple[int, int]:
+        return int(scores.min()), int(scores.max())
+
+    def rescale(self, scores: Scores, span: tuple[int, int]) -> Scores:
+        least, most = span
+        if least == most:
+            return np.zeros_like(scores)
+        # In this order and in floats, as kube-scheduler does it: 29 of 100 becomes 28.
+        return (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What Filter goes by."""
+
+    near: tuple[Term, ...]
+    """The pod's required affinity."""
+    apart: tuple[Term, ...]
+    """Its required anti-affinity."""
+    newcomer: Newcomer
+    nodes: NodeTable
+    friends: DomainCounts
+    """Placed pods that all of `near` speak of."""
+    strangers: DomainCounts
+    """Placed pods that terms of `apart` speak of."""
+    keepers: DomainCounts
+    """Placed pods that keep it off by their required anti-affinity."""
+    may_be_first: bool
+    """Whether its own affinity speaks of the pod itself: then it may be the first of its kind."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the pod has no friends anywhere and needs none: its node need only have the topology keys."""
+        return self.may_be_first and self.friends.total == 0
+
+    def shifted(self, other: Pod, labels: Labels, pods: int) -> _Rules:
+        """What holds once `other` has come (`pods` = 1) to a node with these labels, or left it (-1)."""
+        friends, strangers, keepers = self.friends, self.strangers, self.keepers
+        for term in affinity_terms(other.shape).anti_affinity:
+            if self.newcomer.is_meant_by(term):
+                keepers = keepers.plus(self.nodes, term.key, labels, pods)
+        if all_match(self.near, other):
+            for key in friends.keys:
+                friends = friends.plus(self.nodes, key, labels, pods)
+        for term in self.apart:
+            if term.peers.include(other.shape):
+                strangers = strangers.plus(self.nodes, term.key, labels, pods)
+        return replace(self, friends=friends, strangers=strangers, keepers=keepers)
+
+
+_RULES: StateKey[_Rules] = StateKey("InterPodAffinity rules")
+_PULL: StateKey[DomainCounts] = StateKey("InterPodAffinity pull")
+
+
+class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Places pods by where other pods are: rejects nodes by required pod (anti-)affinity, the pod's own and that of
+    placed pods, and prefers nodes by the preferred terms of both sides.
+
+    Pods that are being deleted count. The namespaceSelector of the incoming pod's terms chooses namespaces by their
+    labels and, besides, all of them if it would choose one without labels; so does kube-scheduler.
+    """
+
+    name = "InterPodAffinity"
+    Args = InterPodAffinityArgs
+    watches = (NAMESPACE,)
+    reads = Reads.DOMAINS
+    normalizer = ByRange()
+
+    def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._namespaces = Namespaces(handle)
+        self._kept = KeptSums()
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE, pod_changed),
+            Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL, node_changed),
+        )
+
+    # -- filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
+        terms = affinity_terms(pod.shape)
+        if terms.problem:
+            return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
+        keys = nodes.carried(KeepingOffKeys())
+        if not keys and not terms.affinity and not terms.anti_affinity:
+            return SKIP
+        newcomer = self._newcomer(pod)
+        keepers = self._kept.counts(nodes, {key: KeepingOff(newcomer, key) for key in keys})
+        if not keepers.total and not terms.affinity and not terms.anti_affinity:
+            return SKIP
+        near = tuple(self._resolved(term) for term in terms.affinity)
+        apart = tuple(self._resolved(term) for term in terms.anti_affinity)
+        friends = MeantByAll(tuple(term.peers for term in near))
+        cycle[_RULES] = _Rules(
+            near,
+            apart,
+            newcomer,
+            nodes,
+            friends=self._kept.counts(nodes, {term.key: friends for term in near}),
+            strangers=self._kept.counts(nodes, {key: TimesMeant(peers) for key, peers in _by_key(apart).items()}),
+            keepers=keepers,
+            may_be_first=all_match(near, pod),
+        )
+        return None
+
+    def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        cycle[_RULES] = cycle[_RULES].shifted(added, node.labels, 1)
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        cycle[_RULES] = cycle[_RULES].shifted(removed, node.labels, -1)
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        rules, labels = cycle[_RULES], node.labels
+        for key in rules.friends.keys:
+            if key not in labels or (rules.friends.at(key, labels) <= 0 and not rules.is_first):
+                return NOT_NEAR
+        if rules.strangers.above_0(labels):
+            return NOT_APART
+        return KEPT_OFF if rules.keepers.above_0(labels) else None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        rules, verdicts = cycle[_RULES], Verdicts(len(nodes))
+        if rules.is_first:
+            for key in rules.friends.keys:
+                verdicts.reject(nodes.topology(key).ids == MISSING, NOT_NEAR)
+        elif rules.near:
+            verdicts.reject(~rules.friends.all_above_0(nodes), NOT_NEAR)
+        if rules.strangers.total:
+            verdicts.reject(rules.strangers.any_above_0(nodes), NOT_APART)
+        if rules.keepers.total:
+            verdicts.reject(rules.keepers.any_above_0(nodes), KEPT_OFF)
+        return verdicts
+
+    # -- score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        terms = affinity_terms(pod.shape)
+        own = terms.preferred
+        if self.args.ignore_preferred_terms_of_existing_pods and not own:
+            return SKIP
+        required_weight = self.args.hard_pod_affinity_weight
+        carried = nodes.carried(DrawingKeys(required_weight))
+        if not own and not carried:
+            return SKIP
+        if terms.problem:  # PreFilter, which rejects such pods, may be off
+            raise StatusError(f"failed to parse pod: {terms.problem}")
+        newcomer = self._newcomer(pod)
+        preferred: dict[str, tuple[Weighted, ...]] = dict.fromkeys(carried, ())
+        for term, weight in own:
+            preferred[term.key] = (*preferred.get(term.key, ()), Weighted(self._resolved(term), weight))
+        drawing = {key: Drawing(newcomer, key, wishes, required_weight) for key, wishes in preferred.items()}
+        pull = self._kept.counts(nodes, drawing)
+        if not pull.total:
+            # Weights may come to 0 together; nothing to score is only where there is nothing to weigh.
+            terms_found = self._kept.counts(nodes, {k: replace(d, weighed=False) for k, d in drawing.items()})
+            if not terms_found.total:
+                return SKIP
+        cycle[_PULL] = pull
+        return None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return cycle[_PULL].sum(node.labels)
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        return cycle[_PULL].sums(nodes)
+
+    # -- namespaces ----------------------------------------------------------------------------------------------
+
+    def _newcomer(self, pod: Pod) -> Newcomer:
+        return Newcomer(pod.shape, labels_of(self._namespaces.get(pod.namespace)))
+
+    def _resolved(self, term: Term) -> Term:
+        """A term of the incoming pod, with the namespaces that its selector chooses by name."""
+        selector = term.peers.namespace_selector
+        if selector is None or not selector.requirements:
+            return term
+        namespaces = term.peers.namespaces | self._namespaces.chosen(selector)
+        return Term(term.key, replace(term.peers, namespaces=namespaces))
+
+
+def _by_key(terms: Iterable[Term]) -> dict[str, tuple[Peers, ...]]:
+    """The peers of all terms that have the same topology key."""
+    peers: dict[str, tuple[Peers, ...]] = {}
+    for term in terms:
+        peers[term.key] = (*peers.get(term.key, ()), term.peers)
+    return peers

@@ -1,0 +1,94 @@
+"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes where the kubelet says it has it (KEP-5328)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    POD,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Hint,
+    Interest,
+    NodeInfo,
+    NodeObject,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.intree._hints import queue_if
+
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+"""Some container's exit restarts the whole pod (restartPolicyRules, KEP-5532)."""
+HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+"""A user namespace of its own on the node's network (hostUsers and hostNetwork, KEP-5607)."""
+LACKS_FEATURE = Rejection("node(s) didn't match Pod's required features", resolvable=False)
+
+_NEEDED = StateKey[frozenset[str]]("NodeDeclaredFeatures needed")
+
+
+class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes whose status.declaredFeatures lack what the pod's spec makes use of.
+
+    Of the features that kubelets declare in 1.36 only these two matter to where a new pod can run.
+    """
+
+    name = "NodeDeclaredFeatures"
+    reads = Reads.OWN_NODE
+
+    def interests(self) -> Sequence[Interest]:
+        declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
+        return (Interest(NODE, declared, _declared), Interest(POD, Action.UPDATE, _needs_changed))
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        needed = needed_features(pod)
+        if not needed:
+            return SKIP
+        cycle[_NEEDED] = needed
+        return None
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None if cycle[_NEEDED] <= _features(node.node) else LACKS_FEATURE
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts, needed = Verdicts(len(nodes)), cycle[_NEEDED]
+        has = (needed <= _features(node.node) for node in nodes)
+        verdicts.reject(~np.fromiter(has, np.bool_, len(nodes)), LACKS_FEATURE)
+        return verdicts
+
+
+def needed_features(pod: Pod) -> frozenset[str]:
+    """The names of the features that the pod's spec makes use of."""
+    spec = pod.spec
+    containers = (*spec.containers, *(spec.init_containers or ()))
+    needed = set()
+    if any(rule.action == "RestartAllContainers" for c in containers for rule in c.restart_policy_rules or ()):
+        needed.add(RESTART_ALL)
+    if spec.host_network and spec.host_users is False:
+        needed.add(HOST_NETWORK)
+    return frozenset(needed)
+
+
+def _features(node: NodeObject) -> frozenset[str]:
+    return frozenset(node.status.declared_features or ())
+
+
+def _declared(_: Pod, event: ClusterEvent) -> Hint:
+    """As kube-scheduler, which does not ask whether it is the feature that was missing."""
+    old, new = event.old, event.new
+    return queue_if(old is None or (old.status.declared_features or ()) != (new.status.declared_features or ()))
+
+
+def _needs_changed(pod: Pod, event: ClusterEvent) -> Hint:
+    return queue_if(event.new.uid == pod.uid and needed_features(event.old) != needed_features(event.new))

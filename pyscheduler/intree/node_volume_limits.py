@@ -1,0 +1,295 @@
+"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node, as the node's CSINode says (KEP-554)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyscheduler.api import (
+    POD,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Interest,
+    Mask,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PodCount,
+    PodShape,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    Skip,
+    StateKey,
+    StatusError,
+    Verdicts,
+)
+from pyscheduler.intree import _volumes as kinds
+from pyscheduler.intree._attachable import Attachable, CannotAttach, attachable_volumes, csi_handle, inline_drivers
+from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree._volumes import Object, Storage, claim_names, field, items, name_of, namespace_of, text
+
+TOO_MANY = Rejection("node(s) exceed max volume count")
+_COUNT_THEM = 1_000_000
+"""More than any limit: the volumes of such a pod must be looked at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MayBeAttached(PodCount):
+    """Counts a pod's volumes generously: no fewer than drivers can have to attach for it."""
+
+    @property
+    def terminating(self) -> bool:
+        return True
+
+    def of(self, shape: PodShape) -> int:
+        claims = shape.volume_claims
+        odd = any(claim.ephemeral or not claim.name for claim in claims) or any(inline_drivers(shape))
+        return _COUNT_THEM if odd else len(claims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Incoming:
+    """The volumes of the pod to be placed, or why they cannot be told."""
+
+    volumes: frozenset[Attachable] = frozenset()
+    problem: str = ""
+    missing: bool = False
+
+    def refusal(self) -> Rejection | None:
+        """The "no" for every node while a claim is missing. StatusError if the volumes make no sense."""
+        if self.problem and not self.missing:
+            raise StatusError(self.problem)
+        return Rejection(self.problem, resolvable=False) if self.problem else None
+
+
+_INCOMING: StateKey[tuple[_Incoming, _Incoming]] = StateKey("NodeVolumeLimits")
+"""As it is on nodes without a CSINode, and on those with one."""
+
+
+class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes whose drivers have no room for the pod's volumes; a volume that is there already takes none."""
+
+    name = "NodeVolumeLimits"
+    reads = Reads.EVERYTHING
+    reads_identity = True  # ephemeral claims are called after their pod
+    watches = (kinds.CLAIM, kinds.VOLUME, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._storage = Storage(handle)
+        self._limits = _AllLimits(handle)
+        self._attachments = _Attachments(handle)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(kinds.CSI_NODE.kind, Action.ADD),
+            Interest(kinds.CSI_NODE.kind, Action.UPDATE, _limit_raised),
+            Interest(POD, Action.DELETE, _volume_freed),
+            Interest(kinds.CLAIM.kind, Action.ADD, _is_referenced),
+            Interest(kinds.VOLUME_ATTACHMENT.kind, Action.DELETE, _may_have_been_in_the_way),
+        )
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        if not pod.spec.volumes or not _needs_attaching(pod.shape):
+            return SKIP
+        cycle[_INCOMING] = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
+        return None
+
+    def _incoming(self, pod: Pod, has_csi_node: bool) -> _Incoming:
+        try:
+            return _Incoming(frozenset(attachable_volumes(self._storage, pod, has_csi_node, is_placed=False)))
+        except CannotAttach as problem:
+            return _Incoming(problem=str(problem), missing=problem.missing)
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        csi_node = self._storage.csi_node(node.name)
+        incoming = cycle[_INCOMING][csi_node is not None]
+        refusal = incoming.refusal()
+        if refusal is not None or csi_node is None or not incoming.volumes:
+            return refusal
+        limits = limits_of(csi_node)
+        if not limits:
+            return None
+        there = self._on(node)
+        # A volume that is only attached, but used by no pod, counts beside the same volume of this pod.
+        held = Counter(driver for driver, _ in there | self._attachments.to(node.name, self._storage))
+        new = Counter(driver for driver, _ in incoming.volumes - there)
+        full = any(held[driver] + n > limits[driver] for driver, n in new.items() if driver in limits)
+        return TOO_MANY if full else None
+
+    def _on(self, node: NodeInfo) -> set[Attachable]:
+        """What the node's pods have attached. StatusError if the volumes of any of them make no sense."""
+        try:
+            return {
+                volume
+                for pod in node.pods.values()
+                if pod.spec.volumes
+                for volume in attachable_volumes(self._storage, pod, True, is_placed=True)
+            }
+        except CannotAttach as problem:
+            raise StatusError(str(problem)) from None
+
+    # -- many nodes ----------------------------------------------------------------------------------------------
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        without, with_csi_node = cycle[_INCOMING]
+        if without.problem or with_csi_node.problem:
+            has = self._have_csi_node(nodes.names)
+            for at, incoming in ((~has, without), (has, with_csi_node)):
+                if at.any() and (refusal := incoming.refusal()) is not None:
+                    verdicts.reject(at, refusal)
+        suspects = self._suspects(with_csi_node, nodes)
+        if suspects:
+            full, each = np.zeros(len(nodes), np.bool_), list(nodes)
+            for i in suspects:
+                full[i] = self.filter(cycle, pod, each[i]) is not None
+            verdicts.reject(full, TOO_MANY)
+        return verdicts
+
+    def _have_csi_node(self, names: Sequence[str]) -> Mask:
+        known = self.handle.objects(kinds.CSI_NODE)
+        return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
+
+    def _suspects(self, incoming: _Incoming, nodes: NodeTable) -> set[int]:
+        """Places of the nodes that cannot be told to have room without looking at each of their volumes; most can."""
+        if not incoming.volumes:
+            return set()
+        counts = nodes.count_pods(MayBeAttached())
+        # Among them are volumes that make no sense, which matters whatever the driver of this pod's.
+        suspects = set(np.flatnonzero(counts >= _COUNT_THEM).tolist())
+        for driver, n in Counter(driver for driver, _ in incoming.volumes).items():
+            limits = self._limits.of_driver(driver)
+            if not limits.by_node:
+                continue
+            close = np.flatnonzero(counts > limits.least - n - self._attachments.most).tolist()
+            names = nodes.names if close else ()
+            for i in close:
+                limit = limits.by_node.get(names[i])
+                if limit is not None and int(counts[i]) + n + self._attachments.count(names[i]) > limit:
+                    suspects.add(i)
+        return suspects
+
+
+def limits_of(csi_node: Object) -> dict[str, int]:
+    """How many volumes each driver can attach to the node; drivers that state no limit are left out."""
+    return {
+        text(driver, "name"): count
+        for driver in items(csi_node, "spec", "drivers")
+        if isinstance(count := field(driver, "allocatable", "count"), int)
+    }
+
+
+class _Limits(NamedTuple):
+    """The limits of one driver."""
+
+    by_node: Mapping[str, int] = {}
+    least: int = 0
+
+
+class _AllLimits:
+    """The limits of all drivers, read anew when a CSINode has changed."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._version = -1
+        self._by_driver: dict[str, _Limits] = {}
+
+    def of_driver(self, driver: str) -> _Limits:
+        version = self._handle.objects_version(kinds.CSI_NODE)
+        if version != self._version:
+            self._version = version
+            self._by_driver = self._read()
+        return self._by_driver.get(driver, _Limits())
+
+    def _read(self) -> dict[str, _Limits]:
+        found: dict[str, dict[str, int]] = {}
+        for (_, node), csi_node in self._handle.objects(kinds.CSI_NODE).items():
+            for driver, limit in limits_of(csi_node).items():
+                found.setdefault(driver, {})[node] = limit
+        return {driver: _Limits(by_node, min(by_node.values())) for driver, by_node in found.items()}
+
+
+class _Attachments:
+    """The VolumeAttachments of each node, read anew when one has changed."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._version = -1
+        self._by_node: dict[str, list[tuple[str, str]]] = {}
+        self._most = 0
+
+    def to(self, node_name: str, storage: Storage) -> set[Attachable]:
+        """The CSI volumes that are attached to the node, or about to be."""
+        found = set()
+        self._catch_up()
+        for attacher, name in self._by_node.get(node_name, ()):
+            volume = storage.volume(name)
+            handle = csi_handle(volume) if volume is not None else None
+            if handle is not None:
+                found.add((attacher, handle))
+        return found
+
+    def count(self, node_name: str) -> int:
+        """No fewer than are attached to the node."""
+        self._catch_up()
+        return len(self._by_node.get(node_name, ()))
+
+    @property
+    def most(self) -> int:
+        """The largest of all counts."""
+        self._catch_up()
+        return self._most
+
+    def _catch_up(self) -> None:
+        version = self._handle.objects_version(kinds.VOLUME_ATTACHMENT)
+        if version == self._version:
+            return
+        self._version = version
+        self._by_node = {}
+        for attachment in self._handle.objects(kinds.VOLUME_ATTACHMENT).values():
+            attacher, name = text(attachment, "spec", "attacher"), text(attachment, "spec", "source", _VOLUME_NAME)
+            if attacher and name:
+                self._by_node.setdefault(text(attachment, "spec", "nodeName"), []).append((attacher, name))
+        self._most = max(map(len, self._by_node.values()), default=0)
+
+
+_VOLUME_NAME = "persistentVolumeName"
+
+
+def _needs_attaching(shape: PodShape) -> bool:
+    """Whether any volume of the pod is a claim, or of an in-tree plugin that has a CSI driver."""
+    return bool(shape.volume_claims) or any(inline_drivers(shape))
+
+
+# -- hints -----------------------------------------------------------------------------------------------------------
+
+
+def _limit_raised(_: Pod, event: ClusterEvent) -> Hint:
+    before, now = limits_of(event.old), limits_of(event.new)
+    return queue_if(any(limit > before.get(driver, 0) for driver, limit in now.items()))
+
+
+def _volume_freed(_: Pod, event: ClusterEvent) -> Hint:
+    return queue_if(had_place(event) and _needs_attaching(event.old.shape))
+
+
+def _is_referenced(pod: Pod, event: ClusterEvent) -> Hint:
+    claim = event.new
+    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in claim_names(pod))
+
+
+def _may_have_been_in_the_way(pod: Pod, event: ClusterEvent) -> Hint:
+    """As kube-scheduler, which does not ask for the volume of a claim, and not at all for ephemeral ones."""
+    names_claim = any(not claim.ephemeral for claim in pod.shape.volume_claims)
+    return queue_if(names_claim or text(event.old, "spec", "attacher") in set(inline_drivers(pod.shape)))

@@ -1,0 +1,237 @@
+"""PodTopologySpread: pods of one kind are spread evenly over zones, hosts or whatever labels nodes carry (KEP-895)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyscheduler.api import (
+    NODE,
+    POD,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rejection,
+    ScorePlugin,
+    Scores,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.api.match import SelectorError
+from pyscheduler.api.objects import TopologySpreadConstraint
+from pyscheduler.api.outcome import StatusError
+from pyscheduler.intree._default_selector import KINDS, DefaultSelectors
+from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._label_selectors import key_rules
+from pyscheduler.intree._problems import duplicate, forbidden, invalid, refuse, required, unsupported
+from pyscheduler.intree._spread import HARD, HOSTNAME, SOFT, Constraints, Spreads
+from pyscheduler.intree._spread_counts import Skew
+from pyscheduler.intree._spread_nodes import Regions, includes
+from pyscheduler.intree._spread_score import Crowding, crowding
+
+SYSTEM, LIST = "System", "List"
+_ZONE = "topology.kubernetes.io/zone"
+SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SOFT, max_skew=3),
+    TopologySpreadConstraint(topology_key=_ZONE, when_unsatisfiable=SOFT, max_skew=5),
+)
+"""What kube-scheduler spreads by where nobody says anything else (KEP-1258)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodTopologySpreadArgs:
+    """kubescheduler.config.k8s.io/v1 PodTopologySpreadArgs.
+
+    `default_constraints` hold for pods that state none of their own, among the pods that Services and owners select
+    with them; `defaulting_type` System stands for `SYSTEM_DEFAULTS`, List for the given ones.
+    """
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: str = SYSTEM
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "defaulting_type", self.defaulting_type or SYSTEM)
+        problems = []
+        if self.defaulting_type not in (SYSTEM, LIST):
+            problems.append(unsupported("defaultingType", self.defaulting_type, (SYSTEM, LIST)))
+        elif self.defaulting_type == SYSTEM and self.default_constraints:
+            problems.append(invalid("defaultingType", SYSTEM, "when .defaultConstraints are not empty"))
+        for i, constraint in enumerate(self.default_constraints):
+            problems += _constraint_problems(f"defaultConstraints[{i}]", constraint, self.default_constraints[:i])
+        refuse(problems)
+
+
+_SKEWS: StateKey[tuple[Skew, ...]] = StateKey("PodTopologySpread filter")
+_CROWDING: StateKey[Crowding] = StateKey("PodTopologySpread score")
+
+
+class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
+    """Rejects nodes whose domain would get too far ahead of the others; prefers the domains with the fewest pods."""
+
+    name = "PodTopologySpread"
+    Args = PodTopologySpreadArgs
+    reads = Reads.DOMAINS
+    watches = KINDS
+
+    def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._system_defaulted = args.defaulting_type == SYSTEM
+        defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
+        selectors = DefaultSelectors(handle)
+        self._hard = Constraints(HARD, defaults, selectors)
+        self._soft = Constraints(SOFT, defaults, selectors)
+        self._regions = Regions()
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def interests(self) -> Sequence[Interest]:
+        pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
+        nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
+        return (Interest(POD, pods, self._pods_shifted), Interest(NODE, nodes, self._topology_changed))
+
+    def _pods_shifted(self, pod: Pod, event: ClusterEvent) -> Hint:
+        old: Pod | None = event.old
+        new: Pod | None = event.new
+        if any(other is not None and not _is_involved(other, pod) for other in (old, new)):
+            return Hint.SKIP
+        try:
+            spreads = self._hard.of(pod.shape)
+        except SelectorError:
+            return Hint.QUEUE
+        if old is not None and new is not None:
+            tolerates_more = new.uid == pod.uid and new.shape.tolerations != old.shape.tolerations
+            if tolerates_more and any(s.honors_taints for s in spreads):
+                return Hint.QUEUE
+            return queue_if(any(s.selects(old.labels) != s.selects(new.labels) for s in spreads))
+        other = new or old
+        return queue_if(other is not None and any(s.selects(other.labels) for s in spreads))
+
+    def _topology_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        try:
+            spreads = self._hard.of(pod.shape)
+        except SelectorError:
+            return Hint.QUEUE
+        sides = [node for node in (event.old, event.new) if node is not None]
+        labels = [node.metadata.labels or {} for node in sides]
+        complete = [_has_all(spreads, of) for of in labels]
+        if len(sides) == 1:
+            return queue_if(complete[0])
+        elsewhere = any(labels[0].get(s.key, "") != labels[1].get(s.key, "") for s in spreads)
+        retainted = (sides[0].spec.taints or ()) != (sides[1].spec.taints or ())
+        return queue_if(complete[0] != complete[1] or (complete[1] and (elsewhere or retainted)))
+
+    # -- filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        try:
+            spreads = self._hard.of(pod.shape)
+        except SelectorError as error:
+            text = "get constraints from pod: obtaining pod's hard topology spread constraints:"
+            raise StatusError(f"{text} {error}") from error
+        if not spreads:
+            return SKIP
+        nodes = nodes.whole
+        regions = self._regions.of(spreads, pod.shape, nodes, require_all=True)
+        counts = [nodes.count_pods(s.count) if s.count is not None else None for s in spreads]
+        cycle[_SKEWS] = tuple(map(Skew.of, spreads, regions, counts, [pod.labels] * len(spreads)))
+        return None
+
+    def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        self._shift(cycle, pod, added, node, 1)
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        self._shift(cycle, pod, removed, node, -1)
+
+    def _shift(self, cycle: Cycle, pod: Pod, other: Pod, node: NodeInfo, pods: int) -> None:
+        """As in kube-scheduler pods on their way out count here, and a selector without requirements counts all."""
+        skews = cycle[_SKEWS]
+        if other.namespace != pod.namespace or not _has_all(tuple(s.spread for s in skews), node.labels):
+            return
+        cycle[_SKEWS] = tuple(
+            skew.with_pods(node.labels[skew.spread.key], pods)
+            if skew.spread.selects(other.labels) and includes(skew.spread, pod.shape, node)
+            else skew
+            for skew in skews
+        )
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        for skew in cycle[_SKEWS]:
+            refusal = skew.refusal(node.labels)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        for skew in cycle[_SKEWS]:
+            skew.refuse(nodes.topology(skew.spread.key), verdicts)
+        return verdicts
+
+    # -- score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        try:
+            spreads = self._soft.of(pod.shape)
+        except SelectorError as error:
+            text = "calculating preScoreState: obtaining pod's soft topology spread constraints:"
+            raise StatusError(f"{text} {error}") from error
+        if not spreads:
+            return SKIP
+        # Nodes without a zone can still be told apart by host name, which is what the system's defaults are for.
+        require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
+        cycle[_CROWDING] = crowding(spreads, pod.shape, nodes, self._regions, require_all)
+        return None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return cycle[_CROWDING].on(node)
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
+        return cycle[_CROWDING].on_all(nodes)
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:
+        return cycle[_CROWDING].rescaled(scores)
+
+
+def _is_involved(other: Pod, pod: Pod) -> bool:
+    """Whether another pod may be counted when `pod` is spread: it has a place, or is about to; or it is the pod."""
+    if other.uid == pod.uid:
+        return True
+    return bool(other.node_name or other.nominated_node_name) and other.namespace == pod.namespace
+
+
+def _has_all(spreads: Spreads, labels: Mapping[str, str]) -> bool:
+    return all(spread.key in labels for spread in spreads)
+
+
+def _constraint_problems(
+    path: str, constraint: TopologySpreadConstraint, before: Sequence[TopologySpreadConstraint]
+) -> list[str]:
+    key, action = constraint.topology_key, constraint.when_unsatisfiable
+    problems = []
+    if constraint.max_skew <= 0:
+        problems.append(invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)"))
+    if not key:
+        problems.append(required(f"{path}.topologyKey", "can not be empty"))
+    problems += [invalid(f"{path}.topologyKey", key, rule) for rule in (key_rules(key) if key else ())]
+    if not action:
+        problems.append(required(f"{path}.whenUnsatisfiable", "can not be empty"))
+    elif action not in (HARD, SOFT):
+        problems.append(unsupported(f"{path}.whenUnsatisfiable", action, (HARD, SOFT)))
+    if constraint.label_selector is not None:
+        text = "constraint must not define a selector, as they deduced for each pod"
+        problems.append(forbidden(f"{path}.labelSelector", text))
+    if any((c.topology_key, c.when_unsatisfiable) == (key, action) for c in before):
+        problems.append(duplicate(path, f"{{{key}, {action}}}"))
+    return problems

@@ -1,0 +1,214 @@
+"""VolumeBinding: a pod goes where its volumes are, or where they can be made, and gets them before it is bound.
+
+Claims of classes with `volumeBindingMode: WaitForFirstConsumer` are bound here, all others by the volume controller
+before. Scoring by storage capacity (KEP-1845, alpha in 1.36) is not there: the plugin never scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    SKIP,
+    Action,
+    ApiWriter,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    Rejection,
+    ReservePlugin,
+    ScorePlugin,
+    Skip,
+    StateKey,
+    StatusError,
+    Verdicts,
+    VolumeClaim,
+)
+from pyscheduler.intree import _volume_hints as hints
+from pyscheduler.intree import _volumes as kinds
+from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._scoring import UtilizationShapePoint
+from pyscheduler.intree._volume_assumed import Assumed, AssumedVolumes
+from pyscheduler.intree._volume_search import Search, rejection
+from pyscheduler.intree._volume_writes import PodBinding, Watcher, assume, restore, write
+from pyscheduler.intree._volumes import (
+    WAIT_FOR_FIRST_CONSUMER,
+    Object,
+    Storage,
+    binding_mode,
+    claim_name,
+    claim_names,
+    class_of_claim,
+    field,
+    is_bound,
+    not_found,
+    text,
+    volume_of_claim,
+    why_not_owned,
+)
+
+UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
+_GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeBindingArgs:
+    """kubescheduler.config.k8s.io/v1 VolumeBindingArgs: how long PreBind waits for volumes, in seconds."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] | None = None
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.bind_timeout_seconds < 0:
+            negative = "invalid BindTimeoutSeconds, should not be a negative value"
+            problems.append(invalid("bindTimeoutSeconds", self.bind_timeout_seconds, negative))
+        if self.shape is not None:
+            points = ",".join(f'{{"Utilization":{p.utilization},"Score":{p.score}}}' for p in self.shape)
+            problems.append(f"shape: Invalid value: [{points}]: {_GATED}")
+        refuse(problems)
+
+
+_SEARCH: StateKey[Search] = StateKey("VolumeBinding search")
+_BINDING: StateKey[PodBinding] = StateKey("VolumeBinding binding")
+
+
+class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+    """Rejects nodes that a claim's volume cannot be reached from; binds claims that waited for the pod's node."""
+
+    name = "VolumeBinding"
+    Args = VolumeBindingArgs
+    reads = Reads.EVERYTHING
+    watches = (
+        kinds.VOLUME,
+        kinds.CLAIM,
+        kinds.STORAGE_CLASS,
+        kinds.CSI_NODE,
+        kinds.CSI_DRIVER,
+        kinds.CSI_STORAGE_CAPACITY,
+    )
+
+    def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._timeout = args.bind_timeout_seconds
+        self._storage = Storage(handle)
+        self._volumes = AssumedVolumes(handle)
+        self._claims = Assumed(kinds.CLAIM, handle)
+
+    def interests(self) -> Sequence[Interest]:
+        added, updated = Action.ADD, Action.UPDATE
+        return (
+            Interest(kinds.STORAGE_CLASS.kind, added | updated, hints.class_may_help),
+            Interest(kinds.CLAIM.kind, added | updated, hints.claim_may_help),
+            Interest(kinds.VOLUME.kind, added | updated),
+            Interest(NODE, added | Action.UPDATE_NODE_LABEL),
+            Interest(kinds.CSI_NODE.kind, added | updated, hints.csi_node_may_help),
+            Interest(kinds.CSI_DRIVER.kind, updated, hints.csi_driver_may_help),
+            Interest(kinds.CSI_STORAGE_CAPACITY.kind, added | updated, hints.capacity_may_help),
+        )
+
+    # -- filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
+        claims = pod.shape.volume_claims
+        if not claims:
+            return SKIP
+        for claim in claims:
+            problem = self._problem(pod, claim)
+            if problem:
+                return Rejection(problem, resolvable=False)
+        found = [c for name in claim_names(pod) if (c := self._claims.get(pod.namespace, name)) is not None]
+        bound = tuple(claim for claim in found if is_bound(claim))
+        waiting = [claim for claim in found if not is_bound(claim)]
+        delayed = tuple(claim for claim in waiting if self._is_delayed(claim))
+        if len(delayed) < len(waiting):
+            return UNBOUND_IMMEDIATE
+        cycle[_SEARCH] = Search(bound, delayed, self._volumes, self._storage)
+        return None
+
+    def _problem(self, pod: Pod, wanted: VolumeClaim) -> str:
+        """Why the pod cannot have the claim, "" if it can."""
+        name = claim_name(pod, wanted)
+        claim = self._storage.claim(pod.namespace, name)
+        if claim is None and wanted.ephemeral:
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+        if claim is None:
+            return not_found("persistentvolumeclaim", name)
+        if text(claim, "status", "phase") == "Lost":
+            return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_of_claim(claim)}"'
+        if field(claim, "metadata", "deletionTimestamp") is not None:
+            return f'persistentvolumeclaim "{name}" is being deleted'
+        return why_not_owned(pod, claim) if wanted.ephemeral else ""
+
+    def _is_delayed(self, claim: Object) -> bool:
+        """Whether the claim waits for the pod's node; one that names its volume already waits for the controller."""
+        class_name = class_of_claim(claim)
+        storage_class = self._storage.storage_class(class_name) if class_name else None
+        if storage_class is None:
+            return False
+        mode = binding_mode(storage_class)
+        if mode is None:
+            raise StatusError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        return mode == WAIT_FOR_FIRST_CONSUMER and not volume_of_claim(claim)
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        conflicts = cycle[_SEARCH].at(node).conflicts
+        return rejection(conflicts) if conflicts else None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts = Verdicts(len(nodes))
+        conflicts = cycle[_SEARCH].conflicts(nodes)
+        for distinct in np.flatnonzero(np.bincount(conflicts)).tolist():
+            if distinct:
+                verdicts.reject(conflicts == distinct, rejection(distinct))
+        return verdicts
+
+    # -- score ---------------------------------------------------------------------------------------------------
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return SKIP
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 0
+
+    # -- binding -------------------------------------------------------------------------------------------------
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        if _SEARCH in cycle and not cycle[_SEARCH].all_bound:
+            cycle[_BINDING] = assume(cycle[_SEARCH].at(node), node, self._volumes, self._claims)
+        return None
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        if _BINDING in cycle:
+            restore(cycle[_BINDING], self._volumes, self._claims)
+
+    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
+        return None if _BINDING in cycle else SKIP
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        if _BINDING not in cycle:
+            return None
+        binding = cycle[_BINDING]
+        await write(binding, api)
+        watcher = Watcher(self._storage, self._volumes)
+        for _ in range(self._timeout):
+            await api.sleep(1.0)
+            node_exists = bool(self.handle.nodes().named(frozenset({node_name})).any())
+            try:
+                if watcher.is_done(binding, pod, node_exists):
+                    return None
+            except StatusError as problem:
+                raise StatusError(f"binding volumes: {problem}") from None
+        raise StatusError("binding volumes: context deadline exceeded")

@@ -1,0 +1,239 @@
+"""VolumeRestrictions: no two pods of a node write to one disk, and no two pods at all use a ReadWriteOncePod claim."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    POD,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Interest,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PodCount,
+    PodFacet,
+    PodShape,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._volumes import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
+
+DISK_CONFLICT = Rejection("node(s) had no available disk")
+CLAIM_IN_USE = Rejection(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk that a pod names itself, without a claim. It is another's if they share any of `ids` and all of `rest`."""
+
+    kind: str
+    ids: frozenset[str]
+    rest: tuple[str, ...] = ()
+    read_only: bool = False
+
+    def conflicts(self, other: Disk) -> bool:
+        """Whether pods with these two cannot be on one node: it is the same disk and not read-only on both sides."""
+        same = self.kind == other.kind and self.rest == other.rest and not self.ids.isdisjoint(other.ids)
+        return same and not (self.read_only and other.read_only)
+
+    @property
+    def names(self) -> list[tuple[Hashable, ...]]:
+        """Disks can only be the same if they have one of these in common."""
+        return [(self.kind, self.rest, one) for one in self.ids]
+
+
+@dataclass(frozen=True, slots=True)
+class InTheWay(PodCount):
+    """Counts the pods whose own disks conflict with these."""
+
+    disks: tuple[Disk, ...]
+
+    @property
+    def terminating(self) -> bool:
+        return True
+
+    def of(self, shape: PodShape) -> int:
+        return int(any(mine.conflicts(theirs) for theirs in disks_of(shape) for mine in self.disks))
+
+
+@dataclass(frozen=True, slots=True)
+class DisksInUse(PodFacet):
+    """The names of the disks that pods name themselves: most often nobody has those that a pod wants."""
+
+    def of(self, shape: PodShape) -> Collection[Hashable]:
+        return {name for disk in disks_of(shape) for name in disk.names}
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsInUse(PodFacet):
+    """The claims that pods name, as (namespace, name)."""
+
+    def of(self, shape: PodShape) -> Collection[Hashable]:
+        return {(shape.namespace, name) for name in _named_claims(shape)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the pod must have to itself: its disks on a node, and its ReadWriteOncePod claims (names) anywhere."""
+
+    disks: InTheWay
+    claims: frozenset[str]
+    users: int
+    """How many uses of those claims are in the way."""
+
+
+_WANTED: StateKey[_Wanted] = StateKey("VolumeRestrictions")
+
+
+class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes where a disk of the pod is in use, and all nodes while a claim that allows one pod only is.
+
+    Both can be cured by preemption. Disks are those of Google, Amazon, iSCSI and Ceph that pods name themselves.
+    """
+
+    name = "VolumeRestrictions"
+    reads = Reads.EVERYTHING
+    watches = (CLAIM,)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._storage = Storage(handle)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(POD, Action.DELETE, _frees_a_volume),
+            Interest(NODE, Action.ADD),
+            Interest(CLAIM.kind, Action.ADD, _is_named),
+        )
+
+    # -- filter ------------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
+        shape = pod.shape
+        if not shape.spec.volumes:
+            return SKIP
+        claims = self._exclusive_claims(shape)
+        if isinstance(claims, Rejection):
+            return claims
+        users = 0
+        if claims:
+            carried = nodes.carried(ClaimsInUse())
+            users = sum((shape.namespace, name) in carried for name in claims)
+        disks = disks_of(shape)
+        if not disks and not users:
+            return SKIP
+        cycle[_WANTED] = _Wanted(InTheWay(disks), claims, users)
+        return None
+
+    def _exclusive_claims(self, shape: PodShape) -> frozenset[str] | Rejection:
+        """The names of the pod's ReadWriteOncePod claims; a "no" if a claim is not there to be asked."""
+        exclusive = set()
+        for name in _named_claims(shape):
+            claim = self._storage.claim(shape.namespace, name)
+            if claim is None:
+                return Rejection(not_found("persistentvolumeclaim", name), resolvable=False)
+            if READ_WRITE_ONCE_POD in items(claim, "spec", "accessModes"):
+                exclusive.add(name)
+        return frozenset(exclusive)
+
+    def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
+        _count(cycle, added, 1)
+
+    def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
+        _count(cycle, removed, -1)
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        wanted = cycle[_WANTED]
+        if wanted.disks.disks and any(wanted.disks.of(other.shape) for other in node.pods.values()):
+            return DISK_CONFLICT
+        return CLAIM_IN_USE if wanted.users > 0 else None
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        verdicts, wanted = Verdicts(len(nodes)), cycle[_WANTED]
+        if wanted.disks.disks and _any_in_use(wanted.disks.disks, nodes):
+            verdicts.reject(nodes.count_pods(wanted.disks) > 0, DISK_CONFLICT)
+        if wanted.users > 0:
+            verdicts.reject(np.ones(len(nodes), np.bool_), CLAIM_IN_USE)
+        return verdicts
+
+
+def disks_of(shape: PodShape) -> tuple[Disk, ...]:
+    """The disks that pods of the shape name themselves, in the order of the spec."""
+    return tuple(disk for volume in shape.spec.volumes or () for disk in _disks(volume))
+
+
+def _disks(volume: Mapping[str, Any]) -> list[Disk]:
+    def is_read_only(kind: str) -> bool:
+        return field(volume, kind, "readOnly") is True
+
+    disks = []
+    for kind, key in (("gcePersistentDisk", "pdName"), ("iscsi", "iqn")):
+        if isinstance(volume.get(kind), Mapping):
+            disks.append(Disk(kind, frozenset({text(volume, kind, key)}), read_only=is_read_only(kind)))
+    if isinstance(volume.get("awsElasticBlockStore"), Mapping):
+        # It cannot be attached twice, not even to be read.
+        disks.append(Disk("awsElasticBlockStore", frozenset({text(volume, "awsElasticBlockStore", "volumeID")})))
+    if isinstance(volume.get("rbd"), Mapping):
+        image = (text(volume, "rbd", "pool"), text(volume, "rbd", "image"))
+        disks.append(
+            Disk(
+                "rbd",
+                frozenset(m for m in items(volume, "rbd", "monitors") if isinstance(m, str)),
+                image,
+                is_read_only("rbd"),
+            )
+        )
+    return disks
+
+
+def _any_in_use(disks: Sequence[Disk], nodes: NodeTable) -> bool:
+    in_use = nodes.carried(DisksInUse())
+    return any(name in in_use for disk in disks for name in disk.names)
+
+
+def _named_claims(shape: PodShape) -> list[str]:
+    return [claim.name for claim in shape.volume_claims if not claim.ephemeral]
+
+
+def _count(cycle: Cycle, other: Pod, sign: int) -> None:
+    """Another pod came or left. As in kube-scheduler claims are told by name alone, whatever namespace it is in."""
+    wanted = cycle[_WANTED]
+    uses = sum(name in wanted.claims for name in _named_claims(other.shape))
+    if uses:
+        cycle[_WANTED] = replace(wanted, users=wanted.users + sign * uses)
+
+
+# -- hints -----------------------------------------------------------------------------------------------------------
+
+
+def _frees_a_volume(pod: Pod, event: ClusterEvent) -> Hint:
+    gone: Pod = event.old
+    if gone.namespace != pod.namespace:
+        return Hint.SKIP
+    shares_claim = not set(_named_claims(gone.shape)).isdisjoint(_named_claims(pod.shape))
+    return queue_if(shares_claim or bool(InTheWay(disks_of(pod.shape)).of(gone.shape)))
+
+
+def _is_named(pod: Pod, event: ClusterEvent) -> Hint:
+    claim = event.new
+    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in _named_claims(pod.shape))

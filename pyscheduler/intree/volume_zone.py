@@ -1,0 +1,177 @@
+"""VolumeZone: a pod goes to the zone and region that its bound volumes say they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pyscheduler.api import (
+    NODE,
+    SKIP,
+    Action,
+    ClusterEvent,
+    Cycle,
+    FilterPlugin,
+    Handle,
+    Hint,
+    Interest,
+    Mask,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    Requirement,
+    Skip,
+    StateKey,
+    Verdicts,
+)
+from pyscheduler.intree._csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._volumes import (
+    CLAIM,
+    STORAGE_CLASS,
+    VOLUME,
+    WAIT_FOR_FIRST_CONSUMER,
+    Object,
+    Storage,
+    binding_mode,
+    class_of_claim,
+    labels_of,
+    name_of,
+    namespace_of,
+    not_found,
+    volume_of_claim,
+)
+
+ELSEWHERE = Rejection("node(s) had no available volume zone", resolvable=False)
+
+_KEYS: Mapping[str, str] = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
+"""The labels that are looked at, each with the one that a node may have in its place."""
+
+
+class _Place(NamedTuple):
+    """One topology label of a volume: the volume is in any of the values."""
+
+    key: str
+    values: frozenset[str]
+
+
+_PLACES: StateKey[tuple[_Place, ...]] = StateKey("VolumeZone")
+
+
+class VolumeZone(PreFilterPlugin, FilterPlugin):
+    """Rejects nodes outside the zone or region that a volume of the pod is labelled with."""
+
+    name = "VolumeZone"
+    reads = Reads.EVERYTHING
+    watches = (VOLUME, CLAIM, STORAGE_CLASS)
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._storage = Storage(handle)
+
+    def interests(self) -> Sequence[Interest]:
+        return (
+            Interest(STORAGE_CLASS.kind, Action.ADD, _class_may_help),
+            Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            Interest(CLAIM.kind, Action.ADD | Action.UPDATE, _claim_may_help),
+            Interest(VOLUME.kind, Action.ADD | Action.UPDATE, _volume_may_help),
+        )
+
+    # -- filter --------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
+        if not pod.shape.volume_claims:
+            return SKIP
+        places: list[_Place] = []
+        for name in _named_claims(pod):
+            answer = self._places_of(pod.namespace, name)
+            if isinstance(answer, str):
+                return Rejection(answer, resolvable=False)
+            places += answer
+        if not places:
+            return SKIP
+        cycle[_PLACES] = tuple(places)
+        return None
+
+    def _places_of(self, namespace: str, name: str) -> list[_Place] | str:
+        """Where the claim's volume is, or why that cannot be told; nowhere in particular while it is not bound."""
+        if not name:
+            return "PersistentVolumeClaim had no name"
+        claim = self._storage.claim(namespace, name)
+        if claim is None:
+            return not_found("persistentvolumeclaim", name)
+        volume_name = volume_of_claim(claim)
+        if not volume_name:
+            return self._unbound(claim)
+        volume = self._storage.volume(volume_name)
+        return not_found("persistentvolume", volume_name) if volume is None else _places(volume)
+
+    def _unbound(self, claim: Object) -> list[_Place] | str:
+        class_name = class_of_claim(claim)
+        if not class_name:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        storage_class = self._storage.storage_class(class_name)
+        if storage_class is None:
+            return not_found("storageclass.storage.k8s.io", class_name)
+        mode = binding_mode(storage_class)
+        if mode is None:
+            return f'VolumeBindingMode not set for StorageClass "{class_name}"'
+        return [] if mode == WAIT_FOR_FIRST_CONSUMER else "PersistentVolume had no name"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        labels = node.labels
+        if not any(key in labels for key in _KEYS):
+            # A cluster of a single zone need not label its nodes.
+            return None
+        here = all(labels.get(p.key, labels.get(_KEYS[p.key])) in p.values for p in cycle[_PLACES])
+        return None if here else ELSEWHERE
+
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+        here = np.ones(len(nodes), np.bool_)
+        for place in cycle[_PLACES]:
+            here &= _within(place, nodes)
+        labelled = np.zeros(len(nodes), np.bool_)
+        for key in _KEYS:
+            labelled |= nodes.label_holds(Requirement(key, "Exists"))
+        verdicts = Verdicts(len(nodes))
+        verdicts.reject(labelled & ~here, ELSEWHERE)
+        return verdicts
+
+
+def _within(place: _Place, nodes: NodeTable) -> Mask:
+    values = tuple(sorted(place.values))
+    within = nodes.label_holds(Requirement(place.key, "In", values))
+    missing = nodes.label_holds(Requirement(place.key, "DoesNotExist"))
+    return within | missing & nodes.label_holds(Requirement(_KEYS[place.key], "In", values))
+
+
+def _places(volume: Object) -> list[_Place]:
+    """The topology labels of a volume; one with an empty part makes no sense and is passed over."""
+    labels = labels_of(volume)
+    parts = {key: [v.strip() for v in labels[key].split(ZONE_DELIMITER)] for key in _KEYS if key in labels}
+    return [_Place(key, frozenset(values)) for key, values in parts.items() if all(values)]
+
+
+def _named_claims(pod: Pod) -> list[str]:
+    """The claims that the pod names; its ephemeral ones are not looked at here."""
+    return [claim.name for claim in pod.shape.volume_claims if not claim.ephemeral]
+
+
+# -- hints -------------------------------------------------------------------------------------------------------------
+
+
+def _class_may_help(_pod: Pod, event: ClusterEvent) -> Hint:
+    return queue_if(binding_mode(event.new) == WAIT_FOR_FIRST_CONSUMER)
+
+
+def _claim_may_help(pod: Pod, event: ClusterEvent) -> Hint:
+    return queue_if(namespace_of(event.new) == pod.namespace and name_of(event.new) in _named_claims(pod))
+
+
+def _volume_may_help(_pod: Pod, event: ClusterEvent) -> Hint:
+    return queue_if(event.old is None or _places(event.old) != _places(event.new))
