@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from pyscheduler.cli import config, plugins, run, up
+from pyscheduler.cli import config, evaluate, plugins, run, up
 from pyscheduler.cli.problems import PROBLEMS, describe
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ def _add(name: str, command: Callable[..., Any]) -> None:
 
 _add("up", up.up)
 _add("run", run.run)
+_add("evaluate", evaluate.evaluate)
 app.add_typer(config.app, name="config")
 app.add_typer(plugins.app, name="plugins")
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pyscheduler.cli.options import FeatureGates, gates
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import load, show
 from pyscheduler.core.framework.handle import CoreHandle
@@ -16,9 +17,9 @@ File = Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration file, a
 
 
 @app.command()
-def validate(file: File) -> None:
+def validate(file: File, feature_gates: FeatureGates = None) -> None:
     """Print every error in FILE with its YAML path, or say that it is valid."""
-    loaded = load(file)
+    loaded = load(file, gates(feature_gates))
     build_profiles(loaded, CoreHandle())
     for warning in loaded.warnings:
         typer.echo(f"{file}: warning: {warning}")
@@ -27,6 +28,6 @@ def validate(file: File) -> None:
 
 
 @app.command("show")
-def show_(file: File) -> None:
+def show_(file: File, feature_gates: FeatureGates = None) -> None:
     """Print FILE with every default filled in."""
-    typer.echo(show(load(file)), nl=False)
+    typer.echo(show(load(file, gates(feature_gates))), nl=False)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pyscheduler.config.gates import GateProblem, Gates, parse
 from pyscheduler.config.load import LoadedConfig, default, load
 from pyscheduler.shell import logs
 
@@ -16,13 +17,26 @@ Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration; the default profile without one."),
 ]
+FeatureGates = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=BOOL,...", help="Feature gates, as kube-scheduler takes them; may be repeated."),
+]
 Verbosity = Annotated[int, typer.Option("--v", metavar="N", help="Log verbosity; higher says more.")]
 Format = Annotated[str, typer.Option("--logging-format", metavar="text|json", help="How log lines are written.")]
 
 
-def loaded(config: Path | None) -> LoadedConfig:
-    """The configuration of `--config`, its warnings logged. ConfigError if it cannot be used."""
-    result = load(config) if config else default()
+def gates(feature_gates: list[str] | None) -> Gates:
+    """The gates of `--feature-gates`. BadParameter if they cannot be set so."""
+    try:
+        return parse(feature_gates or ())
+    except GateProblem as problem:
+        raise typer.BadParameter(str(problem), param_hint="--feature-gates") from None
+
+
+def loaded(config: Path | None, feature_gates: list[str] | None = None) -> LoadedConfig:
+    """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used."""
+    on = gates(feature_gates)
+    result = load(config, on) if config else default(on)
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from pyscheduler.cli.options import Config, Format, Verbosity, loaded, logging, run_async
+from pyscheduler.cli.options import Config, FeatureGates, Format, Verbosity, loaded, logging, run_async
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.handlers import GROUP, PLURAL
 from pyscheduler.controllers.operator import PodGroupOperator
@@ -30,6 +30,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="How to reach the API server; in-cluster credentials without one."),
     ] = None,
+    feature_gates: FeatureGates = None,
     verbosity: Verbosity = 0,
     logging_format: Format = "text",
     bind_address: Annotated[
@@ -39,7 +40,7 @@ def run(
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     logging(logging_format, verbosity)
-    configuration = loaded(config)
+    configuration = loaded(config, feature_gates)
     address = (bind_address, secure_port)
     raise typer.Exit(run_async(_run(configuration, kubeconfig, address)))
 

@@ -20,10 +20,11 @@ from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli.manifests import Manifest, apply, read_manifests
-from pyscheduler.cli.options import Format, Verbosity, logging, run_async
+from pyscheduler.cli.options import FeatureGates, Format, Verbosity, gates, logging, run_async
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import Progress, look, what_runs_where, why_pending
 from pyscheduler.cli.run import until_signalled
+from pyscheduler.config.gates import Gates
 from pyscheduler.config.load import default, load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
@@ -82,6 +83,7 @@ def up(
     port: Annotated[int, typer.Option(metavar="P", help="The API server's port; 0 takes a free one.")] = 0,
     once: Annotated[bool, typer.Option("--once", help="Exit when every pod is bound or final.")] = False,
     timeout: Annotated[float, typer.Option(metavar="S", help="With --once: give up after so many seconds.")] = 60.0,
+    feature_gates: FeatureGates = None,
     verbosity: Verbosity = 0,
     logging_format: Format = "text",
 ) -> None:
@@ -95,7 +97,8 @@ def up(
     paths = apply_ or []
     manifests = read_manifests(paths)
     wishes = Wishes(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
-    configuration = load(config) if config else _default_config()
+    on = gates(feature_gates)
+    configuration = load(config, on) if config else _default_config(on)
     raise typer.Exit(run_async(_up(wishes, configuration)))
 
 
@@ -109,11 +112,11 @@ def _check_quantity(option: str, text: str) -> None:
         raise typer.BadParameter(f"{text!r} is less than nothing", param_hint=option)
 
 
-def _default_config() -> LoadedConfig:
+def _default_config(gates: Gates) -> LoadedConfig:
     """QoS order and gangs for both names, where the plugins are installed; the default profile otherwise."""
     if "Gang" not in default().registry:
-        return default()
-    return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES))
+        return default(gates)
+    return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
 
 
 async def _up(wishes: Wishes, config: LoadedConfig) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyscheduler.api.handle import Handle
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.config.expand import ProfileSpec
@@ -22,9 +24,10 @@ def _profile(spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Profile
         for point, enabled_here in spec.points.items()
     }
     try:
-        return compile_profile(spec.scheduler_name, points)
+        profile = compile_profile(spec.scheduler_name, points)
     except ValueError as error:
         raise ConfigError([Problem("profiles", str(error))]) from error
+    return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
 
 
 def _construct(name: str, spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Plugin:

@@ -19,6 +19,7 @@ from typing import Any
 from pyscheduler import intree
 from pyscheduler.api import Plugin
 from pyscheduler.config.fields import UnknownType, fields_of, is_record
+from pyscheduler.config.gates import DEFAULTS, Gates
 from pyscheduler.config.problems import Report, did_you_mean
 from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
 
@@ -36,7 +37,7 @@ class Catalogue:
 
     registry: Registry = field(default_factory=Registry)
     not_yet: frozenset[str] = frozenset()
-    """Plugins of kube-scheduler that are known but not there."""
+    """Plugins of kube-scheduler that are known but not there: feature gates that are off keep them idle."""
     broken: dict[str, str] = field(default_factory=dict)
     """Plugins that are installed but cannot be loaded, with the reason."""
     imported: dict[str, str] = field(default_factory=dict)
@@ -48,8 +49,6 @@ class Catalogue:
 
     def why_unknown(self, name: str) -> str:
         """What to tell a user whose configuration names a plugin that is not there; "" if it is unheard of."""
-        if name in self.not_yet:
-            return f'plugin "{name}" is not available yet'
         if name in self.broken:
             return f'plugin "{name}" cannot be loaded: {self.broken[name]}'
         return ""
@@ -73,14 +72,22 @@ class Catalogue:
         return plugin
 
 
-def installed(report: Report) -> Catalogue:
-    """The in-tree plugins, and those that installed distributions offer as entry points."""
-    catalogue = Catalogue(not_yet=frozenset(intree.NOT_YET))
+def installed(report: Report, gates: Gates = DEFAULTS) -> Catalogue:
+    """The in-tree plugins that the gates let in, and those that installed distributions offer as entry points."""
+    shut_out = {plugin for plugin, gate in intree.BEHIND_GATES.items() if not gates.on(gate)}
+    catalogue = Catalogue(not_yet=frozenset((*intree.NOT_YET, *shut_out)))
     for cls in intree.PLUGINS:
-        catalogue.registry.add(Registered(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+        if cls.name not in shut_out:
+            catalogue.registry.add(Registered(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
+    for entry in _offered():
         _add_entry(catalogue, entry, report)
     return catalogue
+
+
+@cache
+def _offered() -> tuple[EntryPoint, ...]:
+    """What installed distributions offer; slow to find out, and the same for as long as a process runs."""
+    return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
 
 
 def is_reference(name: str) -> bool:

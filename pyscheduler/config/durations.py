@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _UNITS = {"ns": 10**-9, "us": 10**-6, "µs": 10**-6, "μs": 10**-6, "ms": 10**-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SMALL = (("ms", 10**3), ("µs", 10**6), ("ns", 10**9))
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
 
@@ -20,13 +21,18 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The text of a duration: `90` is `1m30s`, `0.5` is `500ms`."""
+    """The text of a duration as Go prints it: `90` is `1m30s`, `3600` is `1h0m0s`, `0.5` is `500ms`."""
     sign, rest = ("-", -seconds) if seconds < 0 else ("", seconds)
     if 0 < rest < 1:
-        return f"{sign}{round(rest * 1000, 6):g}ms"
+        unit, parts = next((small for small in _SMALL if rest * small[1] >= 1), _SMALL[-1])
+        return f"{sign}{_decimal(rest * parts)}{unit}"
     minutes, left = divmod(rest, 60)
     hours, minutes = divmod(int(minutes), 60)
-    parts = [f"{hours}h"] if hours else []
-    parts += [f"{minutes}m"] if minutes else []
-    parts += [f"{round(left, 9):g}s"] if left or not parts else []
-    return sign + "".join(parts)
+    text = f"{_decimal(left)}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{sign}{hours}h{text}" if hours else sign + text
+
+
+def _decimal(number: float) -> str:
+    return f"{number:.9f}".rstrip("0").rstrip(".")

@@ -38,13 +38,14 @@ class ProfileSpec:
     """A profile, decided: which plugins run at each point, in order, and what each is constructed with.
 
     `points` has every point under the name that configurations use (`preFilter` …), those without plugins as ().
-    `args` has the decoded Args of every plugin in `points`. `percentage_of_nodes_to_score` 0 looks at every node.
+    `args` has the decoded Args of every plugin in `points`. `percentage_of_nodes_to_score` is
+    how big a share kube-scheduler's order looks at, 0 adapting it; None looks at every node in our own order.
     """
 
     scheduler_name: str
     points: Mapping[str, tuple[Enabled, ...]] = field(default_factory=dict)
     args: Mapping[str, Any] = field(default_factory=dict)
-    percentage_of_nodes_to_score: int = 0
+    percentage_of_nodes_to_score: int | None = None
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class _Entry:
         return self.plugin.name
 
 
-def expand(profile: Profile, percentage: int, catalogue: Catalogue, report: Report, path: str) -> ProfileSpec:
+def expand(profile: Profile, percentage: int | None, catalogue: Catalogue, report: Report, path: str) -> ProfileSpec:
     """The profile decided, its errors in `report`; `percentage` counts where the profile gives none."""
     return _Expansion(profile, catalogue, report, path).spec(percentage)
 
@@ -79,7 +80,7 @@ class _Expansion:
         self._report = report
         self._path = path
 
-    def spec(self, percentage: int) -> ProfileSpec:
+    def spec(self, percentage: int | None) -> ProfileSpec:
         for point in _PLACEMENT_POINTS:
             self._refuse_placement(point)
         multi = self._merged()
@@ -152,7 +153,10 @@ class _Expansion:
         return frozenset(self._catalogue.name_of(ref.name) for ref in self._set(point).disabled)
 
     def _enabled(self, point: str) -> list[_Entry]:
-        """The plugins that the user enables at a point; those that do not exist are reported and left out."""
+        """The plugins that the user enables at a point; those that do not exist are reported and left out.
+
+        So are those that kube-scheduler runs behind alpha gates only: it takes such a configuration, too.
+        """
         entries = []
         for i, ref in enumerate(self._set(point).enabled):
             path = f"{self._path}.plugins.{point}.enabled[{i}].name"
@@ -167,7 +171,9 @@ class _Expansion:
         if is_reference(name):
             return self._catalogue.import_plugin(name, path, self._report)
         plugin = self._catalogue.registry.get(name)
-        if plugin is None:
+        if name in self._catalogue.not_yet:
+            self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
+        elif plugin is None:
             kind = POINTS[point].__name__ if point in POINTS else "plugin"
             unheard_of = f'{kind} "{name}" does not exist{self._catalogue.hint(name)}'
             self._report.add(path, self._catalogue.why_unknown(name) or unheard_of)
@@ -223,7 +229,7 @@ class _Expansion:
     def _unknown_config(self, name: str, path: str) -> None:
         """Args of a plugin that is not there yet do no harm; any other unknown name is a mistake worth stopping for."""
         if name in self._catalogue.not_yet:
-            self._report.warn(f'{path}: plugin "{name}" is not available yet, its args have no effect')
+            self._report.warn(f'{path}: plugin "{name}" does nothing, its args have no effect')
         else:
             unheard_of = f'plugin "{name}" does not exist{self._catalogue.hint(name)}'
             self._report.add(f"{path}.name", self._catalogue.why_unknown(name) or unheard_of)

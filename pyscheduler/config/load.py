@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from pyscheduler.config.decode import decode
 from pyscheduler.config.discover import Catalogue, installed
-from pyscheduler.config.expand import expand
+from pyscheduler.config.expand import ProfileSpec, expand
+from pyscheduler.config.gates import DEFAULTS, Gates
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem, Report, did_you_mean, shown
 from pyscheduler.config.reading import Document, Unreadable, read
@@ -22,6 +23,7 @@ from pyscheduler.config.types import (
     PY_API_VERSION,
     PY_KIND,
     KubeSchedulerConfiguration,
+    NodeOrder,
     Profile,
     PySchedulerConfiguration,
 )
@@ -34,7 +36,7 @@ T = TypeVar("T")
 _VERSIONS = {KUBE_KIND: KUBE_API_VERSION, PY_KIND: PY_API_VERSION}
 
 
-def load(path: str | os.PathLike[str]) -> LoadedConfig:
+def load(path: str | os.PathLike[str], gates: Gates = DEFAULTS) -> LoadedConfig:
     """The configuration in a file. ConfigError with all that is wrong, be it the file, the YAML or what it says."""
     source = os.fspath(path)
     try:
@@ -43,42 +45,43 @@ def load(path: str | os.PathLike[str]) -> LoadedConfig:
         raise ConfigError([Problem("", f"cannot be read: {e.strerror or e}")], source) from None
     except ValueError as e:
         raise ConfigError([Problem("", f"is not a text file in UTF-8: {e}")], source) from None
-    return loads(text, source)
+    return loads(text, source, gates)
 
 
-def loads(text: str, source: str = "") -> LoadedConfig:
+def loads(text: str, source: str = "", gates: Gates = DEFAULTS) -> LoadedConfig:
     """The configuration in a YAML text; `source` is what errors call it."""
     try:
         documents = read(text)
     except Unreadable as e:
         raise ConfigError([e.problem], source) from None
-    return _loaded(documents, source)
+    return _loaded(documents, source, gates)
 
 
-def from_value(value: Mapping[str, Any]) -> LoadedConfig:
+def from_value(value: Mapping[str, Any], gates: Gates = DEFAULTS) -> LoadedConfig:
     """The configuration in a decoded KubeSchedulerConfiguration, such as a JSON document holds."""
-    return _loaded([Document(value)], "")
+    return _loaded([Document(value)], "", gates)
 
 
-def default() -> LoadedConfig:
+def default(gates: Gates = DEFAULTS) -> LoadedConfig:
     """What runs without a configuration file: kube-scheduler's default profile, without leader election."""
     election = {"leaderElect": False}
-    return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "leaderElection": election})
+    return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "leaderElection": election}, gates)
 
 
-def _loaded(documents: list[Document], source: str) -> LoadedConfig:
+def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfig:
     problems = [p for d in documents for p in d.problems]
-    warnings: list[str] = []
+    warnings = [*gates.warnings]
     by_kind = _by_kind(documents, problems)
     kube, ours = Report(_lines(by_kind, KUBE_KIND)), Report(_lines(by_kind, PY_KIND))
     configuration = _with_names(_body(KubeSchedulerConfiguration, KUBE_KIND, by_kind, kube))
     python = _body(PySchedulerConfiguration, PY_KIND, by_kind, ours)
     validate(configuration, kube)
-    catalogue = _catalogue(python, ours)
+    catalogue = _catalogue(python, gates, ours)
     specs = tuple(
         expand(profile, configuration.percentage_of_nodes_to_score, catalogue, kube, f"profiles[{i}]")
         for i, profile in enumerate(configuration.profiles)
     )
+    specs = _ordered(specs, python.node_order, ours)
     validate_queue_sort(specs, kube)
     warn_of_unserved(configuration, kube)
     for report in (kube, ours):
@@ -137,6 +140,17 @@ def _body(cls: type[T], kind: str, by_kind: Mapping[str, Document], report: Repo
     return decode(cls, said, "", report) or cls()
 
 
+def _ordered(specs: tuple[ProfileSpec, ...], order: NodeOrder | None, report: Report) -> tuple[ProfileSpec, ...]:
+    """The profiles with the order of nodes that the second document asks for; None: the one that each has."""
+    if order is None:
+        return specs
+    if order == "KubeScheduler":
+        return tuple(replace(s, percentage_of_nodes_to_score=s.percentage_of_nodes_to_score or 0) for s in specs)
+    if any(s.percentage_of_nodes_to_score is not None for s in specs):
+        report.warn("nodeOrder: percentageOfNodesToScore has no effect: EveryNode looks at all of them")
+    return tuple(replace(s, percentage_of_nodes_to_score=None) for s in specs)
+
+
 def _with_names(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
     """The one profile needs no name, and no profiles are the default one."""
     profiles = configuration.profiles or (Profile(),)
@@ -145,9 +159,9 @@ def _with_names(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfi
     return replace(configuration, profiles=profiles)
 
 
-def _catalogue(python: PySchedulerConfiguration, report: Report) -> Catalogue:
+def _catalogue(python: PySchedulerConfiguration, gates: Gates, report: Report) -> Catalogue:
     """Every plugin that is installed, and those that the second document names by import path."""
-    catalogue = installed(report)
+    catalogue = installed(report, gates)
     for i, wanted in enumerate(python.plugins):
         plugin = catalogue.import_plugin(wanted.reference, f"plugins[{i}].class", report)
         if plugin is not None and wanted.name not in ("", plugin.name):

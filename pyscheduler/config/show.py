@@ -32,9 +32,10 @@ def _profile(spec: ProfileSpec) -> dict[str, Any]:
         if enabled:
             plugins[point] = {"enabled": [_plugin(e) for e in enabled]}
     configured = ((name, encode(args)) for name, args in spec.args.items())
+    share = spec.percentage_of_nodes_to_score
     return {
         "schedulerName": spec.scheduler_name,
-        "percentageOfNodesToScore": spec.percentage_of_nodes_to_score,
+        **({} if share is None else {"percentageOfNodesToScore": share}),
         "plugins": plugins,
         "pluginConfig": [{"name": name, "args": args} for name, args in configured if args],
     }

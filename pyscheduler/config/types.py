@@ -7,7 +7,7 @@ what is ours alone; it is a second YAML document of the same file, so that kube-
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from pyscheduler.config.fields import ZERO_IS_DEFAULT, Seconds
 
@@ -16,6 +16,7 @@ KUBE_KIND = "KubeSchedulerConfiguration"
 PY_API_VERSION = "pyscheduler.io/v1"
 PY_KIND = "PySchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+NodeOrder = Literal["EveryNode", "KubeScheduler"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,8 @@ class KubeSchedulerConfiguration:
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: int = 0
-    """0 looks at every node."""
+    percentage_of_nodes_to_score: int | None = None
+    """Given, nodes are taken in kube-scheduler's order and so many are scored, 0 adapting to how many there are."""
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     profiles: tuple[Profile, ...] = (Profile(DEFAULT_SCHEDULER_NAME),)
@@ -170,3 +171,8 @@ class PySchedulerConfiguration:
     seed: int = 0
     """Chance is drawn from (seed, pod UID, attempt): the same seed makes the same choices."""
     plugins: tuple[PluginImport, ...] = ()
+    node_order: NodeOrder | None = None
+    """EveryNode: all nodes are scored, chance decides between equals. KubeScheduler: its order, sample and tie-break.
+
+    Left out, a profile has kube-scheduler's order if it has a percentageOfNodesToScore, its own or the global one.
+    """

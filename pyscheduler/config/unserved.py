@@ -16,11 +16,6 @@ _Asked = Callable[[Configuration], bool]
 _UNSERVED: tuple[tuple[str, _Asked, str], ...] = (
     ("extenders", lambda c: bool(c.extenders), "extenders are not called yet"),
     (
-        "percentageOfNodesToScore",
-        lambda c: bool(c.percentage_of_nodes_to_score or any(p.percentage_of_nodes_to_score for p in c.profiles)),
-        "sampling is not served yet: every node is filtered and scored",
-    ),
-    (
         "parallelism",
         lambda c: c.parallelism != _DEFAULTS.parallelism,
         "has no effect: all nodes are looked at together, not by a number of workers",

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.outcome import Code, Nominate, Rejection, Wait
-from pyscheduler.api.plugin import PostFilterPlugin
-from pyscheduler.api.pod import Pod
+from pyscheduler.api.outcome import Code, Rejection, Wait
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.binding import park, release, start_binding
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import Assumed, Context
 from pyscheduler.core.decide.decider import NO_NODES
+from pyscheduler.core.decide.postfilter import run_post_filter
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
 
 
@@ -36,8 +36,7 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
         if isinstance(choice, Diagnosis):
-            failure = _no_node(profile, cycle, pod, choice)
-            return fail(context, queued, failure, now)
+            return _no_node(context, profile, cycle, queued, choice)
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), now)
@@ -53,30 +52,19 @@ def broken(context: Context, queued: QueuedPod, error: Exception, now: float) ->
     return fail(context, queued, Failure.error(f"the attempt failed: {error!r}"), now)
 
 
-def _no_node(profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Failure:
+def _no_node(
+    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
+) -> list[Command]:
+    """Nothing fits: let PostFilter make room, and put the pod back."""
     if not diagnosis.total_nodes:
         # It is reported as unschedulable but waits like an error: no plugin could name an event that helps.
-        return Failure(NO_NODES.message, nominate="")
-    nominate = None
-    reasons: list[str] = []
-    for plugin in profile.post_filter:
-        answer = _post_filter(plugin, cycle, pod, diagnosis)
-        if isinstance(answer, Nominate):
-            nominate = answer.node_name
-            reasons = []
-            break
-        reasons.extend(answer.reasons)
-        if not answer.resolvable:
-            break
-    diagnosis.post_filter_message = ", ".join(reasons)
-    return Failure.unfit(diagnosis, nominate)
-
-
-def _post_filter(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Rejection:
-    try:
-        return plugin.post_filter(cycle, pod, diagnosis)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "PostFilter", error) from error
+        return fail(context, queued, Failure(NO_NODES.message, nominate=""), cycle.now)
+    pod = queued.pod
+    outcome = run_post_filter(profile.post_filter, cycle, pod, diagnosis, context.instrument)
+    diagnosis.post_filter_message = outcome.message
+    # Before the pod is put back: while its victims are still to be evicted, it does not become active.
+    evictions = make_room(context, pod, outcome.nominate or "", outcome.evict, outcome.plugin)
+    return fail(context, queued, Failure.unfit(diagnosis, outcome.nominate), cycle.now) + evictions
 
 
 def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -> list[Command]:

@@ -5,9 +5,10 @@ The binding cycle itself runs in the shell; here is what its start and its end m
 
 from __future__ import annotations
 
-from pyscheduler.api.outcome import Wait
+from pyscheduler.api.outcome import SKIP, Wait
+from pyscheduler.api.plugin import PreBindPlugin
 from pyscheduler.core.changes import pod_deleted
-from pyscheduler.core.commands import Bind, Command, EventType, Record
+from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, Record
 from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
@@ -24,7 +25,23 @@ def start_binding(context: Context, assumed: Assumed) -> list[Command]:
     """Hand the pod to the shell. From here on the queue need not keep events for it."""
     assumed.stage = Stage.BINDING
     context.queue.done(assumed.pod.uid)
-    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, assumed.profile.plan)]
+    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, _plan(context, assumed))]
+
+
+def _plan(context: Context, assumed: Assumed) -> BindingPlan:
+    """The profile's plan without the PreBind plugins that have nothing to do for the pod."""
+    plan = assumed.profile.plan
+    busy = tuple(plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin))
+    return plan if len(busy) == len(plan.pre_bind) else BindingPlan(busy, plan.bind, plan.post_bind)
+
+
+def _has_work(context: Context, assumed: Assumed, plugin: PreBindPlugin) -> bool:
+    try:
+        return plugin.pre_flight(assumed.cycle, assumed.pod, assumed.node_name) is not SKIP
+    except Exception as error:
+        # Better to ask it for nothing than to bind a pod whose volumes are not there.
+        context.instrument.plugin_failed(plugin.name, "PreBindPreFlight", error)
+        return True
 
 
 def expire_waits(context: Context, now: float) -> None:
@@ -43,11 +60,17 @@ def settle_waiting(context: Context, now: float) -> list[Command]:
             result = "rejected" if waiting.rejected_by else "allowed"
             context.instrument.permit_waited(result, now - waiting.since)
             if waiting.rejected_by:
-                refusal = Failure.refused(waiting.rejected_by, waiting.rejection)
+                refusal = _turned_away(waiting)
                 commands += give_back(context, assumed, refusal, now)
             else:
                 commands += start_binding(context, assumed)
     return commands
+
+
+def _turned_away(waiting: Waiting) -> Failure:
+    if waiting.preempted:
+        return Failure.error(f"waiting on permit for pod: {waiting.rejection}")
+    return Failure.refused(waiting.rejected_by, waiting.rejection)
 
 
 def bound(context: Context, event: Bound) -> list[Command]:
@@ -68,6 +91,7 @@ def bound(context: Context, event: Bound) -> list[Command]:
 
 def bind_failed(context: Context, event: BindFailed) -> list[Command]:
     """The binding cycle failed: give the place back and try again, unless the watch has shown the pod bound."""
+    context.handle.evictions.end(event.uid)
     assumed = context.assumed.get(event.uid)
     if assumed is None or assumed.stage is not Stage.BINDING:
         return []

@@ -52,8 +52,8 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
-    after = new.requests.real
-    return any(after.get(resource, 0) < n for resource, n in old.requests.real.items())
+    after = new.requests.held
+    return any(after.get(resource, 0) < n for resource, n in old.requests.held.items())
 
 
 def pod_deleted(pod: Pod) -> ClusterEvent:

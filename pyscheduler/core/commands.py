@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
@@ -45,14 +45,11 @@ class PatchStatus:
     condition: Condition | None = None
     nominated_node_name: str | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Evict:
-    """Delete a victim after marking it with the DisruptionTarget condition; answer with EvictFailed if that fails."""
-
-    victim: Pod
-    preemptor: Pod
-    message: str
+    def after(self, earlier: PatchStatus) -> PatchStatus:
+        """Both in one, where the earlier one has not been carried out yet."""
+        condition = earlier.condition if self.condition is None else self.condition
+        node = earlier.nominated_node_name if self.nominated_node_name is None else self.nominated_node_name
+        return PatchStatus(self.pod, condition, node)
 
 
 class EventType(enum.StrEnum):
@@ -74,4 +71,26 @@ class Record:
     related: Pod | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete a victim after marking it with the DisruptionTarget condition; answer with EvictFailed if that fails.
+
+    A victim in PreBind is not deleted: its binding is called off, and BindFailed tells so. `then` is recorded once it
+    is done; a victim that was gone already needs nothing.
+    """
+
+    victim: Pod
+    preemptor: Pod
+    message: str
+    then: Record | None = None
+    plugin: str = ""
+    """Who chose the victim."""
+
+    def called_off(self) -> Record | None:
+        """What is recorded of a victim whose binding was called off."""
+        return self.then and replace(self.then, note=f"{self.then.note}{IN_MEMORY}")
+
+
+IN_MEMORY = " (in kube-scheduler memory)."
+"""Ends the notes on victims that had only begun to arrive, as kube-scheduler's do."""
 Command = Bind | PatchStatus | Evict | Record

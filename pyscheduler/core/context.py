@@ -18,6 +18,8 @@ from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.decide.decider import Decider
+from pyscheduler.core.decide.order import Start
+from pyscheduler.core.decide.trial import Trials
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
@@ -90,8 +92,11 @@ class Context:
             settings.max_in_unschedulable,
         )
         context = Context({p.name: p for p in profiles}, handle, instrument, settings, queue)
+        handle.scheduler_names = context.profiles
+        handle.trials = Trials(context.profiles, context.state, queue.nominator)
+        start = Start()
         for profile in profiles:
-            context.deciders[profile.name] = Decider(profile, context.state, queue.nominator, instrument)
+            context.deciders[profile.name] = Decider(profile, context.state, queue.nominator, instrument, start)
         return context
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:

@@ -91,6 +91,7 @@ class EvictFailed:
     at: float
     preemptor_uid: str
     message: str
+    victim_uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,5 +27,11 @@ class Instrument:
     def point_left(self, point: str, profile: str, status: str) -> None:
         """The extension point that was entered last ends with a status (Success, Unschedulable …)."""
 
+    def preemption_attempted(self) -> None:
+        """A pod that fits nowhere looks for pods to be evicted."""
+
+    def preempted(self, victims: int) -> None:
+        """So many pods are to make room for one."""
+
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         """A plugin raised; the pod pays one backoff, the loop goes on."""

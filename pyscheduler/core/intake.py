@@ -30,6 +30,8 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
     context.pods[pod.uid] = pod
     context.uid_of[pod.key] = pod.uid
     context.handle.set_pod(old, pod)
+    if pod.deleting:
+        context.handle.evictions.end(pod.uid)
     if pod.node_name:
         _on_a_node(context, old, pod, now)
     elif pod.uid in context.assumed:
@@ -98,6 +100,7 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
     if context.uid_of.get(pod.key) == uid:
         del context.uid_of[pod.key]
     context.handle.set_pod(pod, None)
+    context.handle.evictions.end(uid)
     assumed = context.assumed.get(uid)
     if assumed is not None:
         pod = pod.on(assumed.node_name)
@@ -137,6 +140,7 @@ def node_gone(context: Context, name: str, now: float) -> None:
 def object_changed(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:
     """An object of a kind that plugins watch was created or updated."""
     before = context.handle.set_object(kind, obj)
+    context.state.objects_changed()
     action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
     context.wake((ClusterEvent(kind.kind, action, before, obj, f"{kind.kind}{verb}"),), now)
 
@@ -145,4 +149,5 @@ def object_gone(context: Context, kind: ResourceKind, namespace: str, name: str,
     """An object of a kind that plugins watch was deleted; unknown ones are ignored."""
     before = context.handle.remove_object(kind, namespace, name)
     if before is not None:
+        context.state.objects_changed()
         context.wake((ClusterEvent(kind.kind, Action.DELETE, before, None, f"{kind.kind}Delete"),), now)

@@ -69,6 +69,6 @@ def _books_are_right(state: ClusterState) -> None:
 def _requested(node: NodeRow) -> dict[str, int]:
     total: dict[str, int] = {}
     for pod in node.pods.values():
-        for resource, n in pod.requests.real.items():
+        for resource, n in pod.requests.held.items():
             total[resource] = total.get(resource, 0) + n
     return {resource: n for resource, n in total.items() if n}

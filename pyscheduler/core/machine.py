@@ -88,6 +88,7 @@ class Machine:
             case BindFailed():
                 return bind_failed(context, event)
             case EvictFailed():
+                context.handle.evictions.end(event.victim_uid)
                 preemptor = context.pods.get(event.preemptor_uid)
                 context.queue.activate([preemptor] if preemptor else [], event.at)
             case Tick():

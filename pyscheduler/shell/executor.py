@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
-from pyscheduler.core.events import Event, EvictFailed
+from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.shell import logs
-from pyscheduler.shell.binding import run_binding
+from pyscheduler.shell.binding import bind, prepare
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
@@ -23,6 +23,8 @@ from pyscheduler.shell.kube.traffic import Traffic
 log = logs.get("executor")
 PATCHERS = 4
 """Workers for conditions and nominations."""
+EVICTION_REST = 1.0
+"""Seconds after a failed eviction before its preemptor is tried again; kube-scheduler does so at once, without end."""
 YIELD = 0.02
 """Seconds that each of them leaves to the bindings under way before it writes."""
 
@@ -51,13 +53,18 @@ class Executor:
         self._patches: OrderedDict[str, PatchStatus] = OrderedDict()
         self._evictions: asyncio.Queue[Evict] = asyncio.Queue()
         self._patches_due = asyncio.Event()
-        self._preparing: set[asyncio.Task[None]] = set()
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        self._called_off: dict[str, Evict] = {}
+        self._resting: set[asyncio.Task[None]] = set()
         self._unfinished = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether so many bindings wait that deciding on more would only make their answers older."""
-        return self._unfinished >= 8 * self._workers
+        """Whether so many bindings wait that deciding on more would only make their answers older.
+
+        Those that PreBind has not let through yet wait for something else than a worker.
+        """
+        return self._unfinished - len(self._preparing) >= 8 * self._workers
 
     @property
     def unfinished(self) -> int:
@@ -75,11 +82,16 @@ class Executor:
         elif isinstance(command, Record):
             self._recorder.record(command)
         elif isinstance(command, PatchStatus):
-            # Only the newest condition of a pod matters; one that has not been sent yet is replaced.
-            self._patches[command.pod.uid] = command
+            # Only the newest of what a pod's status is to say matters; what has not been sent yet is replaced.
+            waiting = self._patches.get(command.pod.uid)
+            self._patches[command.pod.uid] = command if waiting is None else command.after(waiting)
             self._patches_due.set()
         else:
-            self._evictions.put_nowait(command)
+            preparing = self._preparing.get(command.victim.uid)
+            if preparing is not None and preparing.cancel():
+                self._called_off[command.victim.uid] = command
+            else:
+                self._evictions.put_nowait(command)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -106,15 +118,37 @@ class Executor:
 
     async def _bind(self, command: Bind) -> None:
         with self._traffic:
-            outcome = await run_binding(command, self._api, self._clock)
-        self._unfinished -= 1
-        self.tell(outcome)
+            outcome = await bind(command, self._api, self._clock)
+        self._end(outcome)
 
     def _prepare(self, command: Bind) -> None:
-        """PreBind may wait for minutes (volumes), so such pods get a task of their own instead of a worker."""
-        task = asyncio.create_task(self._bind(command))
-        self._preparing.add(task)
-        task.add_done_callback(self._preparing.discard)
+        """PreBind may wait for minutes (volumes), so such pods get a task of their own until they can be bound."""
+        task = self._preparing[command.pod.uid] = asyncio.create_task(self._pre_bind(command))
+        task.add_done_callback(lambda ended: self._prepared(command.pod.uid, ended))
+
+    def _prepared(self, uid: str, task: asyncio.Task[None]) -> None:
+        """PreBind has ended, perhaps because the pod must make room."""
+        if self._preparing.get(uid) is task:
+            del self._preparing[uid]
+        eviction = self._called_off.pop(uid, None)
+        if eviction is not None and task.cancelled():
+            record = eviction.called_off()
+            if record is not None:
+                self._recorder.record(record)
+            self._end(BindFailed(self._clock.now(), uid, f"preempted by {eviction.plugin}"))
+        elif eviction is not None:
+            self._evictions.put_nowait(eviction)
+
+    async def _pre_bind(self, command: Bind) -> None:
+        failed = await prepare(command, self._api, self._clock)
+        if failed is None:
+            self._bindings.put_nowait(command)
+        else:
+            self._end(failed)
+
+    def _end(self, outcome: Bound | BindFailed) -> None:
+        self._unfinished -= 1
+        self.tell(outcome)
 
     async def _patch_forever(self) -> None:
         while True:
@@ -134,7 +168,20 @@ class Executor:
         while True:
             command = await self._evictions.get()
             try:
-                await self._status.evict(command)
+                done = await self._status.evict(command)
             except ApiError as problem:
                 log.warning("A victim could not be evicted", problem, pod=command.victim.key)
-                self.tell(EvictFailed(self._clock.now(), command.preemptor.uid, str(problem)))
+                self._retry_later(command, str(problem))
+                continue
+            if done and command.then is not None:
+                self._recorder.record(command.then)
+
+    def _retry_later(self, command: Evict, problem: str) -> None:
+        """Tell of the failure after a rest: its pod is tried again at once, and what refuses may refuse for ever."""
+        task = asyncio.create_task(self._tell_failed(command, problem))
+        self._resting.add(task)
+        task.add_done_callback(self._resting.discard)
+
+    async def _tell_failed(self, command: Evict, problem: str) -> None:
+        await self._clock.sleep(EVICTION_REST)
+        self.tell(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))

@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 import pyscheduler
+from pyscheduler.api import StatusError
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
 
@@ -137,6 +138,8 @@ class Metrics(Collector):
             buckets(0.001, 2, 15),
             ("result",),
         )
+        self.preemption_attempts = Counter("scheduler_preemption_attempts", "Times that preemption looked for room.")
+        self.preemption_victims = Histogram("scheduler_preemption_victims", "Victims per preemption.", buckets(1, 2, 7))
         self.point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Seconds in all plugins of an extension point.",
@@ -153,6 +156,10 @@ class Metrics(Collector):
         self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
         self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
         self._own = [m for m in vars(self).values() if isinstance(m, Counter | Histogram | Gauges)]
+        self._serve()
+
+    def _serve(self) -> None:
+        """Register everything, and what the process and the build tell of themselves."""
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
         info = Info("pyscheduler_build", "What is running.", registry=self.registry)
@@ -200,6 +207,12 @@ class MetricsInstrument(Instrument):
         """The decision of one attempt took so long; binding is not in it."""
         self._algorithm.append(seconds)
 
+    def preemption_attempted(self) -> None:
+        self._metrics.preemption_attempts.counts[()] += 1
+
+    def preempted(self, victims: int) -> None:
+        self._metrics.preemption_victims.noted[()].append(victims)
+
     def attempted(self, profile: str, result: str, began: float) -> None:
         labels = (result, profile)
         self._attempts[labels] += 1
@@ -225,6 +238,10 @@ class MetricsInstrument(Instrument):
         self._points[point, status, profile].append(self._clock() - self._entered.pop())
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
+        if isinstance(error, StatusError):
+            # Something in the cluster is amiss, and the pod's own event tells it.
+            _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
+            return
         self._metrics.plugin_failures.counts[plugin, point] += 1
         _log.crash("A plugin raised an exception", error, plugin=plugin, point=point)
 

@@ -64,7 +64,7 @@ class Scheduler:
         self.machine = Machine(profiles, handle, instrument, settings)
         traffic = Traffic()
         self.executor = Executor(
-            KubeWriter(connections.calls, traffic),
+            KubeWriter(connections.calls, traffic, clock),
             StatusWriter(connections.calls, clock),
             Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
             traffic,

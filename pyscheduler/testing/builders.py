@@ -118,6 +118,14 @@ class PodBuilder(_Builder):
     def nominated(self, node_name: str) -> Self:
         return self._with("status.nominatedNodeName", node_name)
 
+    def condition(self, **fields: str) -> Self:
+        """One more entry of status.conditions, in the API's own field names."""
+        return self._with("status.conditions", [fields])
+
+    def started(self, timestamp: str) -> Self:
+        """status.startTime: since when the pod runs."""
+        return self._with("status.startTime", timestamp)
+
     def phase(self, phase: str) -> Self:
         return self._with("status.phase", phase)
 
@@ -140,11 +148,34 @@ class PodBuilder(_Builder):
         path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
         return self._with(path, [{"weight": weight, "preference": term}])
 
+    def near(self, *terms: Manifest) -> Self:
+        """Required pod affinity: podAffinityTerms as the API writes them, all of which must hold."""
+        return self._with("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", list(terms))
+
+    def apart(self, *terms: Manifest) -> Self:
+        """Required pod anti-affinity, all of which must hold."""
+        return self._with("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", list(terms))
+
+    def prefers_near(self, weight: int, term: Manifest) -> Self:
+        path = "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        return self._with(path, [{"weight": weight, "podAffinityTerm": term}])
+
+    def prefers_apart(self, weight: int, term: Manifest) -> Self:
+        path = "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        return self._with(path, [{"weight": weight, "podAffinityTerm": term}])
+
     def spec(self, **fields: Any) -> Self:
         """Any spec fields, in the API's own names."""
         changed = self
         for name, value in fields.items():
             changed = changed._with(f"spec.{name}", value)
+        return changed
+
+    def status(self, **fields: Any) -> Self:
+        """Any status fields, in the API's own names."""
+        changed = self
+        for name, value in fields.items():
+            changed = changed._with(f"status.{name}", value)
         return changed
 
 
@@ -177,6 +208,9 @@ class NodeBuilder(_Builder):
 
     def image(self, name: str, size: int) -> Self:
         return self._with("status.images", [{"names": [name], "sizeBytes": size}])
+
+    def declares(self, *features: str) -> Self:
+        return self._with("status.declaredFeatures", list(features))
 
     def zone(self, zone: str) -> Self:
         return self.label("topology.kubernetes.io/zone", zone)

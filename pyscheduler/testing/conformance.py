@@ -23,6 +23,7 @@ from pyscheduler.api import (
     PreScorePlugin,
     Rejection,
     ScorePlugin,
+    StatusError,
 )
 from pyscheduler.core.state import ClusterState
 
@@ -31,7 +32,8 @@ def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], ru
     """AssertionError, naming plugin and node, unless Filter and Score of `plugin` answer alike in both forms.
 
     `nodes` make up the cluster and `running` are the pods on them (each on its `node_name`); `pod` is to be placed.
-    Normalised scores must lie in 0..100. Where PreFilter rejects or skips the pod there is nothing to filter.
+    Normalised scores must lie in 0..100. Where PreFilter rejects or skips the pod there is nothing to filter, and where
+    PreFilter or PreScore raises StatusError there is nothing to compare.
     """
     state = ClusterState()
     for node in nodes:
@@ -48,7 +50,10 @@ def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], ru
 def assert_filters_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
     """The Filter part of `assert_forms_agree`, for a table of your own."""
     if isinstance(plugin, PreFilterPlugin):
-        answer = plugin.pre_filter(cycle, pod, nodes)
+        try:
+            answer = plugin.pre_filter(cycle, pod, nodes)
+        except StatusError:
+            return
         if answer is SKIP or isinstance(answer, Rejection):
             return
     if not isinstance(plugin, FilterPlugin):
@@ -64,7 +69,10 @@ def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable
     """The Score part of `assert_forms_agree`, for a table of your own."""
     if not isinstance(plugin, ScorePlugin) or not len(nodes):
         return
-    if isinstance(plugin, PreScorePlugin) and plugin.pre_score(cycle, pod, nodes) is SKIP:
+    try:
+        if isinstance(plugin, PreScorePlugin) and plugin.pre_score(cycle, pod, nodes) is SKIP:
+            return
+    except StatusError:
         return
     scores = plugin.score_all(cycle, pod, nodes)
     _same_length(plugin, "score_all", len(scores), len(nodes))

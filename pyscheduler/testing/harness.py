@@ -6,13 +6,14 @@
     assert harness.where == {"a": "n1"}
 
 Bindings succeed at once unless `refuse_binding` says otherwise, and the watch confirms them, as an API server would.
-Without `answer_bindings` they take as long as the test likes.
+Without `answer_bindings` they take as long as the test likes. Victims of preemption are gone at once, or as
+`refuse_eviction` and `graceful` say.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,8 +28,10 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
+    BindFailed,
     Bound,
     Event,
+    EvictFailed,
     NodeChanged,
     NodeGone,
     ObjectChanged,
@@ -60,7 +63,8 @@ class Harness:
             loaded.configuration.pod_initial_backoff_seconds,
             loaded.configuration.pod_max_backoff_seconds,
         )
-        self.machine = Machine(build_profiles(loaded, self.handle), self.handle, instrument, settings)
+        profiles = build_profiles(loaded, self.handle)
+        self.machine = Machine(profiles, self.handle, instrument, settings)
         self.commands: list[Command] = []
         """Everything that the machine has asked for, oldest first."""
         self.refuse_binding: Callable[[Pod, str], str] = lambda _pod, _node: ""
@@ -69,7 +73,15 @@ class Harness:
         """False keeps binding cycles from ending, until `finish_binding` or the test tells Bound or BindFailed."""
         self.held: dict[str, Bind] = {}
         """The newest binding that was kept from ending, by namespace/name of the pod."""
+        self.refuse_eviction: Callable[[Pod], str] = lambda _pod: ""
+        """Why a victim cannot be evicted; "" lets it go."""
+        self.answer_evictions = True
+        """False keeps the API server from hearing of evictions, for as long as the test likes."""
+        self.graceful = False
+        """Whether victims take their time to end: they are being deleted until the test deletes them."""
         self._pods: dict[str, PodBuilder] = {}
+        self._running: list[_Running] = []
+        self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
         self._versions = 0
 
     # -- the world -----------------------------------------------------------------------------------------------
@@ -122,19 +134,17 @@ class Harness:
     def advance(self, seconds: float) -> None:
         """Let time pass, in steps at which the machine wants to be woken, making attempts as pods become ready."""
         end = self.now + seconds
-        while (wake := self.machine.next_wake()) is not None and wake <= end:
+        while (wake := self._next_wake()) is not None and wake <= end:
             # A wake that is due already must not stop time.
             self.now = max(wake, self.now)
-            self.tell(Tick(self.now))
-            self.run()
-            following = self.machine.next_wake()
+            self._wake()
+            following = self._next_wake()
             if following is not None and following <= self.now:
                 self.now = min(end, self.now + 1.0)
                 if self.now == end:
                     break
         self.now = end
-        self.tell(Tick(end))
-        self.run()
+        self._wake()
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
@@ -183,16 +193,88 @@ class Harness:
                     self._bind(command)
                 else:
                     self.held[command.pod.key] = command
+            elif isinstance(command, Evict):
+                if self.answer_evictions:
+                    self._evict(command)
+            elif isinstance(command, PatchStatus):
+                self._nominate(command)
+
+    def _evict(self, command: Evict) -> None:
+        victim = command.victim
+        binding = next((r for r in self._running if r.command.pod.uid == victim.uid), None)
+        if binding is not None:
+            self._running.remove(binding)
+            binding.cycle.close()
+            self.commands += [record] if (record := command.called_off()) else []
+            self.tell(BindFailed(self.now, victim.uid, f"preempted by {command.plugin}"))
+            return
+        refusal = self.refuse_eviction(victim)
+        if refusal:
+            self.tell(EvictFailed(self.now, command.preemptor.uid, refusal, victim.uid))
+            return
+        if command.then is not None:
+            self.commands.append(command.then)
+        if self.graceful:
+            target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+            self._show(self._pods[victim.key].deleting().condition(**target))
+        elif victim.key in self._pods:
+            self.delete_pod(victim.name, victim.namespace)
+
+    def _nominate(self, command: PatchStatus) -> None:
+        pod, wanted = self._pods.get(command.pod.key), command.nominated_node_name
+        if pod is not None and wanted is not None and wanted != command.pod.nominated_node_name:
+            self._show(pod.nominated(wanted))
 
     def _bind(self, command: Bind) -> None:
-        """The binding cycle, with an API server that only knows how to bind."""
-        pod = command.pod
-        outcome = asyncio.run(run_binding(command, _Api(self._refusal), _StoppedClock(self.now)))
+        """The binding cycle, on the harness's own time."""
+        self._go_on(_Running(command, run_binding(command, _Api(self), _Clock(self)), self.now))
+
+    def _go_on(self, running: _Running) -> None:
+        """Run a binding cycle until it waits or ends."""
+        try:
+            while (seconds := running.cycle.send(None)) is None:
+                """A bare `await` of nothing, such as asyncio.sleep(0)."""
+            running.until = self.now + seconds
+        except StopIteration as end:
+            outcome = end.value
+        else:
+            self._running.append(running)
+            return
         self.tell(outcome)
         if isinstance(outcome, Bound):
-            self._show(self._pods[pod.key].on(command.node_name))
+            self._show(self._pods[running.command.pod.key].on(running.command.node_name))
 
-    def _refusal(self, pod: Pod, node_name: str) -> str:
+    def _next_wake(self) -> float | None:
+        """When the machine or a binding cycle wants to go on."""
+        wakes = [running.until for running in self._running]
+        machine = self.machine.next_wake()
+        return min(wakes if machine is None else [machine, *wakes], default=None)
+
+    def _wake(self) -> None:
+        """Time has passed: tell the machine, let waiting binding cycles go on, make attempts."""
+        self.tell(Tick(self.now))
+        due = [running for running in self._running if running.until <= self.now]
+        self._running = [running for running in self._running if running.until > self.now]
+        for running in due:
+            self._go_on(running)
+        self.run()
+
+    def write(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """PUT an object, as a plugin that acts would: it gets a new version, and whoever watches its kind sees it."""
+        *_, plural, name = path.split("/")
+        meta = body.get("metadata") or {}
+        kind = self._kinds.get(plural)
+        if kind is not None:
+            current = self.handle.objects(kind).get((meta.get("namespace", ""), name), {})
+            if current.get("metadata", {}).get("resourceVersion") != meta.get("resourceVersion"):
+                raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {_MODIFIED}')
+        self._versions += 1
+        written = {**body, "metadata": {**meta, "resourceVersion": str(self._versions)}}
+        if kind is not None:
+            self.add_object(kind, written)
+        return written
+
+    def refusal(self, pod: Pod, node_name: str) -> str:
         current = self._pods.get(pod.key)
         if current is None or current.manifest["metadata"]["uid"] != pod.uid:
             return f'pods "{pod.name}" not found'
@@ -202,30 +284,55 @@ class Harness:
         return self.refuse_binding(pod, node_name)
 
 
-class _StoppedClock:
-    """The shell's clock while the harness's time stands still."""
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
-    def __init__(self, now: float) -> None:
-        self._now = now
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """A binding cycle that waits until then."""
+
+    command: Bind
+    cycle: Coroutine[float | None, None, Bound | BindFailed]
+    until: float
+
+
+class _Pause:
+    """What a binding cycle awaits to let time pass: it hands the seconds to the harness."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def __await__(self) -> Generator[float, None, None]:
+        yield self._seconds
+
+
+class _Clock:
+    """The shell's clock, on the harness's time."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
 
     def now(self) -> float:
-        return self._now
+        return self._harness.now
 
     def wall(self) -> float:
-        return self._now
+        return self._harness.now
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"nothing in a binding cycle may wait here, asked for {seconds} s")
+        await _Pause(seconds)
 
 
 class _Api:
-    """An ApiWriter that binds, or refuses to; everything else succeeds and changes nothing."""
+    """An ApiWriter that binds, or refuses to, and writes objects of kinds that plugins watch.
 
-    def __init__(self, refuse: Callable[[Pod, str], str]) -> None:
-        self._refuse = refuse
+    Everything else succeeds and changes nothing.
+    """
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        refusal = self._refuse(pod, node_name)
+        refusal = self._harness.refusal(pod, node_name)
         if refusal:
             raise ApiError(409, "Conflict", refusal)
 
@@ -236,10 +343,13 @@ class _Api:
         return {"path": path, **body}
 
     async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {"path": path, **body}
+        return self._harness.write(path, body)
 
     async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
         return {"path": path, **patch}
 
     async def delete(self, path: str) -> None:
         assert path
+
+    async def sleep(self, seconds: float) -> None:
+        await _Pause(seconds)

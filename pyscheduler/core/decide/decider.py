@@ -1,25 +1,24 @@
 """One scheduling attempt up to the choice of a node: kube-scheduler's schedulePod.
 
-The order of questions is kube-scheduler's: PreFilter, the nominated node, Filter over all nodes, Score, pick. Every
-node is looked at; ties between the best fall to chance seeded from the attempt.
+The order of questions is kube-scheduler's: PreFilter, the nominated node, Filter over the nodes, Score, pick. Which of
+the nodes that fit count, and who wins a tie, is for the `Order` to say.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.direct import filter_node, fits_with, score_nodes
+from pyscheduler.core.decide.direct import score_nodes
 from pyscheduler.core.decide.evaluation import Evaluation
-from pyscheduler.core.decide.prefilter import PreFiltered, run_pre_filter
+from pyscheduler.core.decide.finding import Finder, Found, Rows, diagnose
+from pyscheduler.core.decide.order import EveryNode, KubeSchedulerOrder, Order, Start
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
@@ -44,15 +43,28 @@ class Choice:
 class Decider:
     """Chooses nodes for the pods of one profile."""
 
-    def __init__(self, profile: Profile, state: ClusterState, nominator: Nominator, instrument: Instrument) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        state: ClusterState,
+        nominator: Nominator,
+        instrument: Instrument,
+        start: Start | None = None,
+    ) -> None:
+        """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only."""
         self._profile = profile
         self._state = state
-        self._nominator = nominator
+        self._finder = Finder(profile, state, nominator)
         self._instrument = instrument
+        percentage = profile.percentage_of_nodes_to_score
+        self._order: Order = EveryNode()
+        if percentage is not None:
+            self._order = KubeSchedulerOrder(state, start or Start(), percentage, bool(profile.score))
         self._kept: OrderedDict[int, Evaluation] = OrderedDict()
 
     def decide(self, cycle: Cycle, pod: Pod) -> Choice | Diagnosis:
         """A node for the pod, or why there is none. PluginFailed if a plugin raises."""
+        self._order.begin()
         if not len(self._state):
             return Diagnosis(0, pre_filter=NO_NODES)
         evaluation = self._evaluation(pod)
@@ -63,33 +75,47 @@ class Decider:
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
-        profile, state = self._profile, self._state
-        with _Point(self._instrument, "PreFilter", profile.name) as point:
-            pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), evaluation.begin())
+        finder, name = self._finder, self._profile.name
+        with _Point(self._instrument, "PreFilter", name) as point:
+            pre = finder.pre_filter(cycle, pod, evaluation)
             if pre.rejection is not None:
                 point.status = pre.rejection.code.camel
         if pre.rejection is not None:
-            return self._rejected(pre, pre.rejection)
-        nominated = self._nominated_choice(cycle, pod, pre)
-        if nominated is not None:
-            return nominated
-        if pre.names is not None:
-            return self._among(cycle, pod, pre, pre.names)
-        with _Point(self._instrument, "Filter", profile.name) as point:
-            feasible = evaluation.refresh_filters(cycle, pod, pre.skipped)
-            displaced = self._displaced(cycle, pod, evaluation.feasible)
-            if feasible <= len(displaced):
+            return diagnose(self._state, pre)
+        nominated = finder.nominated(cycle, pod, pre)
+        if nominated is not None and nominated.refusal is None:
+            return Choice(nominated.node, 1)
+        with _Point(self._instrument, "Filter", name) as point:
+            if pre.names is None:
+                found = finder.everywhere(cycle, pod, pre, evaluation)
+            else:
+                found = finder.among(cycle, pod, pre, pre.names, nominated)
+            rows = self._order.visit(found, nominated.node.row if nominated else None)
+            feasible = int(np.count_nonzero(found.fits)) if rows is None else len(rows)
+            if not feasible:
                 point.status = Code.UNSCHEDULABLE.camel
-        if feasible <= len(displaced):
-            return self._no_fit(cycle, pod, evaluation)
-        with _Point(self._instrument, "Score", profile.name):
-            if displaced:
-                # Scores are normalised over the nodes that fit, and those kept count these in.
-                fitting = [state.rows[row] for row in np.flatnonzero(evaluation.feasible) if row not in displaced]
-                totals = score_nodes(profile, state, cycle, pod, fitting)
-                return Choice(fitting[pick(totals, cycle)], len(fitting))
+        if not feasible:
+            return diagnose(self._state, pre, found)
+        if feasible == 1:
+            return Choice(self._state.rows[int(np.argmax(found.fits) if rows is None else rows[0])], 1)
+        with _Point(self._instrument, "Score", name):
+            return Choice(self._best(cycle, pod, found, rows), feasible)
+
+    def _best(self, cycle: Cycle, pod: Pod, found: Found, rows: Rows | None) -> NodeRow:
+        """The best of `rows`, of those that the evaluation holds feasible where that is None."""
+        evaluation, order = found.kept, self._order
+        if evaluation is not None and found.as_kept and (rows is None or len(rows) == np.count_nonzero(found.fits)):
             evaluation.refresh_scores(cycle, pod)
-        return Choice(state.rows[pick(evaluation.scores.total[: len(state)], cycle)], feasible)
+            total = evaluation.scores.total[: len(self._state)]
+            if rows is None:
+                return self._state.rows[order.pick(total, cycle)]
+            return self._state.rows[int(rows[order.pick(total[rows], cycle)])]
+        # Scores are normalised over the nodes that count, and those kept are of others too.
+        fitting: list[NodeRow] = [
+            self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
+        ]
+        totals = score_nodes(self._profile, self._state, cycle, pod, fitting)
+        return fitting[order.pick(totals, cycle)]
 
     def _evaluation(self, pod: Pod) -> Evaluation:
         """What is kept for the pod's shape, the newest at the end."""
@@ -109,100 +135,6 @@ class Decider:
 
     def _drop(self, shape: int) -> None:
         self._kept.pop(shape, None)
-
-    def _nominated_choice(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Choice | None:
-        """The node that an earlier attempt made room on, if the pod fits there now."""
-        name = pod.nominated_node_name
-        node = self._state.info(name) if name else None
-        if node is None or (pre.names is not None and name not in pre.names):
-            return None
-        return Choice(node, 1) if self._fit(cycle, pod, node, pre) is None else None
-
-    def _among(self, cycle: Cycle, pod: Pod, pre: PreFiltered, names: frozenset[str]) -> Choice | Diagnosis:
-        """The attempt over the few nodes that PreFilter left."""
-        # Column order, not set order: the same events must give the same choice.
-        nodes = sorted((n for name in names if (n := self._state.info(name)) is not None), key=lambda n: n.row)
-        statuses = {node.name: self._fit(cycle, pod, node, pre) for node in nodes}
-        fitting = [node for node in nodes if statuses[node.name] is None]
-        if fitting:
-            totals = score_nodes(self._profile, self._state, cycle, pod, fitting)
-            return Choice(fitting[pick(totals, cycle)], len(fitting))
-        refused = {name: status for name, status in statuses.items() if status is not None}
-        outside = pre.outside_status
-        tally = Counter(refused.values())
-        tally[outside] += len(self._state) - len(refused)
-        plugins = {s.plugin for s in refused.values()} | set(pre.restricted_by)
-        return _diagnosis(len(self._state), +tally, plugins, lambda name: refused.get(name, outside))
-
-    def _fit(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFiltered) -> Status | None:
-        others = rivals(self._nominator, pod, node.name)
-        if others:
-            status = fits_with(self._profile, self._state, cycle, pod, node, others)
-            if status is not None:
-                return status
-        return filter_node(self._profile, cycle, pod, node, pre.skipped)
-
-    def _displaced(self, cycle: Cycle, pod: Pod, among: NDArray[np.bool_]) -> dict[int, Status]:
-        """Of some rows those where the pod would take the place of a nominated one of its priority or above."""
-        displaced = {}
-        for name in self._nominator.nodes():
-            node = self._state.info(name)
-            if node is None or not among[node.row]:
-                continue
-            others = rivals(self._nominator, pod, name)
-            if others:
-                status = fits_with(self._profile, self._state, cycle, pod, node, others)
-                if status is not None:
-                    displaced[node.row] = status
-        return displaced
-
-    def _no_fit(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Diagnosis:
-        state, filters = self._state, evaluation.filters
-        tally = filters.tally(len(state))
-        # As kube-scheduler asks first with the nominated pods, it is that answer which is told.
-        displaced = self._displaced(cycle, pod, np.ones(len(state), np.bool_))
-        tally.update(displaced.values())
-        tally.subtract(own for row in displaced if (own := filters.status(row)) is not None)
-        tally = +tally
-
-        def status_of(name: str) -> Status | None:
-            node = state.info(name)
-            return None if node is None else displaced.get(node.row) or filters.status(node.row)
-
-        return _diagnosis(len(state), tally, {s.plugin for s in tally}, status_of)
-
-    def _rejected(self, pre: PreFiltered, status: Status) -> Diagnosis:
-        rejectors = {status.plugin, *pre.restricted_by}
-        diagnosis = _diagnosis(len(self._state), Counter(), rejectors, lambda _: status)
-        diagnosis.pre_filter = status
-        if status.code is Code.PENDING:
-            diagnosis.pending_plugins = {status.plugin}
-            diagnosis.unschedulable_plugins -= diagnosis.pending_plugins
-        return diagnosis
-
-
-def rivals(nominator: Nominator, pod: Pod, node_name: str) -> list[Pod]:
-    """The pods nominated to the node whose room `pod` must leave: those of its own priority or above."""
-    return [p for p in nominator.pods_on(node_name) if p.priority >= pod.priority and p.uid != pod.uid]
-
-
-def pick(totals: NDArray[np.int64], cycle: Cycle) -> int:
-    """The place of the best total; ties are broken by the attempt's own chance."""
-    best = np.flatnonzero(totals == totals.max())
-    return int(best[cycle.chance() % len(best)]) if len(best) > 1 else int(best[0])
-
-
-def _diagnosis(
-    nodes: int, tally: Counter[Status], plugins: set[str], status_of: Callable[[str], Status | None]
-) -> Diagnosis:
-    pending = {s.plugin for s in tally if s.code is Code.PENDING}
-    return Diagnosis(
-        nodes,
-        tally,
-        status_of,
-        unschedulable_plugins=plugins - pending - {""},
-        pending_plugins=pending,
-    )
 
 
 _SUCCESS = Code.SUCCESS.camel

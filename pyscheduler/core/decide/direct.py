@@ -5,17 +5,17 @@ Used where PreFilter narrows the nodes (DaemonSet pods name theirs), for a nomin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import SKIP, Status
-from pyscheduler.api.plugin import PreFilterPlugin
+from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import ask
-from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
 from pyscheduler.core.decide.scoring import ScoreColumn
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -23,52 +23,83 @@ from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 
 
-def filter_node(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, skipped: set[str]) -> Status | None:
+def filter_node(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, skipped: Collection[str]) -> Status | None:
     """The first plugin's "no" for one node, or None if the pod fits. PluginFailed if one raises."""
-    for plugin in profile.filter:
-        if plugin.name not in skipped:
-            rejection = ask(plugin, cycle, pod, node)
-            if rejection is not None:
-                return Status.of(plugin.name, rejection)
+    return first_refusal([plugin for plugin in profile.filter if plugin.name not in skipped], cycle, pod, node)
+
+
+def first_refusal(plugins: Iterable[FilterPlugin], cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
+    """The same of these plugins only."""
+    for plugin in plugins:
+        rejection = ask(plugin, cycle, pod, node)
+        if rejection is not None:
+            return Status.of(plugin.name, rejection)
     return None
 
 
 def score_nodes(profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> Scores:
     """The weighted total of each of some feasible nodes. PluginFailed if a plugin raises."""
     rows = np.array([node.row for node in nodes], np.intp)
-    skipped = _run_pre_score(profile, state, cycle, pod, rows)
     total = np.zeros(len(nodes), np.int64)
-    for weighted in profile.score:
-        if weighted.plugin.name not in skipped:
-            column = ScoreColumn(weighted, len(state))
-            column.ask(cycle, pod, state, rows)
-            column.renormalize(cycle, pod, rows)
-            total += column.weighted[rows]
+    for column in score_columns(profile, state, cycle, pod, rows):
+        total += column.weighted[rows]
     return total
 
 
-def fits_with(
-    profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, node: NodeRow, others: Sequence[Pod]
-) -> Status | None:
-    """Whether the pod would fit the node if `others` ran there too: None, or the "no". The state is left as it was."""
-    with state.trial():
-        what_if = Cycle(cycle.now, cycle.profile, cycle.uid, cycle.attempt, cycle.seed)
-        result = run_pre_filter(profile.pre_filter, what_if, pod, state.table(), KeptAnswers())
-        if result.rejection is not None:
-            return result.rejection
-        told = [plugin for plugin in profile.pre_filter if plugin.name not in result.skipped]
-        for other in others:
-            state.place(other, node.name)
-            for plugin in told:
-                _tell_added(plugin, what_if, pod, other, node)
-        return filter_node(profile, what_if, pod, node, result.skipped)
+def score_columns(
+    profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+) -> list[ScoreColumn]:
+    """What each Score plugin that has something to say of the pod gives to some feasible rows."""
+    skipped = _run_pre_score(profile, state, cycle, pod, rows)
+    columns = [ScoreColumn(weighted, len(state)) for weighted in profile.score if weighted.plugin.name not in skipped]
+    for column in columns:
+        column.ask(cycle, pod, state, rows)
+        column.renormalize(cycle, pod, rows)
+    return columns
 
 
-def _tell_added(plugin: PreFilterPlugin, cycle: Cycle, pod: Pod, added: Pod, node: NodeRow) -> None:
+def fits_with(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, others: Sequence[Pod]) -> Status | None:
+    """Whether the pod would fit the node if `others` ran there too: None, or the "no". All is left as it was."""
+    before, node = cycle.state(), node.copy()
+    told = told_of_pods(profile, cycle)
     try:
-        plugin.add_pod(cycle, pod, added, node)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "PreFilterExtensionAddPod", error) from error
+        for other in others:
+            node.put(other)
+            tell_added(told, cycle, pod, other, node)
+        return filter_node(profile, cycle, pod, node, cycle.skipped)
+    finally:
+        cycle.restore(before)
+
+
+def told_of_pods(profile: Profile, cycle: Cycle) -> list[PreFilterPlugin]:
+    """The PreFilter plugins to be told of pods in a what-if: those that keep count and have not left themselves out."""
+    return [plugin for plugin in profile.pre_filter if counts_pods(plugin) and plugin.name not in cycle.skipped]
+
+
+def counts_pods(plugin: Plugin) -> bool:
+    """Whether what the plugin says of a node depends on what it was told of pods that came and went."""
+    if not isinstance(plugin, PreFilterPlugin):
+        return False
+    base, cls = PreFilterPlugin, type(plugin)
+    return cls.add_pod is not base.add_pod or cls.remove_pod is not base.remove_pod
+
+
+def tell_added(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, added: Pod, node: NodeRow) -> None:
+    """Tell PreFilter plugins of a pod that was put on the node in a what-if."""
+    for plugin in told:
+        try:
+            plugin.add_pod(cycle, pod, added, node)
+        except Exception as error:
+            raise PluginFailed(plugin.name, "PreFilterExtensionAddPod", error) from error
+
+
+def tell_removed(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, removed: Pod, node: NodeRow) -> None:
+    """Tell PreFilter plugins of a pod that was taken off the node in a what-if."""
+    for plugin in told:
+        try:
+            plugin.remove_pod(cycle, pod, removed, node)
+        except Exception as error:
+            raise PluginFailed(plugin.name, "PreFilterExtensionRemovePod", error) from error
 
 
 def _run_pre_score(profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: np.ndarray) -> set[str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.outcome import SKIP
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.filtering import FEW, FilterColumns
+from pyscheduler.core.decide.filtering import FilterColumns, are_few
 from pyscheduler.core.decide.prefilter import KeptAnswers
 from pyscheduler.core.decide.scoring import INFEASIBLE, ScoreColumns
 from pyscheduler.core.decide.staleness import Change
@@ -57,7 +57,7 @@ class Evaluation:
         """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""
         self._fit(len(self._state))
         stale = self._stale(skipped)
-        if stale is not None and len(stale) <= FEW:
+        if stale is not None and are_few(stale):
             for row in stale:
                 fits = self.filters.settle_row(cycle, pod, row)
                 if fits != self.feasible[row]:
@@ -76,7 +76,7 @@ class Evaluation:
         if self.scores.activate(self._run_pre_score(cycle, pod)):
             self._unscored, self._refit = None, True
         due, self._unscored = self._unscored, set()
-        if due is not None and len(due) <= FEW:
+        if due is not None and are_few(due):
             self.scores.settle_few(cycle, pod, due, self.feasible, self._refit)
         else:
             self.scores.settle(cycle, pod, self._rows(due), self.feasible, self._refit)
@@ -111,8 +111,9 @@ class Evaluation:
         self._unscored |= stale
         return stale
 
-    def _rows(self, rows: set[int] | None) -> Rows:
-        return np.arange(self._size) if rows is None else np.fromiter(sorted(rows), np.intp, len(rows))
+    def _rows(self, rows: set[int] | None) -> Rows | slice:
+        # A slice spares copying every column once for each question.
+        return slice(0, self._size) if rows is None else np.fromiter(sorted(rows), np.intp, len(rows))
 
     def _fit(self, n: int) -> None:
         """Follow the number of nodes."""
@@ -133,13 +134,14 @@ class Evaluation:
     def _run_pre_score(self, cycle: Cycle, pod: Pod) -> set[str]:
         """Ask the PreScore plugins, those whose answer is kept once; who is to be left out of scoring."""
         kept = self._pre_score
-        cycle.adopt(kept.state)
         skipped = set(kept.skipped)
+        table = self._state.table(np.flatnonzero(self.feasible))
         for plugin in self._profile.pre_score:
             if plugin.name in kept.asked:
+                if plugin.name in kept.states:
+                    cycle.adopt(kept.states[plugin.name])
                 continue
             before = cycle.state()
-            table = self._state.table(np.flatnonzero(self.feasible))
             try:
                 answer = plugin.pre_score(cycle, pod, table)
             except Exception as error:

@@ -8,7 +8,7 @@ earlier plugin rejects stays STALE until it is needed. Few rows are answered by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sized
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from pyscheduler.api.nodes import NodeInfo
 from pyscheduler.api.outcome import Code, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.staleness import Change, overwrite, scopes
+from pyscheduler.core.decide.staleness import Change, Scope, overwrite, scopes
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -28,18 +28,20 @@ _SPARE_STATUSES = 1024
 STALE = -1
 FITS = 0
 FEW = 6
-"""Up to so many rows the plain form is quicker than the NumPy form's fixed cost."""
+"""Up to so many rows the plain form is quicker than the NumPy form's fixed cost; read it through `are_few`."""
 
 
 class FilterColumn:
     """One Filter plugin and what it said of every node."""
 
-    __slots__ = ("codes", "plugin", "reach")
+    __slots__ = ("all_fit", "codes", "plugin", "reach")
 
     def __init__(self, plugin: FilterPlugin, n: int) -> None:
         self.plugin = plugin
         self.codes: Codes = np.full(n, STALE, np.int32)
         self.reach = scopes(plugin)
+        self.all_fit = False
+        """Whether it is known that every row's code is FITS: true of most plugins for most pods, and nothing to do."""
 
 
 class FilterColumns:
@@ -76,6 +78,7 @@ class FilterColumns:
         if n > len(self.first):
             self.first = _grown(self.first, n)
         for column in self._columns.values():
+            column.all_fit = False
             if n > len(column.codes):
                 column.codes = _grown(column.codes, n)
 
@@ -83,7 +86,10 @@ class FilterColumns:
         """Drop the answers that the change makes stale; whether that goes beyond `rows`."""
         everywhere = False
         for column in self._columns.values():
-            everywhere |= overwrite(column.codes, column.reach[change], rows, STALE)
+            reach = column.reach[change]
+            if reach is Scope.EVERYWHERE or (rows and reach is Scope.ROWS):
+                column.all_fit = False
+                everywhere |= overwrite(column.codes, reach, rows, STALE)
         return everywhere
 
     @property
@@ -95,36 +101,42 @@ class FilterColumns:
         """Drop every answer."""
         for column in self._columns.values():
             column.codes.fill(STALE)
+            column.all_fit = False
         del self.statuses[1:]
         self._known.clear()
 
     def settle_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Bring one row up to date by the plain form; whether the pod fits there."""
-        node = self._state.rows[row]
         for column in self._active:
             code = int(column.codes[row])
             if code == STALE:
-                rejection = ask(column.plugin, cycle, pod, node)
-                code = FITS if rejection is None else self._code(column.plugin, rejection)
-                column.codes[row] = code
+                code = self._ask_row(cycle, pod, column, row)
             if code:
                 self.first[row] = code
                 return False
         self.first[row] = FITS
         return True
 
-    def settle(self, cycle: Cycle, pod: Pod, rows: Rows) -> None:
+    def settle(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> None:
         """Bring many rows up to date, each plugin only where the ones before it let the pod through."""
         self.first[rows] = FITS
         for column in self._active:
-            stale = rows[column.codes[rows] == STALE]
-            if len(stale):
-                self._ask(cycle, pod, column, stale)
-            answers = column.codes[rows]
-            refused = answers != FITS
-            if refused.any():
-                self.first[rows[refused]] = answers[refused]
-                rows = rows[~refused]
+            if not column.all_fit:
+                rows = self._pass(cycle, pod, column, rows)
+
+    def _pass(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Rows | slice:
+        """Bring one column up to date; the rows that it lets the pod through to."""
+        codes = column.codes[rows]
+        stale = codes == STALE
+        if stale.any():
+            self._ask(cycle, pod, column, picked(rows, stale))
+            codes = column.codes[rows]
+        refused = codes != FITS
+        if not refused.any():
+            column.all_fit = isinstance(rows, slice)
+            return rows
+        self.first[picked(rows, refused)] = codes[refused]
+        return picked(rows, ~refused)
 
     def tally(self, n: int) -> Counter[Status]:
         """How many of the first `n` nodes were refused with each status."""
@@ -136,13 +148,27 @@ class FilterColumns:
         code = int(self.first[row])
         return self.statuses[code] if code else None
 
+    def status_codes(self, n: int) -> NDArray[np.int64]:
+        """The code of the status of each of the first `n` nodes."""
+        return np.array([status.code for status in self.statuses], np.int64)[self.first[:n]]
+
     def _column(self, plugin: FilterPlugin) -> FilterColumn:
         column = self._columns.get(plugin.name)
         if column is None:
             column = self._columns[plugin.name] = FilterColumn(plugin, len(self.first))
         return column
 
+    def _ask_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
+        rejection = ask(column.plugin, cycle, pod, self._state.rows[row])
+        code = FITS if rejection is None else self._code(column.plugin, rejection)
+        column.codes[row] = code
+        return code
+
     def _ask(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows) -> None:
+        if are_few(rows):
+            for row in rows.tolist():
+                self._ask_row(cycle, pod, column, row)
+            return
         plugin = column.plugin
         everything = len(rows) == len(self._state)
         table = self._state.table(None if everything else rows)
@@ -160,6 +186,16 @@ class FilterColumns:
             code = self._known[key] = len(self.statuses)
             self.statuses.append(Status.of(plugin.name, rejection))
         return code
+
+
+def are_few(rows: Sized) -> bool:
+    """Whether the plain form is to answer for so many rows."""
+    return len(rows) <= FEW
+
+
+def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows:
+    """The rows that the mask (one place a row) picks out of some, or out of all (a slice from the first on)."""
+    return np.flatnonzero(mask) if isinstance(rows, slice) else rows[mask]
 
 
 def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:

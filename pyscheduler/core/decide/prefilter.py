@@ -32,8 +32,12 @@ class PreFiltered:
     @property
     def outside_status(self) -> Status:
         """What nodes outside the narrowed set are told."""
-        plugins = " ".join(sorted(self.restricted_by))
-        return Status(_UNRESOLVABLE.code, "", (f"node(s) didn't satisfy plugin(s) [{plugins}]",))
+        return self.outside_status_after(None)
+
+    def outside_status_after(self, refusal: Status | None) -> Status:
+        """The same after the pod's nominated node has refused it: kube-scheduler names that plugin as well."""
+        plugins = {*self.restricted_by, *([refusal.plugin] if refusal else [])}
+        return Status(_UNRESOLVABLE.code, "", (f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]",))
 
 
 _UNRESOLVABLE = Rejection(resolvable=False)
@@ -45,12 +49,15 @@ class KeptAnswers:
 
     skipped: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
-    state: dict[StateKey[Any], Any] = field(default_factory=dict)
+    states: dict[str, dict[StateKey[Any], Any]] = field(default_factory=dict)
+    """What each plugin wrote, by its name."""
 
     def keep(self, plugin: Plugin, cycle: Cycle, before: dict[StateKey[Any], Any], skipped: bool) -> None:
         """Remember that the plugin was asked, what it wrote since `before`, and whether it is left out."""
         self.asked.add(plugin.name)
-        self.state.update({key: value for key, value in cycle.state().items() if before.get(key) is not value})
+        written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
+        if written:
+            self.states[plugin.name] = written
         if skipped:
             self.skipped.add(plugin.name)
 
@@ -60,10 +67,11 @@ def run_pre_filter(
 ) -> PreFiltered:
     """Ask every plugin, those whose answer is kept only once for a shape. PluginFailed if one raises."""
     result = PreFiltered(skipped=set(kept.skipped))
-    if kept.state:
-        cycle.adopt(kept.state)
     for plugin in plugins:
         if plugin.name in kept.asked:
+            # Not before its turn: a plugin whose turn does not come must leave no trace in the cycle.
+            if plugin.name in kept.states:
+                cycle.adopt(kept.states[plugin.name])
             continue
         before = cycle.state() if is_kept(plugin) else None
         try:
@@ -76,6 +84,7 @@ def run_pre_filter(
             result.skipped.add(plugin.name)
         elif _ends(result, plugin, answer):
             break
+    cycle.skipped = frozenset(result.skipped)
     return result
 
 
@@ -93,7 +102,8 @@ def _ends(result: PreFiltered, plugin: PreFilterPlugin, answer: Answer) -> bool:
     result.restricted_by.append(plugin.name)
     if result.names:
         return False
-    result.rejection = Status(_UNRESOLVABLE.code, plugin.name, (_nothing_left(result.restricted_by),))
+    # No single plugin has said it; who narrowed the nodes is in `restricted_by`.
+    result.rejection = Status(_UNRESOLVABLE.code, "", (_nothing_left(result.restricted_by),))
     return True
 
 

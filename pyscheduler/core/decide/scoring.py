@@ -13,7 +13,8 @@ from pyscheduler.api.nodes import Mask
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.staleness import Change, overwrite, scopes
+from pyscheduler.core.decide.filtering import are_few, picked
+from pyscheduler.core.decide.staleness import Change, Scope, overwrite, scopes
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
@@ -26,7 +27,7 @@ INFEASIBLE = -1
 class ScoreColumn:
     """One Score plugin: its raw answers, which of them are current, and the weighted result."""
 
-    __slots__ = ("_free_form", "fresh", "normalizer", "plugin", "raw", "reach", "span", "weight", "weighted")
+    __slots__ = ("_free_form", "fresh", "normalizer", "plugin", "raw", "reach", "settled", "span", "weight", "weighted")
 
     def __init__(self, weighted: Weighted, n: int) -> None:
         self.plugin: ScorePlugin = weighted.plugin
@@ -37,6 +38,8 @@ class ScoreColumn:
         self.raw: Scores = np.zeros(n, np.int64)
         self.fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
         self.weighted: Scores = np.zeros(n, np.int64)
+        self.settled = False
+        """Whether every row that fitted when all were last settled is current, and nothing was forgotten since."""
         self.span: Any = None
 
     def fit(self, n: int) -> None:
@@ -66,7 +69,11 @@ class ScoreColumn:
         return score != known
 
     def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> None:
-        """The raw scores of some rows."""
+        """The raw scores of some rows, of few by the plain form."""
+        if are_few(rows):
+            for row in rows.tolist():
+                self.ask_row(cycle, pod, state, row)
+            return
         table = state.table(None if len(rows) == len(state) else rows)
         try:
             self.raw[rows] = self.plugin.score_all(cycle, pod, table)
@@ -164,29 +171,40 @@ class ScoreColumns:
         """Drop the raw scores that the change makes stale; whether that goes beyond `rows`."""
         everywhere = False
         for column in self._columns.values():
-            everywhere |= overwrite(column.fresh, column.reach[change], rows, False)
+            reach = column.reach[change]
+            if reach is Scope.EVERYWHERE or (rows and reach is Scope.ROWS):
+                column.settled = False
+                everywhere |= overwrite(column.fresh, reach, rows, False)
         return everywhere
 
     def forget_all(self) -> None:
         """Drop every raw score."""
         for column in self._columns.values():
             column.fresh.fill(False)
+            column.settled = False
 
-    def settle(self, cycle: Cycle, pod: Pod, changed: Rows, feasible: Mask, refit: bool) -> None:
+    def settle(self, cycle: Cycle, pod: Pod, changed: Rows | slice, feasible: Mask, refit: bool) -> None:
         """Bring the totals up to date where answers may be new; `refit`: some rows began or ceased to fit."""
-        fitting = changed[feasible[changed]]
-        everywhere = False
+        fitting = picked(changed, feasible[changed])
+        everywhere = isinstance(changed, slice)
         for column in self._active:
-            stale = fitting[~column.fresh[fitting]]
+            if column.settled and not refit:
+                continue
+            fresh = column.fresh[fitting]
+            stale = fitting[~fresh] if fresh.any() else fitting
             if len(stale):
                 column.ask(cycle, pod, self._state, stale)
             if len(stale) or refit:
                 if self._renormalized(cycle, pod, column, feasible):
                     everywhere = True
                 else:
-                    column.weigh(fitting)
-        self.total[changed] = INFEASIBLE
-        self._sum(np.flatnonzero(feasible) if everywhere else fitting)
+                    column.weigh(fitting if refit else stale)
+            column.settled = isinstance(changed, slice)
+        if everywhere:
+            self._sum_all(feasible)
+        else:
+            self.total[changed] = INFEASIBLE
+            self._sum(fitting)
 
     def settle_few(self, cycle: Cycle, pod: Pod, changed: Collection[int], feasible: Mask, refit: bool) -> None:
         """The same for a few rows, by the plain form: what follows nearly every placement."""
@@ -204,7 +222,8 @@ class ScoreColumns:
                     for row in fitting:
                         column.weigh_row(row)
         if everywhere:
-            self._sum(np.flatnonzero(feasible))
+            self._sum_all(feasible)
+            return
         for row in changed:
             fits = feasible[row]
             self.total[row] = sum(int(c.weighted[row]) for c in self._active) if fits else INFEASIBLE
@@ -222,6 +241,15 @@ class ScoreColumns:
         if column is None:
             column = self._columns[name] = ScoreColumn(weighted, len(self.total))
         return column
+
+    def _sum_all(self, feasible: Mask) -> None:
+        """Add up every row: quicker than picking out those that fit, whose sums alone are kept."""
+        n = len(self._state)
+        total = self.total[:n]
+        total.fill(0)
+        for column in self._active:
+            total += column.weighted[:n]
+        np.copyto(total, INFEASIBLE, where=~feasible[:n])
 
     def _sum(self, rows: Rows) -> None:
         """Add up what the columns say of some feasible rows."""

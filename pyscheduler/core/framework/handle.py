@@ -6,13 +6,23 @@ once the call is over, so that a plugin never re-enters the scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.handle import Trial
+from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.outcome import Verdicts
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.framework.evictions import Evictions
+
+if TYPE_CHECKING:
+    from pyscheduler.core.decide.trial import Trials
 
 _NO_PODS: Mapping[str, Pod] = MappingProxyType({})
 MAX_PERMIT_WAIT = 15 * 60.0
@@ -29,6 +39,8 @@ class Waiting:
     deadlines: dict[str, float]
     rejected_by: str = ""
     rejection: str = ""
+    preempted: bool = False
+    """Whether it had to make room: no plugin has anything against the pod, and it is simply tried again."""
 
     @property
     def pending_plugins(self) -> frozenset[str]:
@@ -46,6 +58,10 @@ class Waiting:
         if not self.rejected_by:
             self.rejected_by, self.rejection = plugin, message
 
+    def preempt(self, plugin: str) -> None:
+        """It has to make room, whoever holds it."""
+        self.rejected_by, self.rejection, self.preempted = plugin, "preempted", True
+
     def expire(self, now: float) -> None:
         """Reject it if a plugin's time is up; of several, the one whose time was up first is named."""
         plugin = min(self.deadlines, key=self.deadlines.__getitem__, default=None)
@@ -59,9 +75,16 @@ class CoreHandle:
     """What the machine shares with every plugin; the `Handle` protocol of the public interface."""
 
     waiting: dict[str, Waiting] = field(default_factory=dict)
+    evictions: Evictions = field(default_factory=Evictions)
+    scheduler_names: Collection[str] = ()
+    """The names of the profiles; set once the cluster exists."""
+    trials: Trials | None = None
+    """Where what-ifs are tried; set once the cluster exists."""
     _activated: list[Pod] = field(default_factory=list)
     _objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
+    _versions: Counter[ResourceKind] = field(default_factory=Counter)
     _labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = field(default_factory=dict)
+    _grouped: dict[tuple[str, str], dict[str, Pod]] = field(default_factory=dict)
 
     # -- for plugins ---------------------------------------------------------------------------------------------
 
@@ -77,8 +100,35 @@ class CoreHandle:
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
         return self._objects.setdefault(kind, {})
 
+    def objects_version(self, kind: ResourceKind) -> int:
+        return self._versions[kind]
+
     def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         return self._labelled[key].get((namespace, value), _NO_PODS)
+
+    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+        return self._grouped.get((namespace, name), _NO_PODS)
+
+    def has_place(self, uid: str) -> bool:
+        return self._cluster.has_place(uid)
+
+    def nodes(self) -> NodeTable:
+        return self._cluster.nodes()
+
+    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+        return self._cluster.open(cycle, pod, node_name)
+
+    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
+        return self._cluster.refused_anyway(cycle, pod, priority)
+
+    def is_preempting(self, uid: str) -> bool:
+        return self.evictions.under_way_for(uid)
+
+    @property
+    def _cluster(self) -> Trials:
+        if self.trials is None:
+            raise RuntimeError("there is no cluster yet: plugins may look at nodes in their calls, not at construction")
+        return self.trials
 
     # -- for the machine -----------------------------------------------------------------------------------------
 
@@ -104,19 +154,33 @@ class CoreHandle:
         store, key = self._objects.setdefault(kind, {}), _key(obj)
         before = store.get(key)
         store[key] = obj
+        self._versions[kind] += 1
         return before
 
     def remove_object(self, kind: ResourceKind, namespace: str, name: str) -> dict[str, Any] | None:
         """Forget an object; returns it, or None if it was not known."""
+        self._versions[kind] += 1
         return self._objects.setdefault(kind, {}).pop((namespace, name), None)
 
     def set_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Bring the label indexes up to date with a pod's new version."""
+        """Bring the indexes up to date with a pod's new version."""
+        if old is not None and (group := self._group_of(old)) is not None:
+            _drop(self._grouped, group, old.uid)
+        if new is not None and (group := self._group_of(new)) is not None:
+            self._grouped.setdefault(group, {})[new.uid] = new
         for key, index in self._labelled.items():
             if old is not None and (value := old.labels.get(key)) is not None:
                 _drop(index, (old.namespace, value), old.uid)
             if new is not None and (value := new.labels.get(key)) is not None:
                 index.setdefault((new.namespace, value), {})[new.uid] = new
+
+    def _group_of(self, pod: Pod) -> tuple[str, str] | None:
+        """The PodGroup that the pod counts for, None if for none."""
+        group = pod.spec.scheduling_group
+        if group is None or not group.pod_group_name:
+            return None
+        ours = pod.node_name or pod.scheduler_name in self.scheduler_names
+        return (pod.namespace, group.pod_group_name) if ours else None
 
 
 def _drop(index: dict[tuple[str, str], dict[str, Pod]], at: tuple[str, str], uid: str) -> None:

@@ -51,6 +51,8 @@ class Profile:
     reserve: tuple[ReservePlugin, ...] = ()
     permit: tuple[PermitPlugin, ...] = ()
     plan: BindingPlan = field(default_factory=lambda: BindingPlan((), (), ()))
+    percentage_of_nodes_to_score: int | None = None
+    """How big a share kube-scheduler's order looks at, 0 adapting it; None: every node, in our own order."""
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -103,6 +105,10 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         )
     if not binders:
         raise ValueError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
+    score = tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin))
+    pre_score = at("preScore", PreScorePlugin)
+    # A configuration may enable a plugin at Score alone; what it prepares there is asked of it all the same.
+    unprepared = (s.plugin for s in score if isinstance(s.plugin, PreScorePlugin) and s.plugin not in pre_score)
     return Profile(
         name=name,
         queue_sort=sorts[0],
@@ -110,8 +116,8 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         pre_filter=at("preFilter", PreFilterPlugin),
         filter=at("filter", FilterPlugin),
         post_filter=at("postFilter", PostFilterPlugin),
-        pre_score=at("preScore", PreScorePlugin),
-        score=tuple(Weighted(p, w) for p, w in points.get("score", ()) if isinstance(p, ScorePlugin)),
+        pre_score=(*pre_score, *unprepared),
+        score=score,
         reserve=at("reserve", ReservePlugin),
         permit=at("permit", PermitPlugin),
         plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),

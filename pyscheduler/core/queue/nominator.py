@@ -31,6 +31,11 @@ class Nominator:
         """The pods nominated to the node, in the order in which they were."""
         return tuple(self._pods_on.get(node_name, {}).values())
 
+    def rivals(self, pod: Pod, node_name: str) -> list[Pod]:
+        """The pods nominated to the node whose room `pod` must leave: those of its own priority or above."""
+        nominated = self._pods_on.get(node_name)
+        return [p for p in nominated.values() if p.priority >= pod.priority and p.uid != pod.uid] if nominated else []
+
     def nodes(self) -> Iterable[str]:
         """The nodes that have nominated pods."""
         return self._pods_on.keys()

@@ -18,6 +18,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import Categories
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.store import ImageSet, NodeColumns
 from pyscheduler.core.state.table import ColumnTable
@@ -29,6 +30,7 @@ class ClusterState:
     def __init__(self) -> None:
         self.columns = NodeColumns()
         self.rows: list[NodeRow] = []
+        self.order = NodeOrder()
         self.node_log = ChangeLog()
         """Rows whose node object changed."""
         self.usage_log = ChangeLog()
@@ -37,6 +39,8 @@ class ClusterState:
         """Counts changes to any node object: what plugins that read all nodes depend on."""
         self.image_nodes: Counter[str] = Counter()
         """How many nodes report an image, by its name."""
+        self.image_sizes: dict[str, int] = {}
+        """Bytes of an image as the first of those nodes told them (kube-scheduler's image states)."""
         self.placed = PlacedPods()
         """The pods on known nodes by shape, and what plugins count of them."""
         self._by_name: dict[str, NodeRow] = {}
@@ -79,6 +83,7 @@ class ClusterState:
                 self.placed.changed(node, pod, 1)
         self._count_images(images, -1)
         self._count_images(node.images, 1)
+        self.order.put(name, node.labels)
         self._write(node)
         return before
 
@@ -89,6 +94,7 @@ class ClusterState:
             return None
         for pod in node.pods.values():
             self.placed.changed(node, pod, -1)
+        self.order.remove(name)
         last = self.rows.pop()
         if last is not node:
             self.placed.moved(last.row, node.row)
@@ -114,10 +120,12 @@ class ClusterState:
         return column
 
     def _count_images(self, images: dict[str, int], sign: int) -> None:
-        for image in images:
+        for image, size in images.items():
             self.image_nodes[image] += sign
             if not self.image_nodes[image]:
-                del self.image_nodes[image]
+                del self.image_nodes[image], self.image_sizes[image]
+            else:
+                self.image_sizes.setdefault(image, size)
 
     def _write(self, node: NodeRow) -> None:
         """Bring every column of the node's row up to date."""
@@ -175,6 +183,10 @@ class ClusterState:
             self.placed.changed(node, old, -1)
             self.placed.changed(node, pod, 1)
 
+    def objects_changed(self) -> None:
+        """Something beside nodes and pods has changed, such as a Service: counts over many nodes may be new."""
+        self.usage_log.append(len(self.rows))  # no row of any node
+
     def node_of(self, uid: str) -> NodeRow | None:
         """The node (or ghost) that a pod is on, or None."""
         return self._node_of.get(uid)
@@ -189,7 +201,7 @@ class ClusterState:
         if row < 0:
             return
         columns, requests = self.columns, pod.shape.requests
-        for resource in requests.real:
+        for resource in requests.held:
             columns.set_requested(row, resource, node.requested.get(resource, 0))
         for resource in requests.non_zero:
             columns.set_non_zero(row, resource, node.non_zero_requested[resource])

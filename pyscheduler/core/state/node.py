@@ -6,6 +6,7 @@ The columns hold the same amounts as int64; both are written together, in `Clust
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from types import MappingProxyType
 
 from pyscheduler.api.nodes import NodeInfo
@@ -41,6 +42,14 @@ class NodeRow(NodeInfo):
             self._used_ports = frozenset(self._ports)
         return self._used_ports
 
+    def copy(self) -> NodeRow:
+        """A copy for what-ifs: pods may come and go there without anybody knowing."""
+        twin = copy(self)
+        twin.__class__ = _WhatIf
+        twin.requested, twin.non_zero_requested = dict(self.requested), dict(self.non_zero_requested)
+        twin.pods, twin._ports = dict(self.pods), dict(self._ports)
+        return twin
+
     def describe(self, source: NodeObject) -> None:
         """Take over what the node object says. QuantityError, with nothing changed, if an amount cannot be read."""
         allocatable = amounts(source.status.allocatable)
@@ -65,7 +74,7 @@ class NodeRow(NodeInfo):
 
     def _count(self, pod: Pod, sign: int) -> None:
         requested, requests = self.requested, pod.shape.requests
-        for resource, n in requests.real.items():
+        for resource, n in requests.held.items():
             total = requested.get(resource, 0) + sign * n
             if total:
                 requested[resource] = total
@@ -83,4 +92,16 @@ class NodeRow(NodeInfo):
                 self._ports[port] = users
             else:
                 del self._ports[port]
+        self._used_ports = None
+
+
+class _WhatIf(NodeRow):
+    """Forgets a port with the first pod that leaves, even where two had it, as kube-scheduler's NodeInfo does."""
+
+    def _count_ports(self, ports: frozenset[HostPort], sign: int) -> None:
+        for port in ports:
+            if sign > 0:
+                self._ports[port] = 1
+            else:
+                self._ports.pop(port, None)
         self._used_ports = None

@@ -24,6 +24,8 @@ KEEP_BYTES = 64 * 1024 * 1024
 """How much memory the kept counts may take before those that were not asked for the longest go."""
 KEEP_COUNTS = 16
 KEEP_FACETS = 64
+FEW = 8
+"""Up to so many nodes are counted one by one."""
 _REMEMBER = 4096
 """How many shapes a kept count remembers its answer for."""
 
@@ -162,9 +164,17 @@ class _Count:
         for group in pods.groups():
             each = self._of(group)
             if each:
-                rows = np.fromiter((node.row for node in group.nodes), np.intp, len(group.nodes))
-                self.fit(int(rows.max()) + 1)
-                self.cells[rows] += each * np.fromiter(group.nodes.values(), np.int64, len(group.nodes))
+                self._add(group.nodes, each)
+
+    def _add(self, nodes: Mapping[NodeRow, int], each: int) -> None:
+        if len(nodes) <= FEW:
+            for node, pods in nodes.items():
+                self.fit(node.row + 1)
+                self.cells[node.row] += each * pods
+            return
+        rows = np.fromiter([node.row for node in nodes], np.intp, len(nodes))
+        self.fit(int(rows.max()) + 1)
+        self.cells[rows] += each * np.fromiter(nodes.values(), np.int64, len(nodes))
 
     def _of(self, group: Group) -> int:
         if group.deleting and not self._terminating:

@@ -13,6 +13,7 @@ import msgspec
 
 from pyscheduler.api.objects import ObjectMeta, OwnerReference, PodObject, PodSpec
 from pyscheduler.api.pod import Pod, PodShape
+from pyscheduler.api.resize import resized
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _SCHEDULED_VOLUMES = (
@@ -22,7 +23,10 @@ _SCHEDULED_VOLUMES = (
     "gcePersistentDisk",
     "awsElasticBlockStore",
     "azureDisk",
+    "azureFile",
     "cinder",
+    "portworxVolume",
+    "vsphereVolume",
     "iscsi",
     "rbd",
     "image",
@@ -60,10 +64,11 @@ class Shapes:
         spec = _without_noise(source.spec)
         annotations = {k: v for k, v in (meta.annotations or {}).items() if k != _NOISY_ANNOTATION}
         owner = _controller(meta)
-        key = self._pack.encode((meta.namespace, meta.labels, annotations, owner, spec))
+        held = resized(source)
+        key = self._pack.encode((meta.namespace, meta.labels, annotations, owner, spec, held))
         shape = self._known.get(key)
         if shape is None:
-            shape = PodShape(self._next_id, meta.namespace, meta.labels or {}, annotations, owner, spec)
+            shape = PodShape(self._next_id, meta.namespace, meta.labels or {}, annotations, owner, spec, held)
             _ = shape.requests  # read it now, so that a bad quantity is found at the door
             self._next_id += 1
             self._known[key] = shape

@@ -114,3 +114,6 @@ class ColumnTable(NodeTable):
 
     def nodes_with_image(self, image: str) -> int:
         return self._state.image_nodes[image]
+
+    def image_size(self, image: str) -> int:
+        return self._state.image_sizes.get(image, 0)

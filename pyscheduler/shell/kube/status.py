@@ -49,14 +49,14 @@ class StatusWriter:
         if status:
             await self._patch(command.pod, status)
 
-    async def evict(self, command: Evict) -> None:
-        """Mark the victim with DisruptionTarget, then delete it. ApiError if it lives on."""
+    async def evict(self, command: Evict) -> bool:
+        """Mark the victim with DisruptionTarget, then delete it; False if it was gone. ApiError if it lives on."""
         victim = command.victim
         status = self._condition(victim, DISRUPTION_TARGET, "True", PREEMPTION, command.message)
         if status and not await self._patch(victim, status):
-            return
+            return False
         body = _encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": victim.uid}})
-        await self._call("DELETE", paths.pod(victim.namespace, victim.name), body)
+        return await self._call("DELETE", paths.pod(victim.namespace, victim.name), body)
 
     def _condition(self, pod: Pod, type: str, status: str, reason: str, message: str) -> Json:
         """The patch that gives the pod this condition, {} if it has it already."""

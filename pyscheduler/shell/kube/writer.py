@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
+from pyscheduler.shell.clock import Clock, SystemClock
 from pyscheduler.shell.kube import paths
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection, unanswered
 from pyscheduler.shell.kube.traffic import Traffic
@@ -25,9 +26,10 @@ _decode_pod = msgspec.json.Decoder(PodObject).decode
 class KubeWriter(ApiWriter):
     """Carries out calls one by one; how many run at once is up to the connection."""
 
-    def __init__(self, connection: Connection, traffic: Traffic | None = None) -> None:
+    def __init__(self, connection: Connection, traffic: Traffic | None = None, clock: Clock | None = None) -> None:
         self._connection = connection
         self._traffic = traffic or Traffic()
+        self._clock = clock or SystemClock()
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         body = _encode(
@@ -68,6 +70,9 @@ class KubeWriter(ApiWriter):
 
     async def delete(self, path: str) -> None:
         await self._connection.request("DELETE", path)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
 
 
 def _object(path: str, content: bytes) -> dict[str, Any]:

@@ -1,0 +1,200 @@
+"""Which nodes a pod fits: kube-scheduler's findNodesThatFitPod, asked of every node.
+
+PreFilter looks at the pod, then Filter at each node, twice where others are nominated to it: with them and without. The
+answers come from an `Evaluation`, which keeps them for the next pod of the shape; where PreFilter narrows the nodes
+down to a few, these are asked directly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.nodes import Mask
+from pyscheduler.api.outcome import Code, Status
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.decide.direct import filter_node, fits_with
+from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.core.decide.prefilter import PreFiltered, run_pre_filter
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.node import NodeRow
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(slots=True)
+class Found:
+    """What Filter said of every node."""
+
+    fits: Mask
+    """Per row of the state."""
+    among: Rows | None
+    """The rows that were looked at, in ascending order; None for all of them."""
+    refused: Mapping[int, Status]
+    """What was said directly, by row: it goes before what the evaluation keeps."""
+    outside: Status | None = None
+    """What rows that were not looked at are told."""
+    kept: Evaluation | None = None
+    """Where the other answers are; its own `feasible` is `fits` where nothing in `refused` differs from it."""
+
+    @property
+    def as_kept(self) -> bool:
+        """Whether the nodes that fit are those that the evaluation holds feasible, so that its totals serve."""
+        return self.kept is not None and not self.refused
+
+    def status(self, row: int) -> Status | None:
+        """Why the pod does not fit a row; None if it does."""
+        if row in self.refused:
+            return self.refused[row]
+        if self.kept is not None:
+            return self.kept.filters.status(row)
+        return None if self.fits[row] else self.outside
+
+    def codes(self) -> NDArray[np.int64]:
+        """The code of every row's status: SUCCESS where the pod fits."""
+        if self.kept is not None:
+            codes = self.kept.filters.status_codes(len(self.fits))
+        else:
+            outside = Code.SUCCESS if self.outside is None else self.outside.code
+            codes = np.where(self.fits, Code.SUCCESS, outside).astype(np.int64)
+        for row, status in self.refused.items():
+            codes[row] = status.code
+        return codes
+
+    def tally(self, nodes: int) -> Counter[Status]:
+        """How many of the nodes were refused with each status."""
+        if self.kept is None:
+            tally = Counter(self.refused.values())
+            if self.outside is not None:
+                tally[self.outside] += nodes - int(np.count_nonzero(self.fits)) - len(self.refused)
+            return +tally
+        filters = self.kept.filters
+        tally = filters.tally(nodes)
+        tally.update(self.refused.values())
+        tally.subtract(own for row in self.refused if (own := filters.status(row)) is not None)
+        return +tally
+
+
+@dataclass(frozen=True, slots=True)
+class Nominated:
+    """The node that an earlier attempt made room on, and what keeps the pod off it now: nothing, if all went well."""
+
+    node: NodeRow
+    refusal: Status | None
+
+
+class Finder:
+    """Asks the PreFilter and Filter plugins of one profile."""
+
+    def __init__(self, profile: Profile, state: ClusterState, nominator: Nominator) -> None:
+        self._profile = profile
+        self._state = state
+        self._nominator = nominator
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> PreFiltered:
+        """Ask the PreFilter plugins. PluginFailed if one raises."""
+        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), evaluation.begin())
+
+    def nominated(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Nominated | None:
+        """Ask Filter of the pod's nominated node, if it has one, before any other and whatever PreFilter left."""
+        name = pod.nominated_node_name
+        node = self._state.info(name) if name else None
+        return None if node is None else Nominated(node, self._refusal(cycle, pod, node, pre))
+
+    def everywhere(self, cycle: Cycle, pod: Pod, pre: PreFiltered, evaluation: Evaluation, told: bool = False) -> Found:
+        """Ask Filter of every node, where no PreFilter plugin has named some.
+
+        `told`: the reasons matter even if some node fits. Kube-scheduler asks first with the nominated pods, so it is
+        that answer which is told of a node; while a node is still to be chosen, only nodes that fit are asked so.
+        """
+        feasible = evaluation.refresh_filters(cycle, pod, pre.skipped)
+        fits = evaluation.feasible[: len(self._state)]
+        displaced = self._displaced(cycle, pod, fits) if feasible else {}
+        if told or len(displaced) == feasible:
+            displaced = self._displaced(cycle, pod, np.ones(len(self._state), np.bool_))
+        if displaced:
+            fits = fits.copy()
+            fits[list(displaced)] = False
+        return Found(fits, None, displaced, kept=evaluation)
+
+    def among(
+        self, cycle: Cycle, pod: Pod, pre: PreFiltered, names: frozenset[str], nominated: Nominated | None
+    ) -> Found:
+        """Ask Filter of the few nodes that PreFilter left. What was said of the nominated node stands."""
+        # Row order, not set order: the same events must give the same choice.
+        nodes = sorted((n for name in names if (n := self._state.info(name)) is not None), key=lambda n: n.row)
+        fits = np.zeros(len(self._state), np.bool_)
+        before = nominated.refusal if nominated else None
+        refused = {nominated.node.row: before} if nominated and before else {}
+        for node in nodes:
+            status = self._refusal(cycle, pod, node, pre)
+            if status is None:
+                fits[node.row] = True
+            else:
+                refused[node.row] = status
+        rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
+        return Found(fits, rows, refused, pre.outside_status_after(before))
+
+    def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFiltered) -> Status | None:
+        others = self._nominator.rivals(pod, node.name)
+        if others:
+            status = fits_with(self._profile, cycle, pod, node, others)
+            if status is not None:
+                return status
+        return filter_node(self._profile, cycle, pod, node, pre.skipped)
+
+    def _displaced(self, cycle: Cycle, pod: Pod, among: Mask) -> dict[int, Status]:
+        """Of some rows those where the pod would take the place of a nominated one of its priority or above."""
+        displaced = {}
+        for name in self._nominator.nodes():
+            node = self._state.info(name)
+            if node is None or not among[node.row]:
+                continue
+            others = self._nominator.rivals(pod, name)
+            if others:
+                status = fits_with(self._profile, cycle, pod, node, others)
+                if status is not None:
+                    displaced[node.row] = status
+        return displaced
+
+
+def diagnose(state: ClusterState, pre: PreFiltered, found: Found | None = None) -> Diagnosis:
+    """Why no node fits: what PreFilter said if it rejected the pod, else what Filter did."""
+    if found is None:
+        return _rejected(state, pre, pre.rejection)
+    tally = found.tally(len(state))
+    pending = {s.plugin for s in tally if s.code is Code.PENDING}
+
+    def status_of(name: str) -> Status | None:
+        node = state.info(name)
+        return found.outside if node is None else found.status(node.row)
+
+    plugins = {s.plugin for s in tally} | set(pre.restricted_by)
+    return Diagnosis(
+        len(state),
+        tally,
+        status_of,
+        found.codes,
+        unschedulable_plugins=plugins - pending - {""},
+        pending_plugins=pending,
+    )
+
+
+def _rejected(state: ClusterState, pre: PreFiltered, status: Status | None) -> Diagnosis:
+    assert status is not None, "neither PreFilter nor Filter has refused the pod"
+    pending = {status.plugin} if status.code is Code.PENDING else set()
+    return Diagnosis(
+        len(state),
+        status_of=lambda _: status,
+        pre_filter=status,
+        unschedulable_plugins={status.plugin, *pre.restricted_by} - pending - {""},
+        pending_plugins=pending,
+    )

@@ -1,0 +1,82 @@
+"""The PostFilter point: plugins try to make room for a pod that fits nowhere.
+
+Matches kube-scheduler's RunPostFilterPlugins: a success, an unresolvable "no" and an error each end the point and are
+all that is told; other refusals are collected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, StatusError
+from pyscheduler.api.plugin import PostFilterPlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.preemption import PreemptionPlugin
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.instrument import Instrument
+
+POST_FILTER = "PostFilter"
+Answer = Nominate | Revoke | Rejection | StatusError
+
+
+@dataclass(frozen=True, slots=True)
+class PostFiltered:
+    """What came of it: what users are told, the new nominated node, and who has to go from there."""
+
+    message: str = ""
+    nominate: str | None = None
+    """None leaves the nomination as it is, "" takes it back."""
+    evict: tuple[Pod, ...] = ()
+    plugin: str = ""
+    """Who nominated the pod, or "" if nobody did."""
+    code: Code = Code.UNSCHEDULABLE
+
+
+def run_post_filter(
+    plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
+) -> PostFiltered:
+    """Ask the plugins in turn. PluginFailed if one raises."""
+    if not plugins:
+        return PostFiltered(nominate="")
+    code = Code.ERROR
+    instrument.point_entered(POST_FILTER, cycle.profile)
+    try:
+        outcome = _run(plugins, cycle, pod, diagnosis, instrument)
+        code = outcome.code
+    finally:
+        instrument.point_left(POST_FILTER, cycle.profile, code.camel)
+    return outcome
+
+
+def _run(
+    plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
+) -> PostFiltered:
+    nominate = None
+    reasons: list[str] = []
+    for plugin in plugins:
+        answer = _ask(plugin, cycle, pod, diagnosis)
+        if isinstance(plugin, PreemptionPlugin):
+            instrument.preemption_attempted()
+        if isinstance(answer, Nominate):
+            return PostFiltered("", answer.node_name, answer.evict, plugin.name, Code.SUCCESS)
+        if isinstance(answer, StatusError):
+            return PostFiltered(str(answer), code=Code.ERROR)
+        if isinstance(answer, Revoke):
+            nominate, answer = "", answer.because
+        if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return PostFiltered(answer.message, nominate, code=answer.code)
+        reasons.extend(answer.reasons)
+    return PostFiltered(", ".join(reasons), nominate)
+
+
+def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Answer:
+    try:
+        return plugin.post_filter(cycle, pod, diagnosis)
+    except StatusError as status:
+        return status
+    except PluginFailed:
+        raise  # another plugin, asked in a trial
+    except Exception as error:
+        raise PluginFailed(plugin.name, POST_FILTER, error) from error

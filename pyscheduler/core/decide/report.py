@@ -1,0 +1,213 @@
+"""What each plugin says of a pod and of every node, as plain data: the pure part of `pyscheduler evaluate`.
+
+Nothing is sampled, chosen by chance, or kept for the next pod. The answers come from the code that attempts use; an
+attempt differs only in where it stops asking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, Status, StatusError
+from pyscheduler.api.plugin import PostFilterPlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
+from pyscheduler.core.context import Context
+from pyscheduler.core.decide.decider import NO_NODES
+from pyscheduler.core.decide.direct import score_columns
+from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.core.decide.finding import Finder, Found, Nominated, Rows, diagnose
+from pyscheduler.core.decide.postfilter import PostFiltered, run_post_filter
+from pyscheduler.core.decide.prefilter import PreFiltered
+from pyscheduler.core.decide.scoring import ScoreColumn
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Instrument
+
+Json = dict[str, Any]
+_FITS = Status(Code.SUCCESS)
+
+
+def report(context: Context, pod: Pod) -> Json:
+    """The answer for one pod, evaluated by itself: the keys of docs/evaluate.md but for `id` and `pod`."""
+    profile = context.profiles.get(pod.scheduler_name)
+    if profile is None:
+        return {"error": f'profile not found for scheduler name "{pod.scheduler_name}"'}
+    gated = _pre_enqueue(profile, pod)
+    if gated is not None:
+        return {"preenqueue": gated}
+    answer: Json = {}
+    try:
+        _Evaluation(context, profile, pod, answer).run()
+    except PluginFailed as failed:
+        if failed.point == "PreFilter":
+            answer["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
+        answer["error"] = str(failed)
+    return answer
+
+
+def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
+    """The first plugin that keeps the pod out of the queue; None if it may enter."""
+    for plugin in profile.pre_enqueue:
+        try:
+            rejection = plugin.pre_enqueue(pod)
+        except Exception as error:
+            return _verdict(Status(Code.ERROR, plugin.name, (str(error) or type(error).__name__,)))
+        if rejection is not None:
+            return _verdict(Status.of(plugin.name, rejection))
+    return None
+
+
+class _Evaluation:
+    """One pod's way through the extension points, written down in `answer` as it goes."""
+
+    def __init__(self, context: Context, profile: Profile, pod: Pod, answer: Json) -> None:
+        self._context = context
+        self._profile = profile
+        self._pod = pod
+        self._answer = answer
+        self._cycle = Cycle(0.0, profile.name, pod.uid, 1, context.settings.seed)
+
+    def run(self) -> None:
+        """Ask everybody. PluginFailed, with what came before written down, if one raises."""
+        state = self._context.state
+        if not len(state):
+            self._answer.update(filter_message=NO_NODES.message, fit_error_message=NO_NODES.message)
+            return
+        finder = Finder(self._profile, state, self._context.queue.nominator)
+        evaluation = Evaluation(self._profile, state)
+        pre = finder.pre_filter(self._cycle, self._pod, evaluation)
+        self._answer["prefilter"] = _pre_filter(pre)
+        if pre.rejection is not None:
+            self._answer["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
+            self._explain(diagnose(state, pre))
+            return
+        nominated = finder.nominated(self._cycle, self._pod, pre)
+        found = self._filter(finder, evaluation, pre, nominated)
+        self._answer["nodes"] = {
+            node.name: _node(found.status(node.row) if _is_left(pre, node.name) else pre.outside_status)
+            for node in state.rows
+        }
+        if found.fits.any():
+            self._rank(found)
+        if nominated is not None and nominated.refusal is None:
+            self._answer["choice"] = [nominated.node.name]
+        elif not found.fits.any():
+            self._explain(diagnose(state, pre, found))
+
+    def _filter(self, finder: Finder, evaluation: Evaluation, pre: PreFiltered, nominated: Nominated | None) -> Found:
+        if pre.names is None:
+            return finder.everywhere(self._cycle, self._pod, pre, evaluation, told=True)
+        return finder.among(self._cycle, self._pod, pre, pre.names, nominated)
+
+    def _rank(self, found: Found) -> None:
+        """Score the nodes that fit, even if it is one and an attempt would just take it."""
+        rows = np.flatnonzero(found.fits)
+        names = [self._context.state.rows[row].name for row in rows]
+        columns = self._columns(found, rows)
+        # Where no plugin ranks nodes, each is worth 1.
+        total = np.full(len(rows), 0 if self._profile.score else 1, np.int64)
+        for column in columns:
+            total += column.weighted[rows]
+        scores = {c.plugin.name: dict(zip(names, c.weighted[rows].tolist(), strict=True)) for c in columns}
+        best = total == total.max()
+        self._answer["scores"] = scores
+        self._answer["weights"] = {weighted.plugin.name: weighted.weight for weighted in self._profile.score}
+        self._answer["total"] = dict(zip(names, total.tolist(), strict=True))
+        self._answer["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)
+
+    def _columns(self, found: Found, rows: Rows) -> Sequence[ScoreColumn]:
+        if found.kept is not None and found.as_kept:
+            found.kept.refresh_scores(self._cycle, self._pod)
+            return found.kept.scores.active
+        return score_columns(self._profile, self._context.state, self._cycle, self._pod, rows)
+
+    def _explain(self, diagnosis: Diagnosis) -> None:
+        """Nothing fits: what users are told, and what PostFilter would do about it."""
+        self._answer["filter_message"] = self._answer["fit_error_message"] = diagnosis.filter_message
+        if self._profile.post_filter:
+            said, search = _post_filter(self._profile, self._cycle, self._pod, diagnosis)
+            diagnosis.post_filter_message = said.message
+            self._answer["fit_error_message"] = diagnosis.message
+            self._answer["preemption"] = _preemption(said, search)
+
+
+class _Searching(PostFilterPlugin):
+    """Stands for a preemption plugin: looks at every node, sets nothing in motion, and keeps what it has found."""
+
+    def __init__(self, plugin: PreemptionPlugin) -> None:
+        super().__init__(plugin.args, plugin.handle)
+        self.name = plugin.name  # type: ignore[misc]  # it differs from one to the next
+        self._plugin = plugin
+        self.search: PreemptionSearch | None = None
+
+    def look(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
+        """The plugin's search, made once."""
+        if self.search is None:
+            self.search = self._plugin.search(cycle, pod, diagnosis)
+        return self.search
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+        search = self.look(cycle, pod, diagnosis)
+        if search.status is Code.SUCCESS:
+            return Nominate(search.nominated_node or "", search.victims)
+        if search.status is Code.ERROR:
+            raise StatusError(search.message)
+        resolvable = search.status is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        refusal = Rejection(*([search.message] if search.message else []), resolvable=resolvable)
+        return Revoke(refusal) if search.nominated_node == "" else refusal
+
+
+def _post_filter(
+    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
+) -> tuple[PostFiltered, PreemptionSearch]:
+    """What the point comes to, and what preemption would have to choose from even if it is not its turn."""
+    plugins = tuple(_Searching(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
+    said = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
+    searching = next((p for p in plugins if isinstance(p, _Searching)), None)
+    if searching is None:
+        return said, PreemptionSearch(said.code)
+    return said, searching.look(cycle, pod, diagnosis)
+
+
+def _preemption(said: PostFiltered, search: PreemptionSearch) -> Json:
+    return {
+        "status": said.code.camel,
+        "message": said.message,
+        "nominatedNode": said.nominate or "",
+        "victims": [victim.key for victim in said.evict],
+        "ties": sorted(search.ties),
+        "candidates": {
+            name: {"victims": [victim.key for victim in candidate.victims], "pdbViolations": candidate.pdb_violations}
+            for name, candidate in search.candidates.items()
+        },
+    }
+
+
+def _pre_filter(pre: PreFiltered) -> Json:
+    names = None if pre.names is None or pre.rejection is not None else sorted(pre.names)
+    return {**_verdict(pre.rejection or _FITS), "nodeNames": names}
+
+
+def _is_left(pre: PreFiltered, name: str) -> bool:
+    """Whether PreFilter left the node to Filter; the nominated one is asked though it did not."""
+    return pre.names is None or name in pre.names
+
+
+def _node(status: Status | None) -> Json:
+    said = status or _FITS
+    return {
+        "feasible": status is None,
+        "plugin": said.plugin,
+        "code": said.code.camel,
+        "reasons": sorted(said.reasons),
+    }
+
+
+def _verdict(status: Status) -> Json:
+    return {"status": status.code.camel, "plugin": status.plugin, "reasons": sorted(status.reasons)}

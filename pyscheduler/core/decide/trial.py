@@ -1,0 +1,138 @@
+"""What-if trials for PostFilter plugins: pods come and go on one node, and Filter is asked again.
+
+They do so on a copy of that one node's books, three small dicts, and the cycle gets its earlier values back: nothing
+else in the cluster is touched, so nothing has to be undone or computed again afterwards. What a plugin says of a node
+object alone cannot change in a trial, so it is asked for that only until it has said yes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import Mask, NodeTable
+from pyscheduler.api.outcome import Code, Status, StatusError, Verdicts
+from pyscheduler.api.plugin import FilterPlugin, Reads
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.decide.direct import (
+    counts_pods,
+    first_refusal,
+    fits_with,
+    tell_added,
+    tell_removed,
+    told_of_pods,
+)
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.lighter import LighterTable
+from pyscheduler.core.state.node import NodeRow
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Where trials are made: the cluster, its nominated pods, and the profiles by name."""
+
+    profiles: Mapping[str, Profile]
+    state: ClusterState
+    nominator: Nominator
+
+    @contextmanager
+    def open(self, cycle: Cycle, pod: Pod, node_name: str) -> Iterator[NodeTrial]:
+        """One trial (`Handle.trial`). KeyError for an unknown node."""
+        node = self.state.info(node_name)
+        if node is None:
+            raise KeyError(f"no node {node_name!r}")
+        before = cycle.state()
+        try:
+            yield NodeTrial(self, cycle, pod, node.copy())
+        finally:
+            cycle.restore(before)
+
+    def has_place(self, uid: str) -> bool:
+        """Whether a pod is on a node or on its way there (`Handle.has_place`)."""
+        return self.state.node_of(uid) is not None
+
+    def nodes(self) -> NodeTable:
+        """All nodes."""
+        return self.state.table()
+
+    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
+        """Which nodes refuse the pod even without their pods below `priority` (`Handle.refused_anyway`).
+
+        The plugins are asked in their order, so the first "no" is the one that a trial would hear; where one comes
+        whose answer the columns of a node cannot tell, the rest is left to trials.
+        """
+        table = LighterTable(self.state, priority)
+        found = Verdicts(len(table))
+        for plugin in self.profiles[cycle.profile].filter:
+            if plugin.name in cycle.skipped:
+                continue
+            if not _is_told_by_columns(plugin):
+                break
+            said = _filter_all(plugin, cycle, pod, table)
+            first = (found.codes == 0) & (said.codes != 0)
+            found.codes[first] = said.codes[first] + len(found.because)
+            found.because += said.because
+        found.codes[table.beyond | self._promised()] = 0
+        return found
+
+    def _promised(self) -> Mask:
+        """The rows where others are nominated: what a trial is told there depends on them."""
+        return self.state.table().named(frozenset(self.nominator.nodes()))
+
+
+def _is_told_by_columns(plugin: FilterPlugin) -> bool:
+    """Whether the answer for a node follows from the node and the pods on it, by whatever way they came there."""
+    return plugin.reads <= Reads.OWN_ROW and not counts_pods(plugin)
+
+
+def _filter_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
+    try:
+        return plugin.filter_all(cycle, pod, table)
+    except Exception as error:
+        raise PluginFailed(plugin.name, "Filter", error) from error
+
+
+class NodeTrial:
+    """The `Trial` of the public interface."""
+
+    __slots__ = ("_again", "_asked", "_cycle", "_node", "_nominator", "_pod", "_profile", "_told")
+
+    def __init__(self, trials: Trials, cycle: Cycle, pod: Pod, node: NodeRow) -> None:
+        self._profile = trials.profiles[cycle.profile]
+        self._nominator = trials.nominator
+        self._cycle = cycle
+        self._pod = pod
+        self._node = node
+        self._told = told_of_pods(self._profile, cycle)
+        self._asked = [p for p in self._profile.filter if p.name not in cycle.skipped]
+        self._again = [p for p in self._asked if p.reads is not Reads.OWN_NODE]
+
+    def remove(self, victim: Pod) -> None:
+        self._node.take(victim.uid)
+        tell_removed(self._told, self._cycle, self._pod, victim, self._node)
+
+    def add(self, pod: Pod) -> None:
+        self._node.put(pod)
+        tell_added(self._told, self._cycle, self._pod, pod, self._node)
+
+    def refusal(self) -> Status | None:
+        try:
+            return self._refusal()
+        except PluginFailed as failed:
+            if isinstance(failed.error, StatusError):
+                return Status(Code.ERROR, failed.plugin, (str(failed),))
+            raise
+
+    def _refusal(self) -> Status | None:
+        others = self._nominator.rivals(self._pod, self._node.name)
+        refusal = fits_with(self._profile, self._cycle, self._pod, self._node, others) if others else None
+        if refusal is None:
+            refusal = first_refusal(self._asked, self._cycle, self._pod, self._node)
+        if refusal is None:
+            self._asked = self._again
+        return refusal

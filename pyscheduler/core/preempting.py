@@ -1,0 +1,47 @@
+"""Room is made: the victims of a preemption are evicted, or turned away where they had only begun to arrive.
+
+Matches kube-scheduler's preemption executor with its gate SchedulerAsyncPreemption on (KEP-4832): the attempt does not
+wait for the evictions, and its pod is not tried again before they are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.commands import IN_MEMORY, Command, EventType, Evict, PatchStatus, Record
+from pyscheduler.core.context import Context
+
+
+def make_room(context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str) -> list[Command]:
+    """Evict the victims from the node; pods that are on their way out already are left to it."""
+    living = [victim for victim in victims if not victim.deleting]
+    if not living:
+        return []
+    context.instrument.preempted(len(victims))
+    commands = _less_promising(context, preemptor, node_name)
+    for victim in living:
+        commands.append(_evict(context, preemptor, node_name, victim, plugin))
+    return commands
+
+
+def _less_promising(context: Context, preemptor: Pod, node_name: str) -> list[Command]:
+    """Take back the nominations of lower pods to the node, so that they look elsewhere at once."""
+    nominated = context.queue.nominator.pods_on(node_name)
+    lower = [p for p in nominated if p.priority < preemptor.priority and p.nominated_node_name]
+    return [PatchStatus(pod, nominated_node_name="") for pod in lower]
+
+
+def _evict(context: Context, preemptor: Pod, node_name: str, victim: Pod, plugin: str) -> Command:
+    note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+    waiting = context.handle.waiting_pod(victim.uid)
+    if waiting is not None and not waiting.settled:
+        waiting.preempt(plugin)
+        return _preempted(victim, preemptor, f"{note}{IN_MEMORY}")
+    context.handle.evictions.begin(victim.uid, preemptor.uid)
+    message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
+    return Evict(victim, preemptor, message, _preempted(victim, preemptor, note), plugin)
+
+
+def _preempted(victim: Pod, preemptor: Pod, note: str) -> Record:
+    return Record(EventType.NORMAL, "Preempted", "Preempting", note, victim, preemptor)

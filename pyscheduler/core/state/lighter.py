@@ -1,0 +1,146 @@
+"""All nodes as they would be without their pods below a priority: each by itself, the others as they are.
+
+Preemption rules nodes out with it before it tries any. It answers only what concerns a node and its own pods; counts
+by domain would have to be of a cluster that has lost pods on one node only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
+from pyscheduler.api.pod import HostPort, PodShape
+from pyscheduler.api.resources import CPU, MEMORY
+from pyscheduler.api.topology import PodCount, PodFacet
+from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.table import ColumnTable
+
+if TYPE_CHECKING:
+    from pyscheduler.core.state.cluster import ClusterState
+
+
+TOO_BIG = 1 << 50
+"""Amounts from here on are left to trials, so that sums of what pods hold never leave int64."""
+
+
+class LighterTable(ColumnTable):
+    """`priority`: pods below it are left out."""
+
+    __slots__ = ("_priority", "beyond")
+
+    def __init__(self, state: ClusterState, priority: int) -> None:
+        super().__init__(state)
+        self._priority = priority
+        self.beyond: Mask = np.zeros(len(state), np.bool_)
+        """Nodes whose pods hold too much to be counted here: what has been read of them is wrong."""
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        return (self._lighter(node) for node in self._state.rows)
+
+    @property
+    def whole(self) -> NodeTable:
+        return self
+
+    @property
+    def names(self) -> list[str]:
+        return [node.name for node in self._state.rows]
+
+    def requested(self, resource: str) -> Ints:
+        return self._less(super().requested(resource), _Held(self._priority, resource))
+
+    def non_zero_requested(self, resource: str) -> Ints:
+        if resource not in (CPU, MEMORY):
+            return self.requested(resource)
+        return self._less(super().non_zero_requested(resource), _HeldWithDefaults(self._priority, resource))
+
+    @property
+    def pod_counts(self) -> Ints:
+        return super().pod_counts - super().count_pods(Below(self._priority))
+
+    def count_pods(self, count: PodCount) -> Ints:
+        return super().count_pods(_FromUp(self._priority, count))
+
+    def carried(self, facet: PodFacet) -> Mapping[Any, int]:
+        raise NotImplementedError("what pods all over the cluster carry is nothing that one node's answer may rest on")
+
+    def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
+        amounts = super().by_ports(answer)
+        for row in np.flatnonzero(super().count_pods(_WithPorts(self._priority))):
+            amounts[row] = answer(self._lighter(self._state.rows[row]).used_ports)
+        return amounts
+
+    def _less(self, amounts: Ints, count: PodCount) -> Ints:
+        self.beyond |= amounts >= TOO_BIG
+        return amounts - super().count_pods(count)
+
+    def _lighter(self, node: NodeRow) -> NodeRow:
+        lighter = node.copy()
+        for pod in node.pods.values():
+            if pod.priority < self._priority:
+                lighter.take(pod.uid)
+        return lighter
+
+
+@dataclass(frozen=True, slots=True)
+class Below(PodCount):
+    """The pods below a priority."""
+
+    priority: int
+    terminating: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        return int(shape.priority < self.priority)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held(PodCount):
+    """What they hold of a resource."""
+
+    priority: int
+    resource: str
+    terminating: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        return min(shape.requests.held.get(self.resource, 0), TOO_BIG) if shape.priority < self.priority else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldWithDefaults(PodCount):
+    """The same, with what scoring assumes where nothing is stated."""
+
+    priority: int
+    resource: str
+    terminating: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        return min(shape.requests.non_zero[self.resource], TOO_BIG) if shape.priority < self.priority else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _WithPorts(PodCount):
+    """Those that take host ports."""
+
+    priority: int
+    terminating: bool = True
+
+    def of(self, shape: PodShape) -> int:
+        return int(shape.priority < self.priority and bool(shape.host_ports))
+
+
+@dataclass(frozen=True, slots=True)
+class _FromUp(PodCount):
+    """What the other pods count for."""
+
+    priority: int
+    count: PodCount
+
+    @property
+    def terminating(self) -> bool:
+        return self.count.terminating
+
+    def of(self, shape: PodShape) -> int:
+        return 0 if shape.priority < self.priority else self.count.of(shape)
