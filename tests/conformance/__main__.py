@@ -1,0 +1,92 @@
+"""`python -m tests.conformance`: compares `pyscheduler evaluate` with the real kube-scheduler on random clusters."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.conformance import records
+from tests.conformance.coverage import Coverage
+from tests.conformance.generator import DEFAULT, GROUPS, PROFILES, Case, draw, draw_sequence
+from tests.conformance.oracle import Oracle, OracleFailed, program
+from tests.conformance.run import explain, outcomes, smallest
+from tests.controlplane.build import BuildError
+
+_EVERY_SECONDS = 5.0
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1000, metavar="N", help="how many clusters to draw")
+    parser.add_argument("--sequences", type=int, default=0, metavar="N", help="compare N sequences of pods instead")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the first case; the others count up from it")
+    parser.add_argument("--profile", default="", choices=["", DEFAULT, *PROFILES], help="what every profile must have")
+    parser.add_argument("--feature", default="", choices=["", *GROUPS], help="what every case must have")
+    parser.add_argument("--record", type=Path, default=records.FOLDER, metavar="FOLDER", help="where disagreements go")
+    parser.add_argument("--limit", type=int, default=20, metavar="N", help="disagreements to minimise and record")
+    parser.add_argument("--oracle", type=Path, metavar="PROGRAM", help="a built oracle; built here where none is given")
+    parser.add_argument("--renew", type=int, metavar="N", help="record N cases or more anew, instead of comparing")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the comparison; 1 if the two disagree."""
+    options = _arguments(arguments)
+    try:
+        path = options.oracle or program()
+        if options.renew:
+            with Oracle(path) as oracle:
+                _renew(options, oracle)
+            return 0
+        with Oracle(path) as oracle, Oracle(path) as second:
+            coverage = _compare(options, oracle, second)
+    except (BuildError, OracleFailed) as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    for line in coverage.table():
+        _show(line)
+    return 1 if coverage.disagreements else 0
+
+
+def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Coverage:
+    """`second` answers while a disagreement is made smaller, since the first is busy with the cases ahead."""
+    coverage = Coverage()
+    told = started = time.monotonic()
+    for outcome in outcomes(_cases(options), oracle):
+        coverage.add(outcome.case, outcome.theirs, outcome.found)
+        if outcome.found and sum(coverage.disagreements.values()) <= options.limit:
+            small = smallest(outcome, second)
+            explain(small, _show)
+            path = records.write(options.record, outcome.found[0].kind, small.case, small.theirs)
+            _show(f"  recorded in {path}")
+        if time.monotonic() - told > _EVERY_SECONDS:
+            told = time.monotonic()
+            bad = sum(coverage.disagreements.values())
+            _show(f"{coverage.cases} cases in {told - started:.0f} s, {bad} disagreements")
+    return coverage
+
+
+def _renew(options: argparse.Namespace, oracle: Oracle) -> None:
+    if options.sequences:
+        number = records.renew_sequences(_cases(options), oracle, options.renew)
+    else:
+        number = records.renew(options.feature or "drawn", _cases(options), oracle, options.renew)
+    _show(f"{number} cases recorded in {records.FOLDER}")
+
+
+def _cases(options: argparse.Namespace) -> Iterator[Case]:
+    if options.sequences:
+        return (draw_sequence(seed) for seed in range(options.seed, options.seed + options.sequences))
+    return (draw(seed, options.profile, options.feature) for seed in range(options.seed, options.seed + options.cases))
+
+
+def _show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""Two answers about one pod, in full: what differs, in words.
+
+What has no order is compared without one: reasons (sorted by both), node lists, ties. Where kube-scheduler itself
+leaves the choice open, ours must be among its choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Answer = Mapping[str, Any]
+
+_NODE_FIELDS = ("feasible", "plugin", "code", "reasons")
+
+
+class Difference(NamedTuple):
+    """One thing that the two do not agree on. `kind` is the part of the answer, and the plugin where one is named."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+Found = Iterator[Difference]
+
+
+def compare(theirs: Sequence[Answer], ours: Sequence[Answer]) -> list[Difference]:
+    """What differs between all the answers to one document, causes before their consequences."""
+    if any("attempts" in answer for answer in theirs) and any("attempts" in answer for answer in ours):
+        return list(_attempts(theirs[0]["attempts"], ours[0]["attempts"]))[:1]  # the rest follows from the first
+    if any("pod" not in answer for answer in (*theirs, *ours)) or not theirs:  # the document as a whole was refused
+        return list(_errors("document", theirs[0] if theirs else {}, ours[0] if ours else {}))
+    if len(theirs) != len(ours):
+        return [Difference("answers", f"theirs are {len(theirs)}, ours {len(ours)}")]
+    return [difference for pair in zip(theirs, ours, strict=True) for difference in differences(*pair)]
+
+
+def differences(theirs: Answer, ours: Answer) -> Found:
+    """What differs between two answers about one pod. `theirs` is kube-scheduler's."""
+    yield from _plain("pod", theirs, ours, ("id", "pod"))
+    if "error" in theirs or "error" in ours:
+        yield from _errors("error", theirs, ours)
+        return
+    yield from _verdict("preenqueue", theirs, ours, ("status", "plugin", "reasons"))
+    yield from _verdict("prefilter", theirs, ours, ("status", "plugin", "reasons", "nodeNames"))
+    yield from _by_name("nodes", theirs, ours, _node)
+    yield from _by_name("weights", theirs, ours, _value)
+    yield from _by_name("scores", theirs, ours, _scores)
+    yield from _by_name("total", theirs, ours, _value)
+    yield from _plain("choice", theirs, ours, ("choice",))
+    yield from _plain("message", theirs, ours, ("filter_message",))
+    yield from _preemption(theirs.get("preemption"), ours.get("preemption"))
+    yield from _plain("message", theirs, ours, ("fit_error_message",))
+
+
+def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
+    """Attempts of a sequence, side by side: node for node, victims included."""
+    for number, (their, our) in enumerate(zip(theirs, ours, strict=False)):
+        where = f"attempt {number} {their.get('pod')}"
+        for field in ("pod", "node", "nominatedNode", "victims", "message"):
+            if field == "message" and _both_errors(their, our):
+                continue
+            if their.get(field) != our.get(field):
+                yield Difference(f"sequence {field}", f"{where}: theirs {their.get(field)!r}, ours {our.get(field)!r}")
+    yield from _value("sequence", "number of attempts", len(theirs), len(ours))
+
+
+def _both_errors(their: Answer, our: Answer) -> bool:
+    """Attempts that ended in an error of some plugin; its words are for people."""
+    return all(str(attempt.get("message")).startswith("running ") for attempt in (their, our))
+
+
+def _errors(kind: str, theirs: Answer, ours: Answer) -> Found:
+    """Only that both fail: the words of an error are for people."""
+    if ("error" in theirs) != ("error" in ours):
+        yield Difference(kind, f"theirs {theirs.get('error', 'none')!r}, ours {ours.get('error', 'none')!r}")
+
+
+def _plain(kind: str, theirs: Answer, ours: Answer, fields: Iterable[str]) -> Found:
+    for field in fields:
+        yield from _value(kind, field, theirs.get(field), ours.get(field))
+
+
+def _value(kind: str, where: str, theirs: Any, ours: Any) -> Found:
+    if _settled(theirs) != _settled(ours):
+        yield Difference(kind, f"{where}: theirs {theirs!r}, ours {ours!r}")
+
+
+def _settled(value: Any) -> Any:
+    """Lists without their order; an empty list, an empty text and nothing at all are told apart."""
+    return sorted(value) if isinstance(value, list) else value
+
+
+def _verdict(name: str, theirs: Answer, ours: Answer, fields: Iterable[str]) -> Found:
+    left, right = theirs.get(name), ours.get(name)
+    if left is not None and right is not None:
+        yield from _plain(f"{name} {left.get('plugin') or right.get('plugin') or ''}".strip(), left, right, fields)
+    elif left or right:
+        yield Difference(
+            f"{name} {(left or right or {}).get('plugin', '')}".strip(), f"theirs {left!r}, ours {right!r}"
+        )
+
+
+def _by_name(part: str, theirs: Answer, ours: Answer, each: Callable[[str, str, Any, Any], Found]) -> Found:
+    left, right = theirs.get(part) or {}, ours.get(part) or {}
+    for name in sorted({*left, *right}):
+        if name in left and name in right:
+            yield from each(part, name, left[name], right[name])
+        else:
+            kind = f"{part} {name}" if part == "scores" else part
+            yield Difference(kind, f"{name}: theirs {left.get(name)!r}, ours {right.get(name)!r}")
+
+
+def _node(part: str, name: str, theirs: Answer, ours: Answer) -> Found:
+    if theirs["feasible"] and ours["feasible"]:
+        return
+    if any(_settled(theirs.get(field)) != _settled(ours.get(field)) for field in _NODE_FIELDS):
+        blamed = theirs.get("plugin") or ours.get("plugin") or ""
+        yield Difference(f"{part} {blamed}".strip(), f"{name}: theirs {_told(theirs)}, ours {_told(ours)}")
+
+
+def _told(answer: Answer) -> str:
+    if answer.get("feasible"):
+        return "fits"
+    return f"{answer.get('code')} by {answer.get('plugin') or 'nobody'} {answer.get('reasons')}"
+
+
+def _scores(part: str, plugin: str, theirs: Mapping[str, int], ours: Mapping[str, int]) -> Found:
+    for node in sorted({*theirs, *ours}):
+        yield from _value(f"{part} {plugin}", node, theirs.get(node), ours.get(node))
+
+
+def _preemption(theirs: Answer | None, ours: Answer | None) -> Found:
+    if theirs is None or ours is None:
+        yield from _value("preemption", "all of it", theirs, ours)
+        return
+    yield from _by_name("candidates", theirs, ours, _candidate)
+    yield from _plain("preemption", theirs, ours, ("status", "message", "ties"))
+    yield from _nomination(theirs, ours)
+
+
+def _candidate(part: str, node: str, theirs: Answer, ours: Answer) -> Found:
+    """Victims in their order: the last one is evicted last."""
+    if theirs.get("victims") != ours.get("victims"):
+        yield Difference(part, f"{node} victims: theirs {theirs.get('victims')!r}, ours {ours.get('victims')!r}")
+    yield from _plain(part, theirs, ours, ("pdbViolations",))
+
+
+def _nomination(theirs: Answer, ours: Answer) -> Found:
+    """The nominated node must be one of the nodes that are equally good, and the victims those of that node."""
+    chosen, node, ties = theirs.get("nominatedNode") or "", ours.get("nominatedNode") or "", theirs.get("ties") or []
+    if bool(node) != bool(chosen) or (node and ties and node not in ties):
+        yield Difference("preemption", f"nominatedNode: theirs {chosen!r} of {ties!r}, ours {node!r}")
+    elif node:
+        victims = ((theirs.get("candidates") or {}).get(node) or {}).get("victims")
+        yield from _value("preemption", "victims", victims, ours.get("victims"))

@@ -1,0 +1,62 @@
+"""Every feature that a case may have, and where it takes a hand in drawing one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.conformance.generator import (
+    disks,
+    gates,
+    images,
+    node_affinity,
+    pod_affinity,
+    ports,
+    preemption,
+    resources,
+    spread,
+    storage,
+    taints,
+    volumes,
+)
+from tests.conformance.generator.world import Manifest, World
+
+Touch = Callable[[World, Manifest], None]
+Step = Callable[[World], None]
+
+
+class Group(NamedTuple):
+    """One feature: what it does to the empty cluster, to each node, to each pod, and to the cluster when it is full."""
+
+    before: Step | None = None
+    node: Touch | None = None
+    pod: Touch | None = None
+    after: Step | None = None
+    weight: int = 4
+    """How often it is drawn, beside the others."""
+
+
+GROUPS: dict[str, Group] = {
+    "amounts": Group(pod=resources.odd_amounts),
+    "large": Group(pod=resources.large_amounts, weight=2),
+    "extended": Group(node=resources.extended_on_node, pod=resources.extended_in_pod),
+    "init": Group(pod=resources.init_containers, weight=3),
+    "pod-level": Group(pod=resources.pod_level, weight=3),
+    "resize": Group(pod=resources.resize, weight=3),
+    "taints": Group(node=taints.on_node, pod=taints.in_pod, weight=5),
+    "node-affinity": Group(pod=node_affinity.in_pod, weight=5),
+    "ports": Group(pod=ports.in_pod),
+    "images": Group(node=images.on_node, pod=images.in_pod),
+    "spread": Group(pod=spread.in_pod, weight=7),
+    "owners": Group(after=spread.owners, weight=5),
+    "pod-affinity": Group(pod=pod_affinity.in_pod, weight=8),
+    "volumes": Group(before=storage.before, node=storage.on_node, pod=volumes.in_pod, after=storage.after, weight=8),
+    "disks": Group(pod=disks.in_pod, weight=3),
+    "preemption": Group(preemption.before, preemption.on_node, preemption.in_pod, preemption.start_together, weight=8),
+    "budgets": Group(after=preemption.budgets, weight=6),
+    "nominated": Group(after=preemption.nominations),
+    "terminating": Group(pod=gates.terminating, weight=3),
+    "gates": Group(pod=gates.scheduling_gates, weight=1),
+    "declared": Group(node=gates.declared_on_node, pod=gates.declared_in_pod, weight=2),
+}
+"""In the order in which they take their hand: resizes look at the containers that are there by then."""

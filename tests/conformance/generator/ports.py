@@ -1,0 +1,47 @@
+"""Host ports: addresses, protocols, sidecars, host network."""
+
+from __future__ import annotations
+
+from tests.conformance.generator.world import Manifest, World, containers, put
+
+Place = tuple[str, str, int]
+
+_ADDRESSES = ("", "", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::")
+
+
+def in_pod(world: World, pod: Manifest) -> None:
+    if world.chance(0.4):
+        return
+    container = world.one(*containers(pod), *pod["spec"].get("initContainers", ()))
+    ports = [_port(world) for _ in range(world.one(1, 1, 2))]
+    taken = _taken(world, pod["spec"].get("nodeName"))
+    put(container, "ports", [port for port in ports if _place(port) not in taken])
+    if world.chance(0.1):
+        pod["spec"]["hostNetwork"] = True
+        for port in container["ports"]:
+            port["containerPort"] = port["hostPort"]
+        world.mark("ports:host-network")
+
+
+def without_ports(pod: Manifest) -> None:
+    for container in (*containers(pod), *pod["spec"].get("initContainers", ())):
+        container.pop("ports", None)
+
+
+def _taken(world: World, node_name: str | None) -> set[Place]:
+    """What the pods on that node have: no kubelet admits two pods with the very same port."""
+    specs = [pod["spec"] for pod in world.assigned if node_name and pod["spec"]["nodeName"] == node_name]
+    owners = [container for spec in specs for container in (*spec["containers"], *spec.get("initContainers", ()))]
+    return {_place(port) for container in owners for port in container.get("ports", ())}
+
+
+def _place(port: Manifest) -> Place:
+    return port.get("hostIP") or "0.0.0.0", port["protocol"], port["hostPort"]
+
+
+def _port(world: World) -> Manifest:
+    number = world.one(80, 80, 443, 53)
+    made = {"containerPort": 8080, "hostPort": number, "protocol": world.one("TCP", "TCP", "TCP", "UDP", "SCTP")}
+    address = world.one(*_ADDRESSES)
+    world.mark(f"ports:{address or 'any'}")
+    return {**made, "hostIP": address} if address else made

@@ -1,0 +1,80 @@
+"""The real kube-scheduler's framework as a process that answers documents; tests/controlplane builds it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from collections import deque
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Self
+
+from tests.conformance.generator.world import Manifest
+from tests.controlplane.build import binaries
+
+PROGRAM = "oracle"
+
+
+class OracleFailed(Exception):
+    """The process ended before it had answered."""
+
+
+def program() -> Path:
+    """The built program. Raises BuildError, ToolchainMissing where there is no Go."""
+    return binaries([PROGRAM]) / PROGRAM
+
+
+class Oracle:
+    """One oracle process. Documents may be sent ahead; answers come in the order of the documents."""
+
+    def __init__(self, path: Path) -> None:
+        self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._owed: deque[Manifest] = deque()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        """Keeps the pipe empty, so that neither side ever waits for the other to read; ends with an empty line."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def send(self, document: Manifest) -> None:
+        """Asks, without waiting for the answer."""
+        assert self._process.stdin is not None
+        self._owed.append(document)
+        try:
+            self._process.stdin.write(json.dumps(document).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise OracleFailed(f"the oracle ended with exit code {self._process.wait()}") from None
+
+    def receive(self) -> list[Any]:
+        """The answers to the oldest document that has none yet: one for each pod, or one that refuses it all."""
+        document = self._owed.popleft()
+        wanted = 1 if "sequence" in document else len(document["pods"])
+        answers: list[Any] = []
+        while len(answers) < wanted:
+            line = self._lines.get()
+            if not line:
+                raise OracleFailed(f"the oracle ended with exit code {self._process.wait()}")
+            answers.append(json.loads(line))
+            if "error" in answers[-1] and "pod" not in answers[-1]:
+                break
+        return answers
+
+    def ask(self, document: Manifest) -> list[Any]:
+        """Asks and waits."""
+        self.send(document)
+        return self.receive()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()

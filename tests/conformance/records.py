@@ -1,0 +1,121 @@
+"""Recorded cases: documents with kube-scheduler's answers, so that agreement is checked where there is no Go.
+
+A `.json` file holds one case, as the comparison writes it for a disagreement; a `.jsonl` file holds one on each line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.coverage import subjects
+from tests.conformance.generator import Case
+from tests.conformance.generator.world import Manifest
+from tests.conformance.oracle import Oracle
+
+FOLDER = Path(__file__).parent / "recorded"
+_OFTEN = 3  # how many recorded cases have each feature and each reason, if so many were drawn
+_LARGE = 9_000  # bytes; larger cases are recorded only for what no other has
+_PER_FILE = 25
+
+
+def files(folder: Path = FOLDER) -> list[Path]:
+    return sorted((*folder.glob("*.json"), *folder.glob("*.jsonl")))
+
+
+def read(path: Path) -> list[Manifest]:
+    """The cases of a file: `features`, `document`, `answers`."""
+    text = path.read_text()
+    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
+
+
+def write(folder: Path, kind: str, case: Case, answers: list[Any]) -> Path:
+    """Writes one case to a file named after the kind of disagreement, for people to read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(json.dumps(case.document, sort_keys=True).encode()).hexdigest()[:8]
+    path = folder / f"{re.sub(r'[^A-Za-z]+', '-', kind)}-{digest}.json"
+    path.write_text(json.dumps(_recorded(case, answers), indent=1) + "\n")
+    return path
+
+
+def _recorded(case: Case, answers: list[Any]) -> Manifest:
+    return {"features": list(case.features), "document": case.document, "answers": answers}
+
+
+def renew(name: str, cases: Iterable[Case], oracle: Oracle, least: int) -> int:
+    """Records the files of that name anew, `least` cases or more, which have every feature and reason drawn.
+
+    Returns how many there are.
+    """
+    return _write(name, [_recorded(*chosen) for chosen in _chosen(cases, oracle, least)])
+
+
+def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int) -> int:
+    """Records sequences anew: the smallest in which pods are preempted, every third with many nodes."""
+    drawn = [(case, oracle.ask(case.document)) for case in cases]
+    preempting = [pair for pair in drawn if any(attempt["victims"] for attempt in pair[1][0]["attempts"])]
+    preempting.sort(key=lambda pair: _size(*pair))
+    many = [pair for pair in preempting if "sequence:many-nodes" in pair[0].features][: wanted // 3]
+    few = [pair for pair in preempting if "sequence:few-nodes" in pair[0].features][: wanted - len(many)]
+    return _write("sequences", [_recorded(*pair) for pair in (*few, *many)])
+
+
+def _write(name: str, recorded: list[Manifest]) -> int:
+    """Files of that name in place of all that there were."""
+    for path in FOLDER.glob(f"{name}-*.jsonl"):
+        path.unlink()
+    lines = [json.dumps(case, separators=(",", ":")) + "\n" for case in recorded]
+    for number, start in enumerate(range(0, len(lines), _PER_FILE)):
+        (FOLDER / f"{name}-{number:02}.jsonl").write_text("".join(lines[start : start + _PER_FILE]))
+    return len(lines)
+
+
+def _chosen(cases: Iterable[Case], oracle: Oracle, least: int) -> Iterator[tuple[Case, list[Any]]]:
+    """Small cases in which many features meet many reasons, scores and kinds of preemption; then what is still rare."""
+    drawn = [(case, oracle.ask(case.document)) for case in cases]
+    tested = [_tested(case, answers) for case, answers in drawn]
+    sizes = [_size(case, answers) for case, answers in drawn]
+    chosen = _by_new_pairs(
+        [pairs if size < _LARGE else set() for pairs, size in zip(tested, sizes, strict=True)], least
+    )
+    seen = Counter(subject for number in chosen for subject in {*chain(*tested[number])})
+    for number in sorted(set(range(len(drawn))) - set(chosen), key=sizes.__getitem__):
+        alone = {*chain(*tested[number])}
+        if any(seen[subject] < _OFTEN for subject in alone):
+            seen.update(alone)
+            chosen.append(number)
+    return (drawn[number] for number in sorted(chosen))
+
+
+def _tested(case: Case, answers: list[Any]) -> set[tuple[str, str]]:
+    """Every feature together with everything that came of the case."""
+    came = {subject for answer in answers for subject in subjects(answer)} or {"nothing"}
+    return {(feature, subject) for feature in case.features for subject in came}
+
+
+def _by_new_pairs(tested: list[set[tuple[str, str]]], wanted: int) -> list[int]:
+    """Again and again the case that has the most pairs that none before it has."""
+    chosen: list[int] = []
+    seen: set[tuple[str, str]] = set()
+    best = [(-len(pairs), number) for number, pairs in enumerate(tested)]
+    heapify(best)
+    while best and len(chosen) < wanted:
+        _, number = heappop(best)
+        worth = len(tested[number] - seen)
+        if best and worth < -best[0][0]:
+            heappush(best, (-worth, number))  # it was worth more before others were chosen
+            continue
+        seen |= tested[number]
+        chosen.append(number)
+    return chosen
+
+
+def _size(case: Case, answers: list[Any]) -> int:
+    return len(json.dumps(_recorded(case, answers)))

@@ -1,0 +1,148 @@
+"""The comparison sees what differs, blames the right plugin, and grants kube-scheduler its free choices."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.conformance.compare import compare
+
+FITS = {"feasible": True, "plugin": "", "code": "Success", "reasons": []}
+FULL = {"feasible": False, "plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu", "b"]}
+PLACED: dict[str, Any] = {
+    "id": 1,
+    "pod": "default/p",
+    "prefilter": {"status": "Success", "plugin": "", "reasons": [], "nodeNames": ["a", "b"]},
+    "nodes": {"a": FITS, "b": FULL, "c": FITS},
+    "scores": {"ImageLocality": {"a": 3, "c": 3}},
+    "weights": {"ImageLocality": 1},
+    "total": {"a": 3, "c": 3},
+    "choice": ["a", "c"],
+}
+UNFIT: dict[str, Any] = {
+    "id": 1,
+    "pod": "default/p",
+    "prefilter": {"status": "Success", "plugin": "", "reasons": [], "nodeNames": None},
+    "nodes": {"a": FULL, "b": FULL},
+    "filter_message": "0/2 nodes are available: 2 Insufficient cpu.",
+    "fit_error_message": "0/2 nodes are available: 2 Insufficient cpu.",
+    "preemption": {
+        "status": "Success",
+        "message": "",
+        "nominatedNode": "a",
+        "victims": ["default/v", "default/w"],
+        "ties": ["a", "b"],
+        "candidates": {
+            "a": {"victims": ["default/v", "default/w"], "pdbViolations": 0},
+            "b": {"victims": ["default/x"], "pdbViolations": 0},
+        },
+    },
+}
+
+
+def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(answer: dict[str, Any]) -> None:
+        *parents, last = path.split("/")
+        for part in parents:
+            answer = answer[part]
+        answer[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("answer", "change", "kind"),
+    [
+        (PLACED, _set("pod", "default/q"), "pod"),
+        (PLACED, _set("prefilter/nodeNames", None), "prefilter"),
+        (PLACED, _set("prefilter/nodeNames", ["a"]), "prefilter"),
+        (PLACED, _set("preenqueue", {"status": "U", "plugin": "Gates", "reasons": []}), "preenqueue Gates"),
+        (PLACED, _set("nodes/b", FITS), "nodes NodeResourcesFit"),
+        (PLACED, _set("nodes/a", FULL), "nodes NodeResourcesFit"),
+        (PLACED, _set("nodes/b/code", "UnschedulableAndUnresolvable"), "nodes NodeResourcesFit"),
+        (PLACED, _set("nodes/b/plugin", "NodePorts"), "nodes NodeResourcesFit"),
+        (PLACED, _set("nodes/b/reasons", ["Insufficient cpu"]), "nodes NodeResourcesFit"),
+        (PLACED, _set("nodes/d", FULL), "nodes"),
+        (PLACED, _set("scores/ImageLocality/c", 4), "scores ImageLocality"),
+        (PLACED, _set("scores", {}), "scores ImageLocality"),
+        (PLACED, _set("scores/NodeAffinity", {"a": 0}), "scores NodeAffinity"),
+        (PLACED, _set("weights/ImageLocality", 2), "weights"),
+        (PLACED, _set("total/a", 4), "total"),
+        (PLACED, _set("choice", ["a"]), "choice"),
+        (PLACED, _set("error", "out of order"), "error"),
+        (UNFIT, _set("filter_message", "0/2"), "message"),
+        (UNFIT, _set("fit_error_message", "0/2"), "message"),
+        (UNFIT, _set("preemption/status", "Unschedulable"), "preemption"),
+        (UNFIT, _set("preemption/message", "no"), "preemption"),
+        (UNFIT, _set("preemption/ties", ["a"]), "preemption"),
+        (UNFIT, _set("preemption/nominatedNode", ""), "preemption"),
+        (UNFIT, _set("preemption/nominatedNode", "c"), "preemption"),
+        (UNFIT, _set("preemption/nominatedNode", "b"), "preemption"),  # with the victims of a
+        (UNFIT, _set("preemption/victims", ["default/v"]), "preemption"),
+        (UNFIT, _set("preemption/candidates/b/victims", []), "candidates"),
+        (UNFIT, _set("preemption/candidates/a/victims", ["default/w", "default/v"]), "candidates"),
+        (UNFIT, _set("preemption/candidates/a/pdbViolations", 1), "candidates"),
+        (UNFIT, _set("preemption", None), "preemption"),
+    ],
+)
+def test_a_difference_is_seen_and_named(answer: dict[str, Any], change: Callable[..., None], kind: str) -> None:
+    changed = copy.deepcopy(answer)
+    change(changed)
+    assert [d.kind for d in compare([answer], [changed])][:1] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("answer", "changes"),
+    [
+        (PLACED, []),
+        (PLACED, [_set("choice", ["c", "a"])]),
+        (PLACED, [_set("prefilter/nodeNames", ["b", "a"])]),
+        (PLACED, [_set("nodes/b/reasons", ["b", "Insufficient cpu"])]),
+        (UNFIT, []),
+        (UNFIT, [_set("preemption/nominatedNode", "b"), _set("preemption/victims", ["default/x"])]),
+        (UNFIT, [_set("preemption/ties", ["b", "a"])]),
+    ],
+)
+def test_what_has_no_order_is_no_difference(answer: dict[str, Any], changes: list[Callable[..., None]]) -> None:
+    changed = copy.deepcopy(answer)
+    for change in changes:
+        change(changed)
+    assert compare([answer], [changed]) == []
+
+
+def test_errors_need_not_agree_in_their_words() -> None:
+    theirs, ours = ({"id": 1, "pod": "default/p", "error": text} for text in ("not found", "no state"))
+    assert compare([theirs], [ours]) == []
+
+
+def test_a_document_refused_by_one_side_is_a_difference() -> None:
+    refused = {"id": 1, "error": "config: no"}
+    assert [d.kind for d in compare([refused], [PLACED])] == ["document"]
+    assert [d.kind for d in compare([PLACED], [refused])] == ["document"]
+    assert compare([refused], [{"id": 1, "error": "profiles: none"}]) == []
+
+
+def test_an_answer_that_is_missing_is_a_difference() -> None:
+    assert [d.kind for d in compare([PLACED, PLACED], [PLACED])] == ["answers"]
+
+
+@pytest.mark.parametrize("field", ["pod", "node", "nominatedNode", "victims", "message"])
+def test_the_first_attempt_that_differs_is_named(field: str) -> None:
+    attempt = {"pod": "default/p", "node": "a", "nominatedNode": "", "victims": [], "message": ""}
+    other = {**attempt, field: "x"}
+    theirs, ours = ([{"id": 1, "attempts": attempts}] for attempts in ([attempt] * 3, [attempt, other, other]))
+    assert [(d.kind, d.text[:9]) for d in compare(theirs, ours)] == [(f"sequence {field}", "attempt 1")]
+    assert compare(theirs, theirs) == []
+    assert [d.kind for d in compare(theirs, [{"id": 1, "attempts": [attempt]}])] == ["sequence"]
+
+
+def test_an_attempt_that_ends_in_an_error_need_not_agree_in_its_words() -> None:
+    theirs, ours = (
+        [{"id": 1, "attempts": [{"pod": "default/p", "node": "", "message": message}]}]
+        for message in ("running PreScore plugin: no", 'running "A" filter plugin: bad')
+    )
+    assert compare(theirs, ours) == []
+    assert compare(theirs, [{"id": 1, "attempts": [{"pod": "default/p", "node": "", "message": "0/1 nodes"}]}])

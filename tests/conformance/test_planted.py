@@ -1,0 +1,353 @@
+"""The recorded cases see bugs: for every in-tree plugin, small ones that people make, each of which must be noticed.
+
+`recorded/planted-00.jsonl` has for each of them the smallest case found that shows it. A bug that is added here and
+goes unnoticed wants such a case.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import ByMax, Cycle, NodeInfo, Pod, Rejection
+from pyscheduler.cli.evaluate import Evaluator
+from pyscheduler.intree import PLUGINS, _spread_counts, _victims, node_affinity
+from pyscheduler.intree import inter_pod_affinity as affinity
+from pyscheduler.intree import node_resources_fit as fit
+from pyscheduler.intree import node_volume_limits as volume_limits
+from tests.conformance import ours, records
+from tests.conformance.compare import Difference, compare
+from tests.conformance.coverage import subjects
+from tests.conformance.generator.world import Manifest
+
+NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder", "GangScheduling"}
+"""All that have a say in where a single pod goes."""
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A bug in a plugin: what is put in the place of what (names within pyscheduler)."""
+
+    plugin: str
+    bug: str
+    instead: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.plugin}: {self.bug}"
+
+
+def _plant(plugin: str, bug: str, **instead: Any) -> Plant:
+    """`instead`: names within the plugin's module."""
+    module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in plugin).lstrip("_")
+    return Plant(plugin, bug, {f"intree.{module}.{name}": value for name, value in instead.items()})
+
+
+def _elsewhere(plugin: str, bug: str, name: str, value: Any) -> Plant:
+    """`name`: within pyscheduler."""
+    return Plant(plugin, bug, {name: value})
+
+
+def _full_when_nearly(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+    if len(node.pods) + 1 >= node.allowed_pods:
+        return Rejection(fit.TOO_MANY_PODS)
+    short = [r for r, n in cycle[fit._ASKED] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
+    return fit._why_not(cycle[fit._ASKED], node) if short else None
+
+
+def _first_short(asked: Any, node: NodeInfo) -> Rejection:
+    rejection = fit_why_not(asked, node)
+    return Rejection(rejection.reasons[0], resolvable=rejection.resolvable)
+
+
+def _unweighted(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+    return sum(term.matches(node.name, node.labels) for _, term in cycle[node_affinity._PREFERRED])
+
+
+def _first_named(self: Any, pod: Pod) -> Rejection | None:
+    gates = pod.spec.scheduling_gates
+    return Rejection(f"waiting for scheduling gates: [{gates[0].name}]", resolvable=False) if gates else None
+
+
+def _named_or_nothing(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+    return None if pod.node_name == node.name else Rejection("node(s) didn't match the requested node name")
+
+
+def _rounded_up(used: int, capacity: int) -> int:
+    return -(-(capacity - used) * 100 // capacity)
+
+
+def _rounded(self: Any, scores: Any, span: tuple[int, int]) -> Any:
+    least, most = span
+    return np.rint((scores - least) * 100 / max(most - least, 1)).astype(np.int64)
+
+
+def _never_first(self: Any) -> bool:
+    return False
+
+
+def _in_reverse(pods: Any) -> list[Pod]:
+    return by_importance(pods)[::-1]
+
+
+limits_of, fit_why_not, by_importance = volume_limits.limits_of, fit._why_not, _victims.by_importance
+skew_of = _spread_counts.Skew.of
+NOTHING: Mapping[str, Any] = {}
+
+PLANTS = (
+    _plant("SchedulingGates", "only one gate is named", **{"SchedulingGates.pre_enqueue": _first_named}),
+    _plant("SchedulingGates", "gates are open", **{"SchedulingGates.pre_enqueue": lambda *_: None}),
+    _plant("NodeUnschedulable", "nothing tolerates a cordon", _tolerates_cordon=lambda _: False),
+    _plant(
+        "NodeUnschedulable",
+        "a cordon goes away by preemption",
+        UNSCHEDULABLE=Rejection("node(s) were unschedulable"),
+    ),
+    _plant("NodeName", "no name is a name", **{"NodeName.filter": _named_or_nothing}),
+    _plant("TaintToleration", "NoExecute is forgotten", _HARD=("NoSchedule",)),
+    _plant(
+        "TaintToleration",
+        "PreferNoSchedule rejects",
+        _HARD=("NoSchedule", "NoExecute", "PreferNoSchedule"),
+    ),
+    _plant(
+        "TaintToleration",
+        "the most taints are best",
+        **{"TaintToleration.normalizer": ByMax()},
+    ),
+    _plant("NodeAffinity", "names do not narrow", _named_nodes=lambda _: None),
+    _plant("NodeAffinity", "weights do not count", **{"NodeAffinity.score": _unweighted}),
+    _plant("NodeAffinity", "added affinity is forgotten", any_matches=lambda *_: True),
+    _elsewhere(
+        "NodeAffinity",
+        "all terms must match",
+        "intree._required.any_matches",
+        lambda terms, name, labels: all(term.matches(name, labels) for term in terms),
+    ),
+    _plant(
+        "NodePorts",
+        "protocols are ignored",
+        _collide=lambda a, b: a.port == b.port and (a.ip == b.ip or "0.0.0.0" in (a.ip, b.ip)),
+    ),
+    _plant("NodePorts", "addresses are only themselves", _collide=lambda a, b: a == b),
+    _plant("NodeResourcesFit", "one pod too few", **{"NodeResourcesFit.filter": _full_when_nearly}),
+    _plant("NodeResourcesFit", "one reason is enough", _why_not=_first_short),
+    _plant(
+        "NodeResourcesFit",
+        "preemption can always help",
+        _rejection=lambda reasons, resolvable: Rejection(*reasons),
+    ),
+    _plant(
+        "NodeResourcesFit",
+        "means are cut off",
+        **{"NodeResourcesFit._mean": lambda _, total, weights: total // weights},
+    ),
+    _elsewhere(
+        "NodeResourcesFit",
+        "scores are rounded up",
+        "intree._scoring._least_allocated",
+        _rounded_up,
+    ),
+    _elsewhere("NodeResourcesFit", "a sidecar is no sidecar", "api.resources.is_sidecar", lambda _: False),
+    _plant(
+        "NodeResourcesBalancedAllocation",
+        "what was does not matter",
+        _gain=lambda after, _: after,
+    ),
+    _plant(
+        "NodeResourcesBalancedAllocation",
+        "evenness is rounded",
+        _evenness=lambda shares: round((1 - (max(shares) - min(shares)) / 2) * 100) if shares else 100,
+    ),
+    _plant("ImageLocality", "rare images are as good", _counted=lambda image, nodes: nodes.image_size(image)),
+    _plant("ImageLocality", "any image counts", LEAST=0),
+    _plant("ImageLocality", "names are taken as they are", _tagged=lambda image: image),
+    _plant("NodeDeclaredFeatures", "user namespaces need nothing", HOST_NETWORK="Other"),
+    _plant(
+        "NodeDeclaredFeatures",
+        "every node has them",
+        _features=lambda _: frozenset({"RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"}),
+    ),
+    _plant(
+        "VolumeRestrictions",
+        "reading disturbs readers",
+        **{"Disk.conflicts": lambda a, b: a.kind == b.kind and not a.ids.isdisjoint(b.ids)},
+    ),
+    _plant("VolumeRestrictions", "claims are shared", READ_WRITE_ONCE_POD="Nothing"),
+    _plant(
+        "VolumeRestrictions",
+        "reasons are swapped",
+        CLAIM_IN_USE=Rejection("node(s) had no available disk"),
+    ),
+    _plant("NodeVolumeLimits", "attachments are forgotten", **{"_Attachments.to": lambda *_: set()}),
+    _elsewhere("VolumeBinding", "drivers never run out", "intree._volume_provision._holds", lambda *_: True),
+    _elsewhere(
+        "VolumeBinding",
+        "topologies are forgotten",
+        "intree._volume_provision._allowed_topologies",
+        lambda _: None,
+    ),
+    _elsewhere(
+        "VolumeBinding",
+        "volumes are everywhere",
+        "intree._volume_search.within_reach",
+        lambda *_: True,
+    ),
+    _plant(
+        "TaintToleration",
+        "tolerated taints count",
+        _count_untolerated=lambda taints, _: sum(taint.effect == "PreferNoSchedule" for taint in taints),
+    ),
+    _plant(
+        "NodeResourcesFit",
+        "ignored resources count",
+        **{"NodeResourcesFit._is_ignored": lambda *_: False},
+    ),
+    _elsewhere("PodTopologySpread", "tainted nodes count", "intree._spread_nodes._HARD_TAINTS", ()),
+    _elsewhere(
+        "PodTopologySpread",
+        "domains weigh less",
+        "intree._spread_score._weight",
+        lambda domains: math.log(domains + 1),
+    ),
+    _plant(
+        "NodeVolumeLimits",
+        "preemption cannot help",
+        TOO_MANY=Rejection("node(s) exceed max volume count", resolvable=False),
+    ),
+    _plant(
+        "NodeVolumeLimits",
+        "there is room for one more",
+        limits_of=lambda csi_node: {driver: n + 1 for driver, n in limits_of(csi_node).items()},
+    ),
+    _plant("VolumeBinding", "no claim is in a hurry", **{"VolumeBinding._is_delayed": lambda *_: True}),
+    _elsewhere(
+        "PodTopologySpread",
+        "halves are cut off",
+        "intree._spread_score._rounded",
+        math.trunc,
+    ),
+    _elsewhere(
+        "PodTopologySpread",
+        "pods on the host do not count",
+        "intree._spread_score.Crowd._pods_on",
+        lambda *_: 0,
+    ),
+    _elsewhere(
+        "PodTopologySpread",
+        "nodes out of reach count",
+        "intree._spread_nodes.allowed",
+        lambda _, nodes: np.ones(len(nodes), np.bool_),
+    ),
+    _elsewhere("DefaultPreemption", "sums of priorities are plain", "intree._victims._OFFSET", 0),
+    _plant("VolumeZone", "a list of zones is one zone", ZONE_DELIMITER=","),
+    _plant("VolumeZone", "labels do not count", _places=lambda _: []),
+    _elsewhere(
+        "PodTopologySpread",
+        "one more is let in",
+        "intree._spread_counts.Skew.room",
+        property(lambda self: self.spread.max_skew + self.rest - self.adds + 1),
+    ),
+    _elsewhere(
+        "PodTopologySpread",
+        "the pod does not count itself",
+        "intree._spread_counts.Skew.of",
+        staticmethod(lambda spread, region, counts, _: skew_of(spread, region, counts, NOTHING)),
+    ),
+    _elsewhere(
+        "PodTopologySpread",
+        "reasons are swapped",
+        "intree._spread_counts.MISSING_LABEL",
+        _spread_counts.MISMATCH,
+    ),
+    _plant(
+        "InterPodAffinity",
+        "placed pods do not object",
+        **{"KeepingOff.of": lambda *_: 0},
+    ),
+    _plant("InterPodAffinity", "nobody is the first", **{"_Rules.is_first": property(_never_first)}),
+    _plant("InterPodAffinity", "reasons are swapped", NOT_APART=affinity.KEPT_OFF),
+    _plant("InterPodAffinity", "scores are not cut off", **{"ByRange.rescale": _rounded}),
+    _elsewhere(
+        "InterPodAffinity",
+        "placed pods have no wishes",
+        "intree._affinity_counts.drawing_terms",
+        lambda *_: NOTHING,
+    ),
+    _elsewhere(
+        "InterPodAffinity",
+        "namespaces have no labels",
+        "intree._namespaces.Namespaces.chosen",
+        lambda *_: frozenset(),
+    ),
+    _plant(
+        "DynamicResources",
+        "it misses nothing",
+        **{"DynamicResources.post_filter": lambda *_: Rejection("no new claims to deallocate")},
+    ),
+    _plant("DynamicResources", "it says nothing", NO_CLAIMS=Rejection("")),
+    _elsewhere(
+        "DefaultPreemption",
+        "budgets are forgotten",
+        "intree._budgets.Budgets.split",
+        lambda _, pods: ([], list(pods)),
+    ),
+    _elsewhere("DefaultPreemption", "the most important goes first", "intree._victims.by_importance", _in_reverse),
+    _elsewhere(
+        "DefaultPreemption",
+        "the most victims are best",
+        "intree._victims._CRITERIA",
+        (lambda candidate: -len(candidate.victims),),
+    ),
+    _plant(
+        "DefaultPreemption",
+        "never is sometimes",
+        **{"DefaultPreemption._not_eligible": lambda *_: ""},
+    ),
+)
+
+
+@lru_cache(maxsize=1)
+def _cases() -> list[tuple[set[str], Manifest]]:
+    """The recorded cases with the names of the plugins that they exercise, the smallest first."""
+    cases = [case for path in records.files() for case in records.read(path)]
+    cases.sort(key=lambda case: len(json.dumps(case["document"]["objects"])))
+    return [(_exercised(case), case) for case in cases]
+
+
+def _exercised(case: Manifest) -> set[str]:
+    """The plugins that the case was recorded for, and those that have rejected a pod or told nodes apart in it."""
+    words = (word for feature in case["features"] for word in feature.split(":"))
+    tested = (subject for answer in case["answers"] for subject in subjects(answer))
+    return NAMES.intersection([*words, *(word for subject in tested for word in subject.replace(":", " ").split())])
+
+
+def _noticed(plugin: str) -> Iterator[list[Difference]]:
+    """What cases that exercise the plugin do not agree in. A failed attempt does not count: any bug can do that."""
+    for exercised, case in _cases():
+        if plugin in exercised:
+            found = compare(case["answers"], ours.evaluate(case["document"]))
+            if found and all(difference.kind != "error" for difference in found):
+                yield found
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=str)
+def test_a_planted_bug_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ours, "_EVALUATOR", Evaluator())
+    for name, value in plant.instead.items():
+        monkeypatch.setattr(f"pyscheduler.{name}", value)
+    assert next(_noticed(plant.plugin), None), f"{plant} goes unnoticed"
+
+
+def test_without_one_there_is_nothing_to_notice() -> None:
+    assert not list(_noticed("NodeAffinity"))
+
+
+def test_every_plugin_has_its_bugs() -> None:
+    assert {plant.plugin for plant in PLANTS} == NAMES
