@@ -33,7 +33,7 @@ class Room:
         names = tuple(sorted(resources))
         slots = int((nodes.allowed_pods - nodes.pod_counts).sum()) + len(held_by)
         free = (
-            int((nodes.allocatable(r) - nodes.requested(r)).sum()) + sum(p.requests.real.get(r, 0) for p in held_by)
+            int((nodes.allocatable(r) - nodes.requested(r)).sum()) + sum(p.requests.held.get(r, 0) for p in held_by)
             for r in names
         )
         return Room(names, (nodes.total, slots, *free))

@@ -37,7 +37,7 @@ def test_make_knows_the_target(command: str) -> None:
     assert re.search(rf"^{target}:.*## ", (ROOT / "Makefile").read_text(), re.M)
 
 
-@pytest.mark.parametrize("command", of("pyscheduler config ", "pyscheduler plugins "))
+@pytest.mark.parametrize("command", of("pyscheduler config ", "pyscheduler plugins ", "pyscheduler evaluate "))
 def test_commands_that_only_look_succeed(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

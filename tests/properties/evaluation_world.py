@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pyscheduler.api import Cycle, Pod, Status
-from pyscheduler.core.decide.decider import Choice, Decider, pick, rivals
-from pyscheduler.core.decide.direct import filter_node, score_nodes
-from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.api import Cycle, Pod, Scores, Status
+from pyscheduler.core.decide.decider import Choice, Decider
+from pyscheduler.core.decide.direct import filter_node, score_columns
+from pyscheduler.core.decide.evaluation import Evaluation, Rows
+from pyscheduler.core.decide.order import EveryNode
 from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
 from pyscheduler.core.decide.scoring import INFEASIBLE
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState
-from tests.properties.pieces import NAMES, pod_of
-from tests.properties.readers import Class, profile_of, weather
+from tests.properties.pieces import DEMANDING, NAMES, SOCIABLE, pod_of
+from tests.properties.readers import IN_TREE, Class, profile_of, weather
+from tests.properties.shelf import Shelf
 from tests.properties.state_steps import StateWorld
 
 KINDS = (0, 7, 14, 5)
 """Of the pods that are tried: few, so that shapes come again; of all teams and priorities."""
+IN_TREE_KINDS = (*KINDS, 4, *SOCIABLE, *DEMANDING)
+"""For the plugins that read more of a pod than that."""
+
+
+def kinds_of(classes: tuple[Class, ...]) -> tuple[int, ...]:
+    """The kinds of pods to try with these plugins."""
+    return IN_TREE_KINDS if classes is IN_TREE else KINDS
 
 
 @dataclass
@@ -39,11 +52,17 @@ class EvaluationWorld(StateWorld):
 
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__()
-        self.profile = profile_of(classes)
+        self.classes = classes
+        self.handle = CoreHandle()
+        self.shelf = Shelf(self.handle) if classes is IN_TREE else None
+        self.kinds = kinds_of(classes)
+        self.profile = profile_of(classes, self.handle)
         self.nominator = Nominator()
         self.decider = Decider(self.profile, self.state, self.nominator, Instrument())
         self.attempts = 0
         self.decisions: list[str] = []
+        self.said: Counter[str] = Counter()
+        """How often each plugin has rejected a pod or a node ("no") or told nodes apart ("score")."""
         weather["today"] = 0
 
     def _attempt(self, who: int, kind: int, where: int) -> None:
@@ -51,7 +70,7 @@ class EvaluationWorld(StateWorld):
         if not len(self.state):
             return
         self.attempts += 1
-        kind = KINDS[kind % len(KINDS)]
+        kind = self.kinds[kind % len(self.kinds)]
         incoming = pod_of(self.shapes, f"x{who}", kind)
         again = self._asked_again(self._cycle(incoming), incoming)
         decided = as_decided(self.decider, self.state, self._cycle(incoming), incoming)
@@ -65,6 +84,12 @@ class EvaluationWorld(StateWorld):
     def _weather(self, who: int, _kind: int, _where: int) -> None:
         weather["today"] = who
 
+    def _object(self, who: int, kind: int, where: int) -> None:
+        """An object that plugins look up changes, comes or goes."""
+        if self.shelf is not None:
+            self.shelf.put(who + 8 * kind, where)
+            self.state.objects_changed()
+
     def _trial(self, who: int, kind: int, where: int) -> None:
         with self.state.trial():
             self.state.remove(f"p{who}")
@@ -72,7 +97,7 @@ class EvaluationWorld(StateWorld):
 
     def _nominate(self, who: int, kind: int, where: int) -> None:
         """The nominated pods are none of those that are tried."""
-        self.nominator.add(pod_of(self.shapes, f"g{who % 3}", KINDS[kind % len(KINDS)]), NAMES[where])
+        self.nominator.add(pod_of(self.shapes, f"g{who % 3}", self.kinds[kind % len(self.kinds)]), NAMES[where])
 
     def _denominate(self, who: int, _kind: int, _where: int) -> None:
         self.nominator.remove(f"g{who % 3}")
@@ -94,45 +119,61 @@ class EvaluationWorld(StateWorld):
 
     def _asked_again(self, cycle: Cycle, pod: Pod) -> Answers:
         """Every plugin asked for every node, one by one; nothing is kept from before or for later."""
-        state = self.rebuilt()
-        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+        state, profile = self.rebuilt(), profile_of(self.classes, self.handle)
+        pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
         if pre.rejection is not None:
+            self._count("no", [pre.rejection.plugin])
             return Answers(rejection=pre.rejection)
         statuses: dict[str, Status | None] = {}
         for node in state.rows:
             if pre.names is not None and node.name not in pre.names:
                 statuses[node.name] = pre.outside_status
             else:
-                statuses[node.name] = self._with_rivals(pod, node.name) or filter_node(
-                    self.profile, cycle, pod, node, pre.skipped
+                statuses[node.name] = self._with_rivals(pod, node.name, pre.skipped) or filter_node(
+                    profile, cycle, pod, node, pre.skipped
                 )
         fitting = [node for node in state.rows if statuses[node.name] is None]
         answers = Answers(refused={name: status for name, status in statuses.items() if status is not None})
+        self._count("no", (status.plugin for status in answers.refused.values()))
         if fitting:
-            totals = score_nodes(self.profile, state, cycle, pod, fitting)
+            totals = self._scored(profile, state, cycle, pod, np.array([node.row for node in fitting], np.intp))
             answers.totals = dict(zip([node.name for node in fitting], totals.tolist(), strict=True))
-            answers.choice, answers.fitting = fitting[pick(totals, cycle)].name, len(fitting)
+            answers.choice, answers.fitting = fitting[EveryNode().pick(totals, cycle)].name, len(fitting)
         return answers
 
-    def _with_rivals(self, pod: Pod, name: str) -> Status | None:
-        """The answer for a node on which the pods nominated to it run already."""
-        others = rivals(self.nominator, pod, name)
+    def _scored(self, profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: Rows) -> Scores:
+        columns = score_columns(profile, state, cycle, pod, rows)
+        self._count("score", (column.plugin.name for column in columns if len(set(column.weighted[rows].tolist())) > 1))
+        return sum((column.weighted[rows] for column in columns), np.zeros(len(rows), np.int64))
+
+    def _count(self, what: str, plugins: Iterable[str]) -> None:
+        self.said.update(f"{what} {plugin}" for plugin in plugins)
+
+    def _with_rivals(self, pod: Pod, name: str, skipped: set[str]) -> Status | None:
+        """The answer for a node on which the pods nominated to it run already.
+
+        Who left itself out before they were thought of stays out, as in kube-scheduler.
+        """
+        others = self.nominator.rivals(pod, name)
         if not others:
             return None
-        state, cycle = self.rebuilt(), self._cycle(pod)
+        state, cycle, profile = self.rebuilt(), self._cycle(pod), profile_of(self.classes, self.handle)
         for other in others:
             state.place(other, name)
-        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+        pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
         node = state.info(name)
-        return pre.rejection or (node and filter_node(self.profile, cycle, pod, node, pre.skipped)) or None
+        return pre.rejection or (node and filter_node(profile, cycle, pod, node, pre.skipped | skipped)) or None
 
 
 def as_decided(decider: Decider, state: ClusterState, cycle: Cycle, pod: Pod) -> Answers:
-    """What the decider says, with all totals where it keeps them: if it looked at every node, and for itself only."""
+    """What the decider says, with all totals where it keeps them: if it had several of all the nodes to choose from.
+
+    Where one node fits there is nothing to score; what is due then must not be missing from later attempts.
+    """
     decided = decider.decide(cycle, pod)
     if isinstance(decided, Choice):
         answers, kept = Answers(choice=decided.node.name, fitting=decided.feasible), decider._evaluation(pod)
-        if decided.feasible == np.count_nonzero(kept.feasible) and not _narrowed(decider, pod):
+        if 1 < decided.feasible == np.count_nonzero(kept.feasible) and not _narrowed(decider, pod):
             _add_totals(answers, kept, state)
         return answers
     assert decided.filter_message

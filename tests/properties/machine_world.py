@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, NodeInfo, Pod
 from pyscheduler.api.resources import amount
-from pyscheduler.core.commands import Bind, Command, Record
+from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.events import BindFailed
+from pyscheduler.core.events import BindFailed, EvictFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
@@ -51,8 +51,9 @@ _PODS = (
 )
 _NODES = ("node", "node", "drop")
 _BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show")
+_EVICTIONS = ("evict", "evict", "linger", "spare")
 _REST = ("mood", "settle", "time", "time")
-WHAT = (*_PODS, *_NODES, *_BINDINGS, *_REST)
+WHAT = (*_PODS, *_NODES, *_BINDINGS, *_EVICTIONS, *_REST)
 STEPS = scripts(st.tuples(st.sampled_from(WHAT), st.integers(0, 9), st.integers(0, 11)), longest=40)
 MOODS = ("yes", "yes", "wait", "wait", "reserve", "permit", "prebind")
 SECONDS = (0.0, 0.05, 0.5, 1.5, 6.0, 25.0, 310.0)
@@ -98,7 +99,7 @@ class MachineWorld:
 
     def __init__(self, seed: int = 0) -> None:
         self.harness = Harness(CONFIG, seed=seed)
-        self.harness.answer_bindings = False
+        self.harness.answer_bindings = self.harness.answer_evictions = False
         self.harness.refuse_binding = self._refusal
         (plugin,) = self.harness.machine.context.profiles["default-scheduler"].permit
         assert isinstance(plugin, Doorman)
@@ -108,6 +109,8 @@ class MachineWorld:
         self._nodes: dict[str, NodeBuilder] = {}
         self._orphans: list[Bind] = []
         """Bindings of pods that are gone: their end is yet to be told."""
+        self._doomed: list[Evict] = []
+        """Evictions that the API server has not heard of yet."""
         self._wrong: list[str] = []
         self._born = 0
         self._read = 0
@@ -142,6 +145,8 @@ class MachineWorld:
         self.doorman.settle(allow=True)
         for _ in range(4):
             self.harness.advance(seconds)
+            while self._doomed:
+                self._evict("", 0)
             for bind in list(self.harness.held.values()):
                 self._finish(bind.pod.name, 0)
             for uid, built in list(self.books.alive.items()):
@@ -317,6 +322,29 @@ class MachineWorld:
             self.books.binding.discard(bind.pod.uid)
             self.harness.tell(BindFailed(self.harness.now, bind.pod.uid, "not found"))
 
+    # -- evictions -------------------------------------------------------------------------------------------------
+
+    def _evict(self, _: str, which: int) -> None:
+        """A victim goes at once."""
+        name = self._victim(which)
+        if name:
+            self._delete(name, 0)
+
+    def _linger(self, _: str, which: int) -> None:
+        """A victim takes its time to end."""
+        self._mark(self._victim(which), 0)
+
+    def _spare(self, _: str, which: int) -> None:
+        """The API server does not let a victim go."""
+        if self._doomed:
+            doomed = self._doomed.pop(which % len(self._doomed))
+            self.harness.tell(EvictFailed(self.harness.now, doomed.preemptor.uid, "try later", doomed.victim.uid))
+
+    def _victim(self, which: int) -> str:
+        """The name of somebody who is to be evicted and still there, "" for nobody."""
+        doomed = self._doomed.pop(which % len(self._doomed)).victim if self._doomed else None
+        return doomed.name if doomed is not None and doomed.uid in self.books.alive else ""
+
     # -- the rest --------------------------------------------------------------------------------------------------
 
     def _mood(self, _: str, kind: int) -> None:
@@ -370,6 +398,15 @@ class MachineWorld:
             self.books.binding.add(uid)
         elif isinstance(command, Record) and command.reason == "Scheduled":
             self.books.scheduled[command.regarding.uid] += 1
+        elif isinstance(command, Evict):
+            self._doomed.append(command)
+        elif isinstance(command, PatchStatus) and command.nominated_node_name is not None:
+            self._nominated(command.pod.uid, command.nominated_node_name)
+
+    def _nominated(self, uid: str, node_name: str) -> None:
+        """The harness has shown the pod so already."""
+        if uid in self.books.alive:
+            self.books.alive[uid] = self.books.alive[uid].nominated(node_name)
 
 
 def _ungated(built: PodBuilder) -> PodBuilder:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import msgspec
 
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.state import Shapes
+from pyscheduler.intree.node_declared_features import RESTART_ALL
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder, node, pod
 
 GPU = "nvidia.com/gpu"
@@ -26,9 +28,12 @@ def _node(cpu: str, zone: str, extra: int) -> NodeBuilder:
         built,
         built.has(GPU, "2").label("team", "red"),
         built.taint("team", "blue").label("team", "blue"),
-        built.image("app:1", 300_000_000).image("app:2", 400_000_000).label("team", "red"),
+        built.image("app:1", 300_000_000)
+        .image("app:2", 400_000_000)
+        .label("team", "red")
+        .taint("slow", effect="PreferNoSchedule"),
         built.unschedulable(),
-        built.has("memory", "9223372036854775807").has("ephemeral-storage", "10Gi"),
+        built.has("memory", "9223372036854775807").has("ephemeral-storage", "10Gi").declares(RESTART_ALL),
     )
     return variants[extra]
 
@@ -41,17 +46,55 @@ def _pod(cpu: str, team: str, extra: int) -> PodBuilder:
         built.host_port(443).request(GPU, "1"),
         built.tolerates("team", operator="Exists").requests(memory="1Gi"),
         built.node_affinity({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["red"]}]}),
-        built.priority(-1)
-        .prefers_node(7, {"matchExpressions": [{"key": "zone-b", "operator": "DoesNotExist"}]})
-        .image("app:2"),
+        built.priority(-1).prefers_node(7, _HAS_NO_TEAM).image("app:2"),
     )
     return variants[extra]
 
 
+def _of_team(team: str, key: str = "topology.kubernetes.io/zone") -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"team": team}}}
+
+
+_SOCIABLE = (
+    pod("p").label("team", "red").near(_of_team("red")).apart(_of_team("red", "kubernetes.io/hostname")),
+    pod("p").label("team", "blue").apart(_of_team("red")).prefers_near(7, _of_team("blue")),
+    pod("p").prefers_near(3, _of_team("red")).prefers_apart(5, _of_team("blue", "kubernetes.io/hostname")),
+    pod("p").label("team", "red").apart(_of_team("", "team")).prefers_apart(2, _of_team("red")),
+)
+"""Pods that look where others are."""
+
+
+def _spread(key: str, action: str, **fields: Any) -> dict[str, Any]:
+    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["red", "blue"]}]}
+    return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector, **fields}
+
+
+_ZONE, _HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_RESTARTS = [{"action": "RestartAllContainers"}]
+_DEMANDING = (
+    pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, "DoNotSchedule")]),
+    pod("p")
+    .label("team", "blue")
+    .spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _spread(_HOST, "ScheduleAnyway", maxSkew=2)]),
+    pod("p").spec(topologySpreadConstraints=[_spread(_HOST, "DoNotSchedule", minDomains=3, nodeTaintsPolicy="Honor")]),
+    pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1"}}]),
+    pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1", "readOnly": True}}]),
+    pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+    pod("p").label("team", "red").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "alone"}}]),
+    pod("p").container(restartPolicyRules=_RESTARTS),
+    pod("p").request("deviceclass.resource.kubernetes.io/gpu", "1"),
+)
+"""Pods that ask for an even spread, for disks and claims, and for features."""
+
 _NODES = tuple(_node(*kind).build() for kind in product(("1", "4"), ("a", "b"), range(6)))
-_PODS = tuple(_pod(*kind).object() for kind in product(("100m", "2"), TEAMS, range(6)))
+_ALONE = tuple(_pod(*kind) for kind in product(("100m", "2"), TEAMS, range(6)))
+_PODS = tuple(built.object() for built in (*_ALONE, *_SOCIABLE, *_DEMANDING))
 
 NODE_KINDS = len(_NODES)
+SOCIABLE = range(len(_ALONE), len(_ALONE) + len(_SOCIABLE))
+"""The kinds of pods with pod affinity."""
+DEMANDING = range(len(_ALONE) + len(_SOCIABLE), len(_PODS))
+"""The kinds of pods with demands beyond a place and good company."""
 POD_KINDS = len(_PODS)
 
 

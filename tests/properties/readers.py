@@ -153,7 +153,7 @@ class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
         if added.labels.get("team") == pod.labels.get("team"):
-            cycle[_ZONES][node.labels.get(ZONE, "")] += 1
+            cycle[_ZONES] = cycle[_ZONES] + Counter([node.labels.get(ZONE, "")])  # what was there is kept for others
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         there = cycle[_ZONES][node.labels.get(ZONE, "")]
@@ -217,9 +217,9 @@ LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Narrow)
 Class = type[Any]
 
 
-def profile_of(classes: Iterable[Class]) -> Profile:
+def profile_of(classes: Iterable[Class], handle: CoreHandle | None = None) -> Profile:
     """A profile of these plugins, each at every point of the decision that it serves."""
-    handle = CoreHandle()
+    handle = handle or CoreHandle()
     plugins = [cls(cls.Args(), handle) for cls in classes]
 
     def at(base: Class) -> tuple[Any, ...]:

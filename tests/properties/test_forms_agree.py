@@ -16,14 +16,26 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, NodeTable, Plugin, Pod, Rejection, Scores, Verdicts
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
+from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.intree import PLUGINS, NodeAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit
+from pyscheduler.intree import (
+    PLUGINS,
+    NodeAffinity,
+    NodeResourcesBalancedAllocation,
+    NodeResourcesFit,
+    NodeVolumeLimits,
+    PodTopologySpread,
+    VolumeRestrictions,
+)
+from pyscheduler.intree._default_selector import SERVICES
 from pyscheduler.intree._scoring import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
 )
+from pyscheduler.intree._volumes import CLAIM, CSI_NODE, VOLUME, VOLUME_ATTACHMENT
+from pyscheduler.intree.node_declared_features import RESTART_ALL
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree
 
@@ -53,15 +65,65 @@ amounts = st.sampled_from(
 labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES))
 
 
+volumes = st.sampled_from(
+    [
+        {"name": "disk", "gcePersistentDisk": {"pdName": "1"}},
+        {"name": "read", "gcePersistentDisk": {"pdName": "1", "readOnly": True}},
+        {"name": "ceph", "rbd": {"monitors": ["a", "b"], "image": "1"}},
+        {"name": "other", "rbd": {"monitors": ["b", "c"], "image": "1"}},
+        {"name": "claim", "persistentVolumeClaim": {"claimName": "alone"}},
+    ]
+)
+
+
 @st.composite
-def terms(draw: st.DrawFn) -> dict[str, Any]:
-    """A nodeSelectorTerm, sound or not."""
+def terms(draw: st.DrawFn, sound: bool = False) -> dict[str, Any]:
+    """A nodeSelectorTerm, sound or not unless it must be: unsound preferences end the attempt."""
     operator = draw(st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]))
     values = draw(st.lists(st.sampled_from(VALUES), max_size=2))
+    if sound:
+        values = [] if operator in ("Exists", "DoesNotExist") else ["1"]
     expression = {"key": draw(st.sampled_from(KEYS)), "operator": operator, "values": values}
     name = {"key": "metadata.name", "operator": draw(st.sampled_from(["In", "NotIn"])), "values": ["n1"]}
     by_label, by_name = {"matchExpressions": [expression]}, {"matchFields": [name]}
     return draw(st.sampled_from([{}, by_label, by_name, {**by_label, **by_name}]))
+
+
+@st.composite
+def constraints(draw: st.DrawFn) -> dict[str, Any]:
+    """A topology spread constraint; selectors of none, of all, and of some pods."""
+    some = {"matchExpressions": [{"key": "a", "operator": draw(st.sampled_from(["Exists", "DoesNotExist"]))}]}
+    policies = st.sampled_from([None, "Honor", "Ignore"])
+    drawn = {
+        "maxSkew": draw(st.integers(1, 3)),
+        "topologyKey": draw(st.sampled_from((*KEYS, "kubernetes.io/hostname"))),
+        "whenUnsatisfiable": draw(st.sampled_from(["DoNotSchedule", "ScheduleAnyway"])),
+        "labelSelector": draw(st.sampled_from([None, {}, some, {"matchLabels": {"b": "1"}}])),
+        "minDomains": draw(st.sampled_from([None, 1, 3])),
+        "nodeAffinityPolicy": draw(policies),
+        "nodeTaintsPolicy": draw(policies),
+        "matchLabelKeys": draw(st.sampled_from([None, ["a"]])),
+    }
+    return {field: value for field, value in drawn.items() if value is not None}
+
+
+selectors: list[dict[str, Any] | None] = [
+    {},
+    {"matchLabels": {"b": "1"}},
+    *({"matchExpressions": [{"key": "a", "operator": operator}]} for operator in ("Exists", "DoesNotExist")),
+    None,
+]
+
+
+@st.composite
+def affinity_terms(draw: st.DrawFn) -> dict[str, Any]:
+    """A podAffinityTerm; of few topologies, so that terms meet."""
+    drawn = {
+        "topologyKey": draw(st.sampled_from((*KEYS, "kubernetes.io/hostname"))),
+        "labelSelector": draw(st.sampled_from(selectors)),
+        "namespaceSelector": draw(st.sampled_from([None, None, *selectors])),
+    }
+    return {field: value for field, value in drawn.items() if value is not None}
 
 
 @st.composite
@@ -75,6 +137,8 @@ def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
         drawn = drawn.taint(key, draw(st.sampled_from(VALUES)), draw(st.sampled_from(EFFECTS)))
     for image in draw(st.sets(st.sampled_from(IMAGES))):
         drawn = drawn.image(image, draw(st.integers(0, 2**40)))
+    if draw(st.booleans()):
+        drawn = drawn.declares(*draw(st.sets(st.sampled_from([RESTART_ALL, "Other"]))))
     return drawn.unschedulable() if draw(st.booleans()) else drawn
 
 
@@ -87,6 +151,17 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
         drawn = drawn.container(image="app", resources={"requests": {"memory": draw(amounts)}})
     if draw(st.booleans()):
         drawn = drawn.spec(resources={"requests": {"cpu": draw(amounts)}})
+    if draw(st.booleans()):
+        drawn = drawn.spec(volumes=draw(st.lists(volumes, max_size=2)))
+    if draw(st.booleans()):
+        drawn = drawn.container(restartPolicyRules=[{"action": draw(st.sampled_from(["", "RestartAllContainers"]))}])
+    for key, value in draw(labels).items():
+        drawn = drawn.label(key, value)
+    for way in draw(st.lists(st.sampled_from(["near", "apart", "prefers_near", "prefers_apart"]), max_size=3)):
+        weight = (draw(st.integers(0, 100)),) if way.startswith("prefers") else ()
+        drawn = getattr(drawn, way)(*weight, draw(affinity_terms()))
+    if draw(st.booleans()):
+        drawn = drawn.deleting()
     for port in draw(st.sets(st.integers(80, 82), max_size=2)):
         drawn = drawn.host_port(port, draw(st.sampled_from(["TCP", "UDP"])), draw(st.sampled_from(["", "1.1.1.1"])))
     return drawn
@@ -101,10 +176,12 @@ def choosy_pods(draw: st.DrawFn, name: str) -> PodBuilder:
         value = "" if operator == "Exists" else draw(st.sampled_from(VALUES))
         drawn = drawn.tolerates(key, value, draw(st.sampled_from(("", *EFFECTS))), operator)
     if draw(st.booleans()):
+        drawn = drawn.spec(topologySpreadConstraints=draw(st.lists(constraints(), max_size=3)))
+    if draw(st.booleans()):
         drawn = drawn.spec(nodeSelector=draw(labels))
     if draw(st.booleans()):
         drawn = drawn.node_affinity(*draw(st.lists(terms(), max_size=2)))
-    for term in draw(st.lists(terms(), max_size=2)):
+    for term in draw(st.lists(terms(sound=True), max_size=2)):
         drawn = drawn.prefers_node(draw(st.integers(0, 100)), term)
     return drawn.on("n1") if draw(st.booleans()) else drawn
 
@@ -138,6 +215,36 @@ def added_affinity() -> Plugin:
     return NodeAffinity(NodeAffinity.Args(msgspec.convert(added, NodeAffinityObject)), CoreHandle())
 
 
+def exclusive_claim() -> Plugin:
+    handle, meta = CoreHandle(), {"name": "alone", "namespace": "default"}
+    handle.set_object(CLAIM, {"metadata": meta, "spec": {"accessModes": ["ReadWriteOncePod"]}})
+    return VolumeRestrictions(VolumeRestrictions.Args(), handle)
+
+
+def limited_volumes() -> Plugin:
+    handle, driver = CoreHandle(), "pd.csi.storage.gke.io"
+    for name, count in (("n0", 0), ("n1", 1), ("n2", 2)):
+        allocatable = {"name": driver, "allocatable": {"count": count}}
+        handle.set_object(CSI_NODE, {"metadata": {"name": name}, "spec": {"drivers": [allocatable]}})
+    meta = {"name": "alone", "namespace": "default"}
+    handle.set_object(CLAIM, {"metadata": meta, "spec": {"volumeName": "one"}})
+    source = {"csi": {"driver": driver, "volumeHandle": "one"}}
+    handle.set_object(VOLUME, {"metadata": {"name": "one"}, "spec": source})
+    spec = {"attacher": driver, "nodeName": "n2", "source": {"persistentVolumeName": "one"}}
+    handle.set_object(VOLUME_ATTACHMENT, {"metadata": {"name": "x"}, "spec": spec})
+    return NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
+
+
+def default_constraints() -> Plugin:
+    handle, meta = CoreHandle(), {"name": "s", "namespace": "default"}
+    handle.set_object(SERVICES, {"metadata": meta, "spec": {"selector": {"b": "1"}}})
+    args = [
+        TopologySpreadConstraint(max_skew=1, topology_key="a", when_unsatisfiable=action, node_taints_policy="Honor")
+        for action in ("DoNotSchedule", "ScheduleAnyway")
+    ]
+    return PodTopologySpread(PodTopologySpread.Args(tuple(args), "List"), handle)
+
+
 SUBJECTS: list[Plugin] = [
     *(plugin(plugin.Args(), CoreHandle()) for plugin in PLUGINS),
     fit("LeastAllocated", RESOURCES),
@@ -149,6 +256,9 @@ SUBJECTS: list[Plugin] = [
     balance("cpu", "memory", "ephemeral-storage"),
     balance(*RESOURCES),
     added_affinity(),
+    default_constraints(),
+    exclusive_claim(),
+    limited_volumes(),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import chain
 from typing import Any
@@ -38,23 +39,53 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 RARE = ("mark", "mark", "drop_last", "drop_last", "weather", "trial", "nominate", "denominate")
-CHANGES = steps(*ALL_STEPS, *RARE, longest=3)
 ATTEMPTS = st.lists(a_step("attempt"), min_size=1, max_size=3)
-ROUNDS = scripts(st.tuples(CHANGES, ATTEMPTS).map(lambda both: both[0] + both[1]), longest=16)
 FLEET: list[Step] = [("many", 0, 0, 0), *(("place", i, KINDS[i % 3], i % 5) for i in range(8))]
-STORIES = st.tuples(st.sampled_from([FLEET, FLEET, []]), ROUNDS)
+
+
+def stories(*what: str) -> st.SearchStrategy[Story]:
+    """Stories in which such changes happen."""
+    rounds = st.tuples(steps(*what, longest=3), ATTEMPTS).map(lambda both: both[0] + both[1])
+    return st.tuples(st.sampled_from([FLEET, FLEET, []]), scripts(rounds, longest=16))
+
+
+STORIES = stories(*ALL_STEPS, *RARE)
+OF_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
 """Few changes between attempts: a change that nobody notices would else hide behind one that everybody does."""
-PROFILES = {"in-tree": IN_TREE, "all levels": LEVELS, **{cls.name: (cls,) for cls in LEVELS}}
+PROFILES = {"all levels": LEVELS, **{cls.name: (cls,) for cls in LEVELS}}
 
 
-def proof_for(classes: tuple[Class, ...]) -> Callable[[Story], None]:
+def proof_for(classes: tuple[Class, ...], said: Counter[str] | None = None) -> Callable[[Story], None]:
+    """`said` gathers who has said what."""
+
     def prove(story: Story) -> None:
         fleet, rounds = story
         world = EvaluationWorld(classes)
         for step in (*fleet, *chain.from_iterable(rounds)):
             world.do(step)
+        if said is not None:
+            said.update(world.said)
 
     return prove
+
+
+OFTEN = 10
+NO = """
+    DynamicResources InterPodAffinity NodeAffinity NodeDeclaredFeatures NodePorts NodeResourcesFit NodeUnschedulable
+    NodeVolumeLimits PodTopologySpread TaintToleration VolumeBinding VolumeRestrictions VolumeZone
+"""
+SCORE = """
+    ImageLocality InterPodAffinity NodeAffinity NodeResourcesBalancedAllocation NodeResourcesFit PodTopologySpread
+    TaintToleration
+"""
+"""Who must say no, and tell nodes apart, often enough for the stories to be about them."""
+
+
+def test_every_plugin_has_its_say_and_kept_answers_are_those_of_asking_again() -> None:
+    said: Counter[str] = Counter()
+    quick(100)(given(OF_OBJECTS)(proof_for(IN_TREE, said)))()
+    wanted = [f"no {plugin}" for plugin in NO.split()] + [f"score {plugin}" for plugin in SCORE.split()]
+    assert not {what: said[what] for what in wanted if said[what] < OFTEN}
 
 
 @pytest.mark.parametrize("classes", PROFILES.values(), ids=PROFILES)

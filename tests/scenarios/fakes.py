@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyscheduler.api import (
+    SKIP,
     ApiWriter,
     BindPlugin,
     Cycle,
@@ -85,6 +86,14 @@ class Everywhere(
         if seconds is not None:
             return Wait(float(seconds))
         return Rejection("not permitted") if pod.labels.get("permit") == "no" else None
+
+    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
+        match pod.labels.get("preflight"):
+            case "idle":
+                return SKIP
+            case "broken":
+                raise ZeroDivisionError("one over nothing")
+        return None
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
         calls.append(("PreBind", pod.name))
@@ -190,3 +199,13 @@ class Relay(ReservePlugin, PermitPlugin):
         if "calls" in pod.labels:
             return Wait(5.0)
         return Rejection("not yet") if cycle.now < 1002 else None
+
+
+class Slow(PreBindPlugin):
+    """Takes a minute to prepare pods with a `slow` label."""
+
+    name = "Slow"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        if "slow" in pod.labels:
+            await api.sleep(60.0)

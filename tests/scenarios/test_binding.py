@@ -7,6 +7,8 @@ import pytest
 from pyscheduler.core.commands import Bind, PatchStatus
 from pyscheduler.core.events import BindFailed
 from pyscheduler.testing import Harness, node, pod
+from tests.scenarios import fakes
+from tests.scenarios.test_attempts import config
 
 
 def test_a_refused_binding_gives_the_place_back_and_is_tried_again_after_its_backoff() -> None:
@@ -85,3 +87,15 @@ def test_a_node_that_changes_wakes_only_the_pods_that_it_may_help() -> None:
     world.advance(10)
     assert world.where == {"labelled": "n1"}
     assert len(world.events("big")) == attempts
+
+
+@pytest.mark.parametrize(("says", "asked"), [("busy", True), ("idle", False), ("broken", True)])
+def test_pre_bind_is_asked_where_the_plugin_has_work_to_do_or_cannot_tell(says: str, asked: bool) -> None:
+    world = Harness(config("Everywhere"))
+    fakes.calls.clear()
+    world.add(node("n1"), pod("a").label("preflight", says))
+    world.run()
+    assert world.where == {"a": "n1"}
+    assert (("PreBind", "a") in fakes.calls) is asked
+    (bind,) = (c for c in world.commands if isinstance(c, Bind))
+    assert [p.name for p in bind.plan.pre_bind] == (["Everywhere"] if asked else [])

@@ -91,6 +91,13 @@ NAME_IS_A = {"key": "metadata.name", "operator": "In", "values": ["a"]}
         pytest.param(
             {"matchExpressions": [{"key": "x", "operator": "DoesNotExist", "values": ["1"]}]}, False, id="no values"
         ),
+        pytest.param(
+            {"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["-1"]}]}, False, id="no label's value"
+        ),
+        pytest.param(
+            {"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["1" * 64]}]}, False, id="a long value"
+        ),
+        pytest.param({"matchExpressions": [{"key": "x", "operator": "NotIn", "values": ["", "1.a_b-2"]}]}, True),
     ],
 )
 def test_node_terms(source: dict[str, Any], matches: bool) -> None:

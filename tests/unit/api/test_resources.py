@@ -102,7 +102,7 @@ def test_what_scores_count(of: PodBuilder, counted: tuple[int, int], scored: tup
         ("attachable-volumes-csi-x", True, False),
         ("kubernetes.io/batch", True, False),
         ("node.kubernetes.io/x", True, False),
-        ("requests.x.io/y", True, False),
+        ("requests.x.io/y", False, False),
     ],
 )
 def test_kinds_of_resources(name: str, scalar: bool, extended: bool) -> None:

@@ -145,6 +145,10 @@ def test_a_port_in_use(run: Cli) -> None:
         ("up", "--node-memory", "-1Gi"),
         ("run", "--nope"),
         ("config", "validate"),
+        ("run", "--feature-gates", "Gang=true"),
+        ("evaluate", "--feature-gates", "GenericWorkload"),
+        ("config", "validate", "any.yaml", "--feature-gates", "GangScheduling=true"),
+        ("up", "--once", "--feature-gates", "SidecarContainers=false"),
     ],
 )
 def test_wrong_usage_is_2(run: Cli, args: tuple[str, ...]) -> None:

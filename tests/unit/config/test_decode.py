@@ -20,13 +20,16 @@ from pyscheduler.config.problems import Report
         ("15s", 15, "15s"),
         ("1m30s", 90, "1m30s"),
         ("90s", 90, "1m30s"),
-        ("1.5h", 5400, "1h30m"),
+        ("1.5h", 5400, "1h30m0s"),
         ("500ms", 0.5, "500ms"),
         ("1s500ms", 1.5, "1.5s"),
         ("-10s", -10, "-10s"),
         ("0", 0, "0s"),
-        ("2h0m1s", 7201, "2h1s"),
-        ("250us", 0.00025, "0.25ms"),
+        ("2h0m1s", 7201, "2h0m1s"),
+        ("250us", 0.00025, "250µs"),
+        ("60s", 60, "1m0s"),
+        ("1h", 3600, "1h0m0s"),
+        ("7ns", 7e-9, "7ns"),
     ],
 )
 def test_durations_are_read_and_written_as_go_does(text: str, seconds: float, shown: str) -> None:
@@ -65,7 +68,7 @@ class Outer:
 
 
 FULL = {
-    "wait": "1m",
+    "wait": "1m0s",
     "inner": {"size": 1},
     "many": [{"size": 2}, {}],
     "tags": ["a", "b"],

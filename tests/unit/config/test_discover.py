@@ -166,8 +166,8 @@ def test_a_name_that_the_class_does_not_have_is_refused() -> None:
 
 def offer(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     """Installed distributions offer these entry points and no others."""
-    offered = [EntryPoint(name, value, discover.GROUP) for name, value in entries]
-    monkeypatch.setattr(discover, "entry_points", lambda group: offered)
+    offered = tuple(EntryPoint(name, value, discover.GROUP) for name, value in entries)
+    monkeypatch.setattr(discover, "_offered", lambda: offered)
 
 
 def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin(

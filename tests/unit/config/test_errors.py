@@ -243,10 +243,13 @@ def test_what_is_missing_has_the_line_of_what_it_is_missing_from() -> None:
     assert found == [(5, "profiles[1].schedulerName"), (7, "profiles[1].pluginConfig[0].name")]
 
 
-def test_plugins_that_are_not_there_yet_are_refused_where_enabled_and_accepted_where_disabled() -> None:
-    enabled = profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}")
-    assert only_problem(enabled).endswith('enabled[0].name: plugin "GangScheduling" is not available yet')
-    loads(profile("plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}"))
+def test_plugins_behind_gates_that_are_off_are_warned_of_where_enabled_and_do_nothing() -> None:
+    loaded = loads(profile("plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}"))
+    (warning,) = (w for w in loaded.warnings if "GangScheduling" in w)
+    assert warning.endswith('[0].name: plugin "GangScheduling" does nothing: the feature gates that it needs are off')
+    assert "GangScheduling" not in loaded.profiles[0].plugins
+    disabled = loads(profile("plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}"))
+    assert not any("GangScheduling" in w for w in disabled.warnings)
 
 
 def test_settings_without_effect_are_warned_of_once_each() -> None:
@@ -255,13 +258,11 @@ def test_settings_without_effect_are_warned_of_once_each() -> None:
         parallelism: 8
         extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
         profiles:
-        - percentageOfNodesToScore: 50
-          pluginConfig: [{name: GangScheduling, args: {any: thing}}]
+        - pluginConfig: [{name: GangScheduling, args: {any: thing}}]
         """
     loaded = loads(config(body))
     assert [w.split(":")[0] for w in loaded.warnings] == [
         "profiles[0].pluginConfig[0]",
         "extenders",
-        "percentageOfNodesToScore",
         "parallelism",
     ]

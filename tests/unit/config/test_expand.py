@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler import intree
-from pyscheduler.config.load import default, loads
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.load import default, loads, show
+from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.registry import POINTS
 from tests.unit.config.files import config, names, only_problem, profile, weights
 
@@ -32,7 +34,13 @@ KUBE_ORDER = [
     "DefaultBinder",
     "NodeDeclaredFeatures",
 ]
-KUBE_WEIGHTS = {"TaintToleration": 3, "NodeAffinity": 2, "PodTopologySpread": 2, "InterPodAffinity": 2}
+KUBE_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+}
 
 
 def known(plugins: list[str]) -> list[str]:
@@ -162,7 +170,33 @@ def test_every_plugin_of_a_profile_has_its_args() -> None:
     assert spec.args["Gang"].permit_waiting_time_seconds == 60
 
 
-@pytest.mark.parametrize(("own", "expected"), [("", 30), ("percentageOfNodesToScore: 0", 0)])
-def test_a_profile_takes_the_percentage_of_the_configuration_unless_it_has_one(own: str, expected: int) -> None:
-    loaded = loads(config(f"percentageOfNodesToScore: 30\nprofiles: [{{{own}}}]"))
-    assert loaded.profiles[0].percentage_of_nodes_to_score == expected
+@pytest.mark.parametrize(
+    ("kube", "own", "ours", "share"),
+    [
+        pytest.param("", "", "", None, id="every node is looked at"),
+        pytest.param("percentageOfNodesToScore: 30", "", "", 30, id="given for all"),
+        pytest.param("percentageOfNodesToScore: 0", "", "", 0, id="adaptive"),
+        pytest.param("", "percentageOfNodesToScore: 0", "", 0, id="given for one"),
+        pytest.param("percentageOfNodesToScore: 30", "percentageOfNodesToScore: 0", "", 0, id="its own goes first"),
+        pytest.param("", "", "nodeOrder: KubeScheduler", 0, id="asked for by name"),
+        pytest.param("percentageOfNodesToScore: 30", "", "nodeOrder: KubeScheduler", 30, id="by name and share"),
+        pytest.param("percentageOfNodesToScore: 30", "", "nodeOrder: EveryNode", None, id="refused by name"),
+    ],
+)
+def test_who_asks_for_a_share_of_the_nodes_gets_kube_schedulers_order(
+    kube: str, own: str, ours: str, share: int | None
+) -> None:
+    loaded = loads(config(f"{kube}\nprofiles: [{{{own}}}]", ours))
+    assert loaded.profiles[0].percentage_of_nodes_to_score == share
+    assert build_profiles(loaded, CoreHandle())[0].percentage_of_nodes_to_score == share
+    assert loads(show(loaded)).profiles[0].percentage_of_nodes_to_score == share
+
+
+def test_a_share_that_has_no_effect_is_warned_of() -> None:
+    loaded = loads(config("leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 30", "nodeOrder: EveryNode"))
+    assert loaded.warnings == ("nodeOrder: percentageOfNodesToScore has no effect: EveryNode looks at all of them",)
+    assert loads(config("leaderElection: {leaderElect: false}", "nodeOrder: EveryNode")).warnings == ()
+
+
+def test_an_order_that_is_unheard_of() -> None:
+    assert only_problem(config("", "nodeOrder: Random")) == 'nodeOrder: "Random" is not one of EveryNode, KubeScheduler'

@@ -117,7 +117,6 @@ def test_every_field_has_kube_schedulers_default() -> None:
         "parallelism": 16,
         "enableProfiling": True,
         "enableContentionProfiling": True,
-        "percentageOfNodesToScore": 0,
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 10,
         "delayCacheUntilActive": False,

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.controllers import Member, podgroup_status
+from pyscheduler.intree import PLUGINS
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 EXAMPLES = sorted((MANIFESTS / "examples").glob("*.yaml"))
@@ -78,6 +80,9 @@ def test_the_role_has_no_wildcards_and_reads_no_secrets() -> None:
     ("group", "resource", "verb"),
     [
         ("", "pods", "watch"), ("", "nodes", "list"), ("", "namespaces", "watch"), ("", "pods/binding", "create"),
+        ("", "services", "watch"), ("", "replicationcontrollers", "list"), ("apps", "replicasets", "watch"),
+        ("apps", "statefulsets", "list"),
+        ("", "persistentvolumes", "update"), ("", "persistentvolumeclaims", "update"),
         ("", "pods/status", "patch"), ("", "pods", "delete"), ("events.k8s.io", "events", "patch"),
         ("scheduling.x-k8s.io", "podgroups", "watch"), ("scheduling.x-k8s.io", "podgroups/status", "patch"),
     ],
@@ -85,6 +90,15 @@ def test_the_role_has_no_wildcards_and_reads_no_secrets() -> None:
 def test_the_role_lets_the_scheduler_work(group: str, resource: str, verb: str) -> None:
     rules = find("ClusterRole", "pyscheduler")["rules"]
     assert any(group in r["apiGroups"] and resource in r["resources"] and verb in r["verbs"] for r in rules)
+
+
+READ = sorted({kind for plugin in PLUGINS for kind in plugin.watches}, key=lambda kind: kind.plural)
+
+
+@pytest.mark.parametrize("kind", READ, ids=lambda kind: kind.plural)
+def test_the_role_lets_plugins_watch_what_they_read(kind: ResourceKind) -> None:
+    rules = [r for r in find("ClusterRole", "pyscheduler")["rules"] if kind.group in r["apiGroups"]]
+    assert any(kind.plural in rule["resources"] and {"list", "watch"} <= set(rule["verbs"]) for rule in rules)
 
 
 def test_the_pod_runs_restricted() -> None:

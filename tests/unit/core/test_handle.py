@@ -1,13 +1,15 @@
-"""The waiting room of Permit and the label index, as plugins see them."""
+"""The waiting room of Permit, the label index and the watched objects, as plugins see them."""
 
 from __future__ import annotations
 
 import pytest
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.core.framework.handle import CoreHandle, Waiting
-from pyscheduler.testing import pod
+from pyscheduler.testing import PodBuilder, pod
 
 GROUP = "example.com/group"
+GROUPS = ResourceKind("example.com", "v1", "groups", "Group")
 
 
 def waiting(*plugins: str, seconds: float = 5.0) -> Waiting:
@@ -70,8 +72,52 @@ def test_the_index_follows_a_pod_through_its_labels() -> None:
     assert not handle.pods_labelled(GROUP, "default", "y")
 
 
+def grouped(name: str, group: str = "team") -> PodBuilder:
+    made = pod(name)
+    made.manifest["spec"]["schedulingGroup"] = {"podGroupName": group}
+    return made
+
+
+def test_pods_are_found_by_their_pod_group_until_they_go() -> None:
+    handle = CoreHandle(scheduler_names=["default-scheduler"])
+    first, second = grouped("a").build(), grouped("a").on("n1").build()
+    handle.set_pod(None, first)
+    handle.set_pod(None, grouped("b", "others").build())
+    handle.set_pod(None, pod("c").build())
+    assert handle.pods_grouped("default", "team") == {"a": first}
+    assert not handle.pods_grouped("elsewhere", "team")
+    handle.set_pod(first, second)
+    assert handle.pods_grouped("default", "team")["a"] is second
+    handle.set_pod(second, None)
+    assert not handle.pods_grouped("default", "team")
+
+
+def test_pods_of_other_schedulers_count_for_their_group_once_they_have_a_node() -> None:
+    handle = CoreHandle(scheduler_names=["default-scheduler"])
+    theirs = grouped("a").scheduler("theirs")
+    pending, bound = theirs.build(), theirs.on("n1").build()
+    handle.set_pod(None, pending)
+    assert not handle.pods_grouped("default", "team")
+    handle.set_pod(pending, bound)
+    assert handle.pods_grouped("default", "team") == {"a": bound}
+
+
 def test_activated_pods_are_handed_over_once() -> None:
     handle = CoreHandle()
     handle.activate([pod("a").build()])
     assert [p.name for p in handle.take_activated()] == ["a"]
     assert handle.take_activated() == []
+
+
+def test_every_change_of_an_object_gives_its_kind_another_version() -> None:
+    handle = CoreHandle()
+    live, seen = handle.objects(GROUPS), [handle.objects_version(GROUPS)]
+    for _ in ("added", "updated"):
+        handle.set_object(GROUPS, {"metadata": {"namespace": "default", "name": "g"}})
+        seen.append(handle.objects_version(GROUPS))
+    assert list(live) == [("default", "g")]
+    handle.remove_object(GROUPS, "default", "g")
+    seen.append(handle.objects_version(GROUPS))
+    assert (len(set(seen)), len(live)) == (4, 0)
+    handle.set_object(ResourceKind("", "v1", "services", "Service"), {"metadata": {"name": "s"}})
+    assert handle.objects_version(GROUPS) == seen[-1]

@@ -16,6 +16,7 @@ from pyscheduler.api import (
     Plugin,
     Pod,
     PostFilterPlugin,
+    PreScorePlugin,
     QueueSortPlugin,
     Reads,
     Rejection,
@@ -46,6 +47,15 @@ class Both(FilterPlugin, ScorePlugin):
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 1
+
+
+class Prepared(PreScorePlugin, Both):
+    """Prepares what it scores by."""
+
+    name = "Prepared"
+
+    def pre_score(self, *_: Any) -> None:
+        return None
 
 
 class Secretive(PostFilterPlugin):
@@ -87,6 +97,14 @@ def test_plugins_stand_at_their_points_in_order_with_their_weights() -> None:
     assert profile.filter == (both[0],)
     assert [(weighted.plugin, weighted.weight) for weighted in profile.score] == [both]
     assert [plugin.name for plugin in profile.plugins] == ["PrioritySort", "Both", "Secretive", "DefaultBinder"]
+
+
+def test_what_prepares_for_score_runs_with_it() -> None:
+    """A configuration may name the plugin at Score alone."""
+    (prepared,) = made(Prepared)
+    assert compile_profile("p", {**SORT, **BIND, "score": [prepared]}).pre_score == (prepared[0],)
+    both = {"preScore": [prepared], "score": [prepared]}
+    assert compile_profile("p", {**SORT, **BIND, **both}).pre_score == (prepared[0],)
 
 
 def test_a_profile_tells_what_its_plugins_want_to_know() -> None:

@@ -6,6 +6,7 @@ Every answer is asked for in both forms, so that each test is a test of their ag
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ from pyscheduler.api import (
     PreScorePlugin,
     Rejection,
     ResourceKind,
+    Trial,
+    Verdicts,
     WaitingPod,
 )
 from pyscheduler.core.state import ClusterState
@@ -52,8 +55,29 @@ class NoHandle(Handle):
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
         return MappingProxyType({})
 
+    def objects_version(self, kind: ResourceKind) -> int:
+        return 0
+
     def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         return MappingProxyType({})
+
+    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+        return MappingProxyType({})
+
+    def has_place(self, uid: str) -> bool:
+        return False
+
+    def nodes(self) -> NodeTable:
+        return ClusterState().table()
+
+    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+        raise KeyError(f"no node {node_name!r}")
+
+    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
+        return Verdicts(0)
+
+    def is_preempting(self, uid: str) -> bool:
+        return False
 
 
 def build(plugin: type[P], **args: Any) -> P:
@@ -101,9 +125,11 @@ def scores(plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Seq
     return [plugin.score(attempt, pod.build(), node) for node in cluster]
 
 
-def final_scores(plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder]) -> list[int]:
+def final_scores(
+    plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
+) -> list[int]:
     """The score of each node after NormalizeScore."""
-    cluster, attempt = table(nodes), cycle()
+    cluster, attempt = table(nodes, pods), cycle()
     if isinstance(plugin, PreScorePlugin):
         plugin.pre_score(attempt, pod.build(), cluster)
     raw = plugin.score_all(attempt, pod.build(), cluster)

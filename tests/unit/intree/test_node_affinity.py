@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyscheduler.api import SKIP, Action, ClusterEvent, NodeNames, Rejection
+from pyscheduler.api import SKIP, Action, ClusterEvent, NodeNames, Rejection, StatusError
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.intree import NodeAffinity
 from pyscheduler.testing import PodBuilder, node, pod
@@ -97,6 +97,13 @@ def test_the_best_match_of_preferences_gets_the_best_score() -> None:
     assert scores(plugin(), of, NODES) == [100, 30, 0]
     less = pod().prefers_node(2, labels("disk", "Exists")).prefers_node(1, labels("gen", "Exists"))
     assert final_scores(plugin(), less, NODES) == [100, 66, 0]
+
+
+@pytest.mark.parametrize(("operator", "value"), [("Gt", "high"), ("Gt", "-4"), ("In", "a b"), ("Near", "a")])
+def test_a_preference_that_cannot_be_parsed_is_an_error(operator: str, value: str) -> None:
+    """The API server lets values of preferences pass unchecked."""
+    with pytest.raises(StatusError, match=r"^preferred.*\[1\]: Invalid value"):
+        scores(plugin(), pod().prefers_node(1, {}).prefers_node(1, labels("disk", operator, value)), NODES)
 
 
 def test_without_preferences_there_is_nothing_to_score() -> None:

@@ -14,7 +14,7 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, Condition, EventType, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.executor import EVICTION_REST, Executor
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
@@ -29,12 +29,14 @@ class World:
 
     refusals: dict[str, Exception] = field(default_factory=dict)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    awake: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: int = 0
     most_under_way: int = 0
     bound: list[str] = field(default_factory=list)
     patched: list[str] = field(default_factory=list)
     recorded: list[str] = field(default_factory=list)
     told: list[Event] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         self.under_way += 1
@@ -45,15 +47,21 @@ class World:
             raise self.refusals[pod.name]
         self.bound.append(pod.name)
 
+    async def sleep(self, seconds: float) -> None:
+        await self.awake.wait()
+
     async def patch(self, command: PatchStatus) -> None:
         assert command.condition is not None
         self.patched.append(f"{command.pod.name}: {command.condition.message}")
 
-    async def evict(self, command: Evict) -> None:
-        raise self.refusals[command.victim.name]
+    async def evict(self, command: Evict) -> bool:
+        if command.victim.name in self.refusals:
+            raise self.refusals[command.victim.name]
+        return command.victim.name != "gone"
 
     def record(self, record: Record) -> None:
         self.recorded.append(record.reason)
+        self.notes.append(record.note)
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -73,6 +81,8 @@ class Prepare(PreBindPlugin):
     name = "Prepare"
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        if pod.name.startswith("slow"):
+            await api.sleep(60)
         return Rejection("no volume") if pod.name == "dry" else None
 
 
@@ -137,6 +147,26 @@ async def test_a_refusal_is_told_and_the_worker_goes_on() -> None:
     assert isinstance(bound, Bound)
 
 
+async def test_pods_that_are_being_prepared_keep_nobody_waiting_and_are_bound_in_their_turn() -> None:
+    world = World()
+    world.let_go.set()
+    async with executing(world, workers=2) as executor:
+        for i in range(40):
+            executor.carry_out(bind(f"slow{i}", FULL))
+        await settle()
+        assert (executor.is_full, executor.unfinished, world.bound) == (False, 40, [])
+        executor.carry_out(bind("quick"))
+        await settle()
+        assert world.bound == ["quick"]
+        world.let_go.clear()
+        world.awake.set()
+        await settle()
+        assert (executor.is_full, world.under_way) == (True, 2)
+        world.let_go.set()
+        await settle()
+    assert (len(world.bound), world.most_under_way, executor.unfinished) == (41, 2, 0)
+
+
 async def test_pre_bind_may_reject_and_post_bind_cannot_undo() -> None:
     world = World()
     world.let_go.set()
@@ -161,14 +191,72 @@ async def test_only_the_newest_condition_of_a_pod_is_written() -> None:
     assert world.recorded == ["FailedScheduling"]
 
 
+async def test_a_status_that_replaces_another_loses_nothing_of_it() -> None:
+    nominated = PatchStatus(pod("a").build(), Condition("Unschedulable", "no room"), "n1")
+    cleared = PatchStatus(pod("a").build(), None, "")
+    assert cleared.after(nominated) == PatchStatus(cleared.pod, nominated.condition, "")
+    world = World()
+    async with executing(world) as executor:
+        executor.carry_out(nominated)
+        executor.carry_out(cleared)
+        await settle()
+    assert world.patched == ["a: no room"]
+
+
 async def test_a_victim_that_lives_on_is_told_to_who_waits_for_its_room() -> None:
     world = World(refusals={"victim": ApiError(500, "InternalError", "etcd is down")})
     async with executing(world) as executor:
-        executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "preempted"))
+        executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "preempted", PREEMPTED))
         await settle()
     (told,) = world.told
     assert isinstance(told, EvictFailed)
-    assert (told.preemptor_uid, told.message) == ("high", "etcd is down")
+    assert (told.preemptor_uid, told.victim_uid, told.message) == ("high", "victim", "etcd is down")
+    assert told.at == VirtualClock().at + EVICTION_REST  # what refuses for ever is not asked as fast as it answers
+    assert world.recorded == []
+
+
+async def test_a_victim_in_pre_bind_is_not_deleted_but_its_binding_is_called_off() -> None:
+    class Waits(PreBindPlugin):
+        name = "Waits"
+
+        async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+            await asyncio.Event().wait()
+
+    world = World()
+    async with executing(world) as executor:
+        for settled in (0, 1):  # before PreBind has begun, and in it
+            executor.carry_out(bind("victim", BindingPlan((Waits(None, HANDLE),), PLAIN.bind, ())))
+            if settled:
+                await settle()
+            executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
+            await settle()
+            assert executor.unfinished == 0
+    assert [(type(e), e.message) for e in world.told if isinstance(e, BindFailed)] == [
+        (BindFailed, "preempted by DefaultPreemption")
+    ] * 2
+    assert world.notes == ["by another (in kube-scheduler memory)."] * 2
+
+
+async def test_a_victim_that_pre_bind_has_let_go_is_deleted() -> None:
+    world = World()
+    async with executing(world) as executor:
+        executor.carry_out(bind("victim", FULL))
+        await settle()
+        executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
+        await settle()
+    assert world.notes == ["by another"]
+
+
+async def test_only_a_victim_that_was_evicted_has_an_event() -> None:
+    world = World()
+    async with executing(world) as executor:
+        for name in ("victim", "gone"):
+            executor.carry_out(Evict(pod(name).build(), pod("high").build(), "preempted", PREEMPTED))
+        await settle()
+    assert (world.recorded, world.told) == (["Preempted"], [])
+
+
+PREEMPTED = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", pod("victim").build())
 
 
 @pytest.mark.parametrize("let_go", [True, False])

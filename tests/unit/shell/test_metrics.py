@@ -7,6 +7,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pyscheduler.api import StatusError
 from pyscheduler.shell.metrics import Histogram, Metrics, MetricsInstrument, buckets
 
 
@@ -52,6 +53,8 @@ def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsI
     instrument.attempted("p", "scheduled", began=1.0)
     instrument.scheduled(2, 0.5, flushed=True)
     instrument.permit_waited("allowed", 0.2)
+    instrument.preemption_attempted()
+    instrument.preempted(3)
     got = samples(metrics)
     expected = {
         "scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}": 1,
@@ -64,6 +67,9 @@ def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsI
         "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=2}": 0.5,
         "scheduler_pod_scheduled_after_flush_total": 1,
         "scheduler_permit_wait_duration_seconds_count{result=allowed}": 1,
+        "scheduler_preemption_attempts_total": 1,
+        "scheduler_preemption_victims_bucket{le=2.0}": 0,
+        "scheduler_preemption_victims_bucket{le=4.0}": 1,
     }
     point = "scheduler_framework_extension_point_duration_seconds_sum{extension_point=%s,profile=p,status=%s}"
     expected |= {point % ("Filter", "Success"): 3, point % ("PostFilter", "Unschedulable"): 1}
@@ -106,6 +112,14 @@ def test_our_own(metrics: Metrics, instrument: MetricsInstrument, caplog: pytest
     assert got["pyscheduler_plugin_failures_total{extension_point=Filter,plugin=Shaky}"] == 1
     assert any(name.startswith("pyscheduler_build_info{") for name in got)
     assert "A plugin raised an exception" in caplog.text
+
+
+def test_what_a_plugin_finds_amiss_in_the_cluster_is_no_failure_of_the_plugin(
+    metrics: Metrics, instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture
+) -> None:
+    instrument.plugin_failed("VolumeBinding", "Filter", StatusError("no class for claim"))
+    assert not any(name.startswith("pyscheduler_plugin_failures_total") for name in samples(metrics))
+    assert "A plugin could not decide" in caplog.text
 
 
 def test_buckets_take_their_upper_bound_and_add_up_over_scrapes() -> None:

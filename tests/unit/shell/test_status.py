@@ -126,7 +126,7 @@ EVICT = Evict(
 async def test_a_victim_is_marked_and_then_deleted(api: FakeApi, writer: StatusWriter) -> None:
     api.script(STATUS, ok({}))
     api.script(POD, ok({}))
-    await writer.evict(EVICT)
+    assert await writer.evict(EVICT)
     marked, deleted = api.calls
     [condition] = marked.json["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"], condition["message"]) == (
@@ -142,9 +142,9 @@ async def test_a_victim_is_marked_and_then_deleted(api: FakeApi, writer: StatusW
 async def test_a_victim_that_is_gone_already_is_no_trouble(api: FakeApi, writer: StatusWriter) -> None:
     api.script(STATUS, refused(404), ok({}))
     api.script(POD, OTHER_UID)
-    await writer.evict(EVICT)
+    assert not await writer.evict(EVICT)
     assert len(api.calls) == 1, "what is not there is not deleted"
-    await writer.evict(EVICT)
+    assert not await writer.evict(EVICT)
 
 
 async def test_a_victim_that_cannot_be_deleted_is_told(api: FakeApi, writer: StatusWriter) -> None:

@@ -11,6 +11,7 @@ from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.testing import pod
 
 from .fake_api import FakeApi, Hangup, Reply, ok, refused
+from .virtual import VirtualClock
 
 POD = "/api/v1/namespaces/default/pods/a"
 BINDING = f"{POD}/binding"
@@ -89,6 +90,12 @@ async def test_the_other_verbs(api: FakeApi, connection: Connection) -> None:
         ("DELETE", b""),
     ]
     assert api.calls[3].content_type == MERGE_PATCH
+
+
+async def test_waiting_is_up_to_the_clock(connection: Connection) -> None:
+    clock = VirtualClock()
+    await KubeWriter(connection, clock=clock).sleep(1.5)
+    assert clock.slept == [1.5]
 
 
 async def test_an_answer_that_is_no_object(api: FakeApi, connection: Connection) -> None:

@@ -7,15 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyscheduler.api import ByMax, Cycle, Diagnosis, FilterPlugin, NodeInfo, Pod, Reads, Rejection, ScorePlugin
+from pyscheduler.api import (
+    ByMax,
+    Cycle,
+    Diagnosis,
+    FilterPlugin,
+    NodeInfo,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    ScorePlugin,
+)
 from pyscheduler.core.decide import decider as decider_module
-from pyscheduler.core.decide.decider import Choice, Decider, pick
+from pyscheduler.core.decide.decider import Choice, Decider
+from pyscheduler.core.decide.order import EveryNode
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState, Shapes
-from pyscheduler.intree import NodeResourcesFit, PrioritySort
+from pyscheduler.intree import NodeAffinity, NodeResourcesFit, PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
 HANDLE = CoreHandle()
@@ -55,7 +67,7 @@ class Bench:
         profile = Profile(
             "default-scheduler",
             PrioritySort(PrioritySort.Args(), HANDLE),
-            pre_filter=tuple(p for p in plugins if isinstance(p, NodeResourcesFit)),
+            pre_filter=tuple(p for p in plugins if isinstance(p, PreFilterPlugin)),
             filter=plugins,
             score=tuple(Weighted(cls(cls.Args(), HANDLE), 1) for cls in scores),
         )
@@ -78,15 +90,15 @@ class Bench:
 
 def test_the_best_total_is_picked_and_chance_decides_between_equals_only() -> None:
     totals = np.array([3, 7, -1, 7], np.int64)
-    picked = {pick(totals, Cycle(0.0, "p", f"uid-{i}")) for i in range(30)}
+    picked = {EveryNode().pick(totals, Cycle(0.0, "p", f"uid-{i}")) for i in range(30)}
     assert picked == {1, 3}
-    assert pick(np.array([3, 7, 6], np.int64), Cycle(0.0, "p", "uid")) == 1
+    assert EveryNode().pick(np.array([3, 7, 6], np.int64), Cycle(0.0, "p", "uid")) == 1
 
 
 def test_the_same_attempt_picks_the_same_and_the_next_one_may_not() -> None:
     totals = np.zeros(50, np.int64)
-    first = [pick(totals, Cycle(0.0, "p", "uid", attempt)) for attempt in range(10)]
-    assert first == [pick(totals, Cycle(9.9, "p", "uid", attempt)) for attempt in range(10)]
+    first = [EveryNode().pick(totals, Cycle(0.0, "p", "uid", attempt)) for attempt in range(10)]
+    assert first == [EveryNode().pick(totals, Cycle(9.9, "p", "uid", attempt)) for attempt in range(10)]
     assert len(set(first)) > 1
 
 
@@ -100,6 +112,16 @@ def test_the_nominated_node_is_taken_if_it_fits_though_another_is_better() -> No
 def test_a_nominated_node_that_does_not_fit_is_passed_over(nominated: str) -> None:
     bench = Bench(node("n1"), node("full", cpu="1"))
     assert bench.chosen(pod("a").requests(cpu="2").nominated(nominated)) == "n1"
+
+
+def test_what_refused_the_nominated_node_is_named_for_the_nodes_that_pre_filter_left_out() -> None:
+    """As kube-scheduler has it, though it was another plugin that left them out."""
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, NodeResourcesFit))
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    large = pod("a").requests(cpu="9").node_affinity(by_name)
+    assert "1 node(s) didn't satisfy plugin(s) [NodeAffinity]." in bench.refused(large)
+    told = bench.refused(large.nominated("n1"))
+    assert "1 node(s) didn't satisfy plugin(s) [NodeAffinity NodeResourcesFit]." in told
 
 
 def test_the_room_of_a_nominated_pod_is_left_to_it_by_its_equals() -> None:

@@ -53,6 +53,13 @@ class Says(PreFilterPlugin):
         return self.answer
 
 
+class Silent(Says):
+    """Leaves nothing in the cycle."""
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self.answer
+
+
 def names(*some: str) -> NodeNames:
     return NodeNames(frozenset(some))
 
@@ -135,6 +142,15 @@ def test_kept_answers_and_state_serve_the_next_pod_of_the_shape() -> None:
         result = run_pre_filter((plugin,), cycle, pod().build(), cluster().table(), kept)
         assert (result.skipped, cycle[SEEN]) == ({"A"}, "A")
     assert plugin.asked == 1
+
+
+def test_kept_state_is_not_there_when_an_earlier_plugin_ends_the_point() -> None:
+    moody, keeper, kept = Silent("A", None), Says("B", SKIP), KeptAnswers()
+    keeper.reads = Reads.OWN_NODE
+    for answer in (None, NEVER):
+        moody.answer, cycle = answer, Cycle(0.0, "default-scheduler", "uid")
+        run_pre_filter((moody, keeper), cycle, pod().build(), cluster().table(), kept)
+        assert (SEEN in cycle) == (answer is None)
 
 
 @pytest.mark.parametrize(

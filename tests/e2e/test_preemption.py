@@ -1,0 +1,60 @@
+"""Preemption, end to end: a full node, a pod that matters more, and what its victim and its owner get to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Json
+from tests.e2e.plane import Plane
+from tests.e2e.scheduler import Configured, scheduler
+from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+
+
+async def test_a_pod_takes_the_place_of_a_less_important_one(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
+    api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
+    urgent = f"{namespace}-urgent"
+    await api.create(
+        CLASSES,
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": urgent},
+            "value": 1000,
+        },
+    )
+    victim = pod("victim", pod_spec(namespace, namespace, cpu="1"))
+    victim["metadata"]["finalizers"] = ["example.com/looked-at"]  # it stays to be looked at
+    async with (
+        hollow_nodes(control_plane, namespace, 1, cpu="1"),
+        scheduler(control_plane, Configured(namespace), tmp_path),
+    ):
+        await api.create(pods, victim)
+        found = await api.until(pods, placed)
+        node = placed(found)["victim"]
+        await api.create(pods, pod("urgent", pod_spec(namespace, namespace, cpu="1", priorityClassName=urgent)))
+        told = await api.until(f"{pods}/victim", lambda found: found["metadata"].get("deletionTimestamp"))
+        condition = next(c for c in told["status"]["conditions"] if c["type"] == "DisruptionTarget")
+        assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        assert condition["message"] == f"{namespace}: preempting to accommodate a higher priority pod"
+        await api.patch(f"{pods}/victim", {"metadata": {"finalizers": None}})
+        bound = await api.until(f"{pods}/urgent", lambda found: found["spec"].get("nodeName"))
+        assert bound["spec"]["nodeName"] == node
+        said = await api.until(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", _preempted)
+        (event,) = _preempted(said)
+        assert event["regarding"]["name"] == "victim"
+        assert event["related"]["name"] == "urgent"
+        assert event["note"] == f"Preempted by pod {bound['metadata']['uid']} on node {node}"
+        assert (event["type"], event["action"]) == ("Normal", "Preempting")
+    await api.delete(f"{CLASSES}/{urgent}")
+
+
+def _preempted(events: Json) -> list[Json]:
+    return [event for event in events["items"] if event["reason"] == "Preempted"]

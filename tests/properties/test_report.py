@@ -1,0 +1,83 @@
+"""`evaluate` says what asking every plugin of every node, one by one and in the plain form, comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import SKIP, Cycle, Pod, Status
+from pyscheduler.cli.evaluate import Evaluator
+from pyscheduler.core.context import Context
+from pyscheduler.core.decide.direct import filter_node, fits_with
+from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
+from pyscheduler.core.decide.report import report
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.inventory import take_in
+from pyscheduler.core.state.node import NodeRow
+from tests.conformance.generator import draw
+
+Nodes = dict[str, Any]
+Scores = dict[str, dict[str, int]]
+
+
+def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
+    """(status by node, normalised and weighted scores by plugin and node); nothing is kept, no columns are read."""
+    profile, state = context.profiles[pod.scheduler_name], context.state
+    cycle = Cycle(0.0, profile.name, pod.uid)
+    pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+    statuses: dict[str, Status | None] = {}
+    for node in state.rows:
+        if pre.rejection is not None:
+            statuses[node.name] = pre.rejection
+        elif pre.names is not None and node.name not in pre.names:
+            statuses[node.name] = pre.outside_status
+        else:
+            statuses[node.name] = _asked(context, profile, cycle, pod, node)
+    fitting = [node for node in state.rows if statuses[node.name] is None]
+    told = {name: None if s is None else (s.plugin, s.code.camel, sorted(s.reasons)) for name, s in statuses.items()}
+    return told, _scored(context, profile, cycle, pod, fitting) if fitting else {}
+
+
+def _asked(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
+    others = context.queue.nominator.rivals(pod, node.name)
+    with_others = fits_with(profile, cycle, pod, node, others) if others else None
+    return with_others or filter_node(profile, cycle, pod, node, cycle.skipped)
+
+
+def _scored(context: Context, profile: Profile, cycle: Cycle, pod: Pod, fitting: list[NodeRow]) -> Scores:
+    table = context.state.table(np.array([node.row for node in fitting], np.intp))
+    skipped = {plugin.name for plugin in profile.pre_score if plugin.pre_score(cycle, pod, table) is SKIP}
+    scores: Scores = {}
+    for weighted in profile.score:
+        plugin = weighted.plugin
+        if plugin.name not in skipped:
+            raw = np.array([plugin.score(cycle, pod, node) for node in fitting], np.int64)
+            final = plugin.normalize(cycle, pod, raw) * weighted.weight
+            scores[plugin.name] = dict(zip([node.name for node in fitting], final.tolist(), strict=True))
+    return scores
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_answers_are_those_of_asking_one_by_one(seed: int) -> None:
+    document = draw(seed).document
+    machine = Evaluator().machine(document.get("config"))
+    sources = take_in(machine, document["objects"])
+    for name in document["pods"]:
+        pod = machine.context.shapes.pod(sources[name])
+        said = report(machine.context, pod)
+        if "nodes" not in said:
+            continue  # the pod is gated, or its attempt ends in an error before any node
+        error, nodes, scores = "", Nodes(), Scores()
+        try:
+            nodes, scores = asked_one_by_one(machine.context, pod)
+        except PluginFailed as failed:
+            error = str(failed)
+        assert said.get("error", "") == error
+        if error:
+            continue
+        told = {n: None if v["feasible"] else (v["plugin"], v["code"], v["reasons"]) for n, v in said["nodes"].items()}
+        assert told == nodes
+        assert said.get("scores", {}) == scores

@@ -1,0 +1,91 @@
+"""Stories of claims that only one pod may use, and of the message that tells why PreFilter ended early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.intree._volumes import CLAIM, CSI_NODE, VOLUME
+from pyscheduler.testing import Harness, PodBuilder, node, pod
+
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+DRIVER = "csi.example.com"
+
+
+def claim(name: str, mode: str = "ReadWriteOncePod") -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "annotations": BOUND}
+    return {"metadata": meta, "spec": {"accessModes": [mode], "volumeName": name}, "status": {"phase": "Bound"}}
+
+
+def volume(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"csi": {"driver": DRIVER, "volumeHandle": name}}}
+
+
+def using(name: str, claim_name: str) -> PodBuilder:
+    return pod(name).spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}])
+
+
+def world(*claims: dict[str, Any]) -> Harness:
+    harness = Harness()
+    harness.add(node("n1"), node("n2"))
+    for one in claims:
+        harness.add_object(CLAIM, one)
+        harness.add_object(VOLUME, volume(one["metadata"]["name"]))
+    return harness
+
+
+def test_the_next_pod_gets_the_claim_when_its_user_goes() -> None:
+    harness = world(claim("alone"))
+    harness.add(using("first", "alone"))
+    harness.run()
+    harness.add(using("second", "alone"))
+    harness.run()
+    assert harness.why_pending("second").startswith(
+        "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+        "already in-use by another pod. no new claims to deallocate, preemption: "
+    )
+    harness.delete_pod("first")
+    harness.advance(3)
+    assert set(harness.where) >= {"second"}
+
+
+def test_the_user_of_a_claim_makes_room_for_a_more_important_pod() -> None:
+    harness = world(claim("alone"))
+    harness.add(using("user", "alone"))
+    harness.run()
+    harness.add(using("boss", "alone").priority(10))
+    harness.run()
+    harness.advance(3)
+    assert harness.evicted() == ["user"]
+    assert "boss" in harness.where
+
+
+def test_a_pod_without_its_claim_is_told_in_kube_schedulers_words_each_time() -> None:
+    """DynamicResources has no state where an earlier plugin ended PreFilter, also after it had some for the shape."""
+    missing = '0/2 nodes are available: persistentvolumeclaim "many" not found. not found'
+    harness = world()
+    harness.add(using("a", "many"))
+    harness.run()
+    assert harness.why_pending("a") == missing
+    harness.add_object(CLAIM, claim("many", "ReadWriteMany"))
+    harness.add_object(VOLUME, volume("many"))
+    harness.advance(3)
+    assert set(harness.where) == {"a"}
+    harness.remove_object(CLAIM, "many")
+    harness.add(using("b", "many"))
+    harness.run()
+    assert harness.why_pending("b") == missing
+
+
+def test_a_full_node_takes_the_next_volume_when_one_is_gone() -> None:
+    harness = world(claim("one", "ReadWriteOnce"), claim("two", "ReadWriteOnce"))
+    harness.delete_node("n2")
+    drivers = [{"name": DRIVER, "allocatable": {"count": 1}}]
+    harness.add_object(CSI_NODE, {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}})
+    harness.add(using("first", "one"))
+    harness.run()
+    harness.add(using("second", "two"))
+    harness.run()
+    assert harness.why_pending("second").startswith("0/1 nodes are available: 1 node(s) exceed max volume count. ")
+    harness.delete_pod("first")
+    harness.advance(3)
+    assert "second" in harness.where

@@ -1,0 +1,222 @@
+"""Stories of preemption: a pod that fits nowhere takes the place of less important ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.core.commands import Evict, PatchStatus
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.intree.default_preemption import DefaultPreemption
+from pyscheduler.testing import Harness, PodBuilder, node, pod
+from tests.scenarios.test_meanwhile import config
+
+(PDB,) = DefaultPreemption.watches
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+
+
+def low(name: str, on: str = "n1", cpu: str = "1") -> PodBuilder:
+    return pod(name).requests(cpu=cpu).on(on)
+
+
+def high(name: str = "high", cpu: str = "2", priority: int = 100) -> PodBuilder:
+    return pod(name).requests(cpu=cpu).priority(priority)
+
+
+def budget(name: str, allowed: int, **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def test_the_least_important_pods_make_room_and_the_pod_lands_there() -> None:
+    harness = Harness()
+    harness.add(node("n1", cpu="4"), *(low(f"low{i}").priority(i) for i in range(4)), high())
+    harness.run()
+    assert harness.evicted() == ["low1", "low0"], "the more important of the victims goes first"
+    harness.advance(5)
+    assert harness.where == {"low2": "n1", "low3": "n1", "high": "n1"}
+    assert [reason for reason, _ in harness.events("high")] == ["FailedScheduling", "Scheduled"]
+    assert harness.why_pending("high") == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_the_pod_is_nominated_before_anybody_is_evicted_and_victims_are_told() -> None:
+    harness = Harness()
+    harness.answer_evictions = False
+    harness.add(node("n1", cpu="1"), low("victim"), high(cpu="1"))
+    harness.run()
+    patch, evict = (c for c in harness.commands if isinstance(c, PatchStatus | Evict))
+    assert isinstance(patch, PatchStatus)
+    assert (patch.pod.name, patch.nominated_node_name) == ("high", "n1")
+    assert isinstance(evict, Evict)
+    assert evict.message == "default-scheduler: preempting to accommodate a higher priority pod"
+    told = evict.then
+    assert told is not None
+    assert (told.type, told.reason, told.action) == ("Normal", "Preempted", "Preempting")
+    assert told.note == "Preempted by pod high on node n1"
+    assert (told.regarding.name, told.related and told.related.name) == ("victim", "high")
+
+
+def test_a_pod_is_not_tried_again_before_its_victims_are_on_their_way_out() -> None:
+    harness = Harness()
+    harness.answer_evictions = False
+    harness.add(node("n1", cpu="2"), low("a"), low("b"), high())
+    harness.run()
+    assert sorted(harness.evicted()) == ["a", "b"]
+    harness.delete_pod("a")
+    harness.advance(20)
+    assert len(harness.evicted()) == 2, "nobody is evicted twice"
+    assert len(harness.events("high")) == 1
+    assert harness.machine.context.queue.pending_counts()["gated"] == 1
+    harness.delete_pod("b")
+    harness.advance(1)
+    assert harness.where == {"high": "n1"}
+
+
+def test_while_victims_end_nobody_else_has_to_go() -> None:
+    harness = Harness()
+    harness.graceful = True
+    harness.add(node("n1", cpu="2"), node("n2", cpu="2"), low("a", cpu="2"), low("b", "n2", cpu="2").priority(1))
+    harness.add(high())
+    harness.run()
+    assert harness.evicted() == ["a"]
+    harness.advance(340)
+    assert harness.evicted() == ["a"]
+    assert harness.why_pending("high") == (
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        "preemption: not eligible due to a terminating pod on the nominated node."
+    )
+    harness.delete_pod("a")
+    harness.advance(20)
+    assert harness.where == {"b": "n2", "high": "n1"}
+
+
+def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
+    harness = Harness()
+    harness.graceful = True
+    harness.add(node("n1", cpu="2"), low("victim", cpu="2"), high())
+    harness.run()
+    harness.delete_pod("victim")
+    harness.add(high("rival"), low("small").priority(0).spec(nodeName=""))
+    harness.advance(20)
+    assert harness.where == {"high": "n1"}
+
+
+def test_pods_that_a_budget_guards_stay_where_others_can_go() -> None:
+    harness = Harness()
+    harness.add_object(PDB, budget("guard", 0, app="guarded"))
+    harness.add(node("n1", cpu="1"), node("n2", cpu="1"))
+    harness.add(low("guarded").label("app", "guarded"), low("other", "n2").priority(50), high(cpu="1"))
+    harness.run()
+    assert harness.evicted() == ["other"]
+
+
+def test_a_failed_eviction_is_tried_again() -> None:
+    harness = Harness()
+    refusals = ["etcd is down", "etcd is still down"]
+    harness.refuse_eviction = lambda _: refusals.pop() if refusals else ""
+    harness.add(node("n1", cpu="1"), low("victim"), high(cpu="1"))
+    harness.run()
+    assert harness.evicted() == ["victim"] * 3
+    harness.advance(5)
+    assert harness.where == {"high": "n1"}
+    assert harness.events("victim") == [("Preempted", "Preempted by pod high on node n1")]
+
+
+def test_pods_waiting_in_permit_are_turned_away_and_live() -> None:
+    harness = Harness(config("Relay"))
+    harness.advance(3)
+    harness.add(node("n1", cpu="1"), pod("parked").requests(cpu="1").label("calls", "nobody"))
+    harness.run()
+    assert "parked" in {w.pod.name for w in harness.handle.waiting_pods()}
+    harness.add(high(cpu="1"))
+    harness.run()
+    assert harness.evicted() == []
+    note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
+    assert ("Preempted", note) in harness.events("parked")
+    assert harness.events("parked")[-1] == ("FailedScheduling", "waiting on permit for pod: preempted")
+    harness.advance(20)
+    assert harness.where == {"high": "n1"}
+    assert "parked" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
+
+
+def test_a_binding_that_is_still_prepared_is_called_off() -> None:
+    harness = Harness(config("Slow"))
+    harness.add(node("n1", cpu="1"), pod("slow").requests(cpu="1").label("slow"))
+    harness.run()
+    harness.add(high(cpu="1"))
+    harness.run()
+    assert ("Preempted", "Preempted by pod high on node n1 (in kube-scheduler memory).") in harness.events("slow")
+    assert harness.events("slow")[-1] == ("FailedScheduling", "preempted by DefaultPreemption")
+    harness.advance(5)
+    assert harness.where == {"high": "n1"}
+    assert "slow" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
+
+
+def test_lower_nominations_to_the_node_are_taken_back() -> None:
+    harness = Harness()
+    harness.graceful = True
+    nominator = harness.machine.context.queue.nominator
+    harness.add(node("n1", cpu="4"), low("first", cpu="2"), low("second", cpu="2").priority(50))
+    harness.add(high("middle", priority=10))
+    harness.run()
+    assert nominator.node_of("middle") == "n1"
+    harness.add(high("top", cpu="4"))
+    harness.run()
+    assert harness.evicted() == ["first", "second"], "who is on the way out already is not evicted again"
+    assert (nominator.node_of("top"), nominator.node_of("middle")) == ("n1", "")
+
+
+def test_what_cannot_help_is_said_and_ends_a_nomination() -> None:
+    harness = Harness()
+    harness.add(node("n1", cpu="2"), node("n2", cpu="1"), low("equal", cpu="2").priority(100))
+    harness.add(high().nominated("n1"))
+    harness.run()
+    assert harness.why_pending("high") == (
+        "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
+        f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
+    )
+    assert [c.nominated_node_name for c in harness.commands if isinstance(c, PatchStatus)] == [""]
+    assert len(harness.machine.context.queue.nominator) == 0
+
+
+def test_attempts_and_victims_are_counted() -> None:
+    class Counting(Instrument):
+        attempts = 0
+        victims: tuple[int, ...] = ()
+
+        def preemption_attempted(self) -> None:
+            self.attempts += 1
+
+        def preempted(self, victims: int) -> None:
+            self.victims += (victims,)
+
+    counted = Counting()
+    harness = Harness(instrument=counted)
+    harness.add(node("n1", cpu="2"), low("a"), low("b"), high(), high("vain", priority=-1))
+    harness.run()
+    assert counted.victims == (2,)
+    assert counted.attempts == 2
+
+
+def test_a_pod_that_may_not_preempt_says_so() -> None:
+    harness = Harness()
+    harness.add(node("n1", cpu="1"), low("a"), high(cpu="1").spec(preemptionPolicy="Never"))
+    harness.run()
+    assert harness.evicted() == []
+    assert harness.why_pending("high").endswith("preemption: not eligible due to preemptionPolicy=Never.")
+
+
+def test_the_same_events_choose_the_same_victims() -> None:
+    def story() -> list[str]:
+        harness = Harness(seed=3)
+        for i in range(120):
+            harness.add(node(f"n{i}", cpu="1"), low(f"low{i}", f"n{i}"))
+        harness.add(*(high(f"high{i}", "1") for i in range(5)))
+        harness.run()
+        return harness.evicted()
+
+    assert story() == story()
+    assert len(set(story())) == 5

@@ -1,0 +1,174 @@
+"""Pods with claims, from the queue to their node: the volumes come first, and nobody gets another's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.core.commands import Bind
+from pyscheduler.testing import Harness, PodBuilder, node, pod
+
+VOLUME = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+STORAGE_CLASS = ResourceKind("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+SELECTED = "volume.kubernetes.io/selected-node"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def with_storage(provisioner: str) -> Harness:
+    """Two nodes in two zones, and a class whose claims wait for their pods."""
+    harness = Harness()
+    harness.add(node("a").zone("z1"), node("b").zone("z2"))
+    late = {"metadata": {"name": "late"}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    harness.add_object(STORAGE_CLASS, late)
+    return harness
+
+
+def claim(name: str) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "0"}
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": meta, "spec": {**wanted, "storageClassName": "late"}, "status": {"phase": "Pending"}}
+
+
+def volume(name: str, zone: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    return {"metadata": {"name": name, "resourceVersion": "0"}, "spec": spec, "status": {"phase": "Available"}}
+
+
+def using(name: str, claim_name: str) -> PodBuilder:
+    return pod(name).spec(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}])
+
+
+def finish(harness: Harness, claim_name: str, volume_name: str) -> None:
+    """What the volume controller does in the end: the claim names its volume."""
+    seen = harness.handle.objects(CLAIM)["default", claim_name]
+    annotations = {**seen["metadata"].get("annotations", {}), "pv.kubernetes.io/bind-completed": "yes"}
+    meta = {**seen["metadata"], "annotations": annotations, "resourceVersion": "1000"}
+    harness.add_object(CLAIM, {**seen, "metadata": meta, "spec": {**seen["spec"], "volumeName": volume_name}})
+
+
+def test_a_claim_is_provisioned_where_its_pod_goes_and_then_the_pod_is_bound() -> None:
+    harness = with_storage("maker")
+    harness.add_object(CLAIM, claim("data"))
+    harness.add(using("web", "data").spec(nodeSelector={ZONE: "z2"}))
+    harness.run()
+    seen = harness.handle.objects(CLAIM)["default", "data"]
+    assert seen["metadata"]["annotations"] == {SELECTED: "b"}
+    harness.advance(5)
+    assert harness.where == {}
+    made = volume("made", "z2")
+    harness.add_object(VOLUME, {**made, "spec": {**made["spec"], "claimRef": {"name": "data", "uid": "data"}}})
+    finish(harness, "data", "made")
+    harness.advance(1)
+    assert harness.where == {"web": "b"}
+
+
+def test_the_place_is_held_and_others_are_not_kept_waiting() -> None:
+    harness = with_storage("maker")
+    harness.add_object(CLAIM, claim("data"))
+    harness.add(using("slow", "data").requests(cpu="4").spec(nodeSelector={ZONE: "z1"}))
+    harness.run()
+    harness.add(pod("quick"), pod("same-place").requests(cpu="4").spec(nodeSelector={ZONE: "z1"}))
+    harness.run()
+    assert harness.where["quick"] in ("a", "b")
+    assert "1 Insufficient cpu" in harness.why_pending("same-place")
+    harness.add_object(VOLUME, volume("made", "z1"))
+    finish(harness, "data", "made")
+    harness.advance(1)
+    assert harness.where["slow"] == "a"
+    assert "same-place" not in harness.where
+
+
+def test_of_two_pods_that_want_one_volume_the_second_goes_elsewhere() -> None:
+    harness = with_storage("kubernetes.io/no-provisioner")
+    for name, zone in (("pv-a", "z1"), ("pv-b", "z2")):
+        harness.add_object(VOLUME, volume(name, zone))
+    for name in ("x", "y"):
+        harness.add_object(CLAIM, claim(name))
+        harness.add(using(name, name))
+    harness.run()
+    bindings = {c.pod.name: c.node_name for c in harness.commands if isinstance(c, Bind)}
+    assert sorted(bindings.values()) == ["a", "b"]
+    owners = {v["metadata"]["name"]: v["spec"]["claimRef"]["name"] for v in harness.handle.objects(VOLUME).values()}
+    volume_of = {owner: name for name, owner in owners.items()}
+    for name in ("x", "y"):
+        assert volume_of[name] == f"pv-{bindings[name]}"
+        finish(harness, name, volume_of[name])
+    harness.advance(1)
+    assert harness.where == bindings
+
+
+def test_where_there_is_no_other_volume_the_second_pod_waits_for_one() -> None:
+    harness = with_storage("kubernetes.io/no-provisioner")
+    harness.add_object(VOLUME, volume("pv-a", "z1"))
+    for name in ("x", "y"):
+        harness.add_object(CLAIM, claim(name))
+        harness.add(using(name, name))
+    harness.run()
+    assert [c.pod.name for c in harness.commands if isinstance(c, Bind)] == ["x"]
+    unmatched = "2 node(s) didn't find available persistent volumes to bind"
+    assert harness.why_pending("y").startswith(f"0/2 nodes are available: {unmatched}")
+    harness.add_object(VOLUME, volume("pv-b", "z2"))
+    harness.advance(2)
+    finish(harness, "y", "pv-b")
+    harness.advance(1)
+    assert harness.where == {"y": "b"}
+
+
+def test_a_provisioner_that_gives_up_sends_the_pod_back_to_choose_again() -> None:
+    harness = with_storage("maker")
+    harness.add_object(CLAIM, claim("data"))
+    harness.add(using("web", "data"))
+    harness.run()
+    seen = harness.handle.objects(CLAIM)["default", "data"]
+    harness.add_object(CLAIM, {**seen, "metadata": {**claim("data")["metadata"], "resourceVersion": "900"}})
+    harness.advance(1)
+    problem = 'binding volumes: selectedNode annotation reset for PVC "data"'
+    assert harness.why_pending("web") == f'running PreBind plugin "VolumeBinding": {problem}'
+    harness.advance(10)
+    assert SELECTED in harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"]
+    harness.add_object(VOLUME, {**volume("made", "z1"), "spec": {}})
+    finish(harness, "data", "made")
+    harness.advance(1)
+    assert list(harness.where) == ["web"]
+
+
+def test_a_pod_that_is_deleted_meanwhile_gives_its_volume_back() -> None:
+    harness = with_storage("maker")
+    harness.answer_bindings = False
+    harness.add_object(CLAIM, claim("data"))
+    harness.add(using("web", "data").spec(nodeSelector={ZONE: "z1"}))
+    harness.run()
+    harness.delete_pod("web")
+    # Nothing was written yet, so the claim may go to any node again.
+    harness.answer_bindings = True
+    harness.add(using("other", "data").spec(nodeSelector={ZONE: "z2"}))
+    harness.run()
+    assert harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"] == {SELECTED: "b"}
+
+
+def test_an_error_of_the_cluster_is_told_in_kube_schedulers_words_and_is_no_bug() -> None:
+    harness = with_storage("maker")
+    harness.add_object(STORAGE_CLASS, {"metadata": {"name": "late"}, "provisioner": "maker"})
+    harness.add_object(CLAIM, claim("data"))
+    harness.add(using("web", "data"))
+    harness.run()
+    problem = 'VolumeBindingMode not set for StorageClass "late"'
+    assert harness.why_pending("web") == f'running PreFilter plugin "VolumeBinding": {problem}'
+
+
+def test_a_wrong_selector_is_an_error_of_filter() -> None:
+    harness = with_storage("kubernetes.io/no-provisioner")
+    wrong = claim("data")
+    wrong["spec"]["selector"] = {"matchExpressions": [{"key": "disk", "operator": "Near"}]}
+    harness.add_object(CLAIM, wrong)
+    harness.add(using("web", "data"))
+    harness.run()
+    problem = 'error creating internal label selector for claim: default/data: "Near" is not a valid label selector'
+    assert harness.why_pending("web") == f'running "VolumeBinding" filter plugin: {problem} operator'

@@ -1,0 +1,368 @@
+"""`pyscheduler evaluate`: documents in, answers out, and what becomes of documents that are none."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyscheduler.cli import main
+from pyscheduler.cli.evaluate import Evaluator
+from pyscheduler.config.load import loads
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+ONLY_N1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+Document = dict[str, Any]
+
+
+def document(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> Document:
+    manifests = [o if isinstance(o, dict) else o.manifest for o in objects]
+    return {"id": 7, "objects": manifests} | more
+
+
+def answers(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> list[Document]:
+    """The answers, as JSON would bring them."""
+    return list(Evaluator().line(json.dumps(document(*objects, **more))))
+
+
+def answer(*objects: NodeBuilder | PodBuilder | Document, **more: Any) -> Document:
+    (only,) = answers(*objects, **more)
+    return only
+
+
+def profile(**fields: Any) -> Document:
+    return {**HEAD, "profiles": [{"schedulerName": "default-scheduler", **fields}]}
+
+
+def only_scores(*plugins: Document) -> Document:
+    return profile(plugins={"score": {"disabled": [{"name": "*"}], "enabled": list(plugins)}})
+
+
+# -- what is said of a pod -----------------------------------------------------------------------------------------
+
+
+def test_every_node_and_score_of_a_pod_that_fits() -> None:
+    tainted = node("n3").taint("gpu", effect="NoSchedule")
+    config = only_scores({"name": "TaintToleration", "weight": 3}, {"name": "NodeAffinity"})
+    preferred = node("n2").taint("slow", effect="PreferNoSchedule")
+    assert answer(node("n1"), preferred, tainted, pod("a"), config=config) == {
+        "id": 7,
+        "pod": "default/a",
+        "prefilter": {"status": "Success", "plugin": "", "reasons": [], "nodeNames": None},
+        "nodes": {
+            "n1": {"feasible": True, "plugin": "", "code": "Success", "reasons": []},
+            "n2": {"feasible": True, "plugin": "", "code": "Success", "reasons": []},
+            "n3": {
+                "feasible": False,
+                "plugin": "TaintToleration",
+                "code": "UnschedulableAndUnresolvable",
+                "reasons": ["node(s) had untolerated taint(s)"],
+            },
+        },
+        "scores": {"TaintToleration": {"n1": 300, "n2": 0}},  # NodeAffinity has skipped the pod
+        "weights": {"TaintToleration": 3, "NodeAffinity": 1},
+        "total": {"n1": 300, "n2": 0},
+        "choice": ["n1"],
+    }
+
+
+def test_a_pod_that_fits_nowhere() -> None:
+    filtered = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) were unschedulable."
+    helpless = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    preemption = f"no new claims to deallocate, preemption: {helpless}"
+    said = answer(
+        node("n1", cpu="1", memory="1Gi"), node("n2").unschedulable(), pod("a").requests(cpu="2", memory="2Gi")
+    )
+    assert said["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
+    assert (said["filter_message"], said["fit_error_message"]) == (filtered, f"{filtered} {preemption}")
+    assert said["preemption"] == {
+        "status": "Unschedulable",
+        "message": preemption,
+        "nominatedNode": "",
+        "victims": [],
+        "ties": [],
+        "candidates": {},
+    }
+    assert not {"scores", "total", "choice", "error"} & said.keys()
+
+
+def test_what_preemption_has_to_choose_from() -> None:
+    running = [pod(f"old{n}").requests(cpu="3").on(f"n{n}") for n in (1, 2)]
+    said = answer(node("n1"), node("n2"), *running, pod("new").priority(9).requests(cpu="4"))
+    assert said["preemption"]["status"] == "Success"
+    assert said["preemption"]["ties"] == ["n1", "n2"]
+    chosen = said["preemption"]["nominatedNode"]
+    assert said["preemption"]["victims"] == [f"default/old{chosen[-1]}"]
+    assert said["preemption"]["candidates"] == {
+        "n1": {"victims": ["default/old1"], "pdbViolations": 0},
+        "n2": {"victims": ["default/old2"], "pdbViolations": 0},
+    }
+    assert said["fit_error_message"] == said["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
+
+
+def test_a_gated_pod_is_asked_nothing_else() -> None:
+    gated = {
+        "status": "UnschedulableAndUnresolvable",
+        "plugin": "SchedulingGates",
+        "reasons": ["waiting for scheduling gates: [wait]"],
+    }
+    assert answer(node("n1"), pod("a").gate("wait")) == {"id": 7, "pod": "default/a", "preenqueue": gated}
+
+
+def test_nodes_that_prefilter_leaves_out_are_told_who_did() -> None:
+    said = answer(node("n1", cpu="1"), node("n2"), pod("a").requests(cpu="2").node_affinity(ONLY_N1))
+    assert said["prefilter"]["nodeNames"] == ["n1"]
+    assert said["nodes"]["n1"]["plugin"] == "NodeResourcesFit"
+    made_up = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    assert said["nodes"]["n2"] == {
+        "feasible": False,
+        "plugin": "",
+        "code": "UnschedulableAndUnresolvable",
+        "reasons": [made_up],
+    }
+    assert said["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {made_up}."
+
+
+def test_a_nominated_node_that_prefilter_leaves_out_is_asked_first_and_so_counts_with_its_own_reason() -> None:
+    said = answer(node("n1"), node("n2"), pod("a").requests(cpu="9").node_affinity(ONLY_N1).nominated("n2"))
+    assert said["nodes"]["n2"]["reasons"] == ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
+    own = "node(s) didn't match Pod's node affinity/selector"
+    assert said["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {own}."
+
+
+def test_what_prefilter_refuses_is_told_of_every_node() -> None:
+    nowhere = {"matchFields": [*ONLY_N1["matchFields"], {"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+    said = answer(node("n1"), node("n2"), pod("a").node_affinity(nowhere))
+    refusal = {"plugin": "NodeAffinity", "reasons": ["pod affinity terms conflict"]}
+    assert said["prefilter"] == {"status": "UnschedulableAndUnresolvable", **refusal, "nodeNames": None}
+    told = {"feasible": False, "code": "UnschedulableAndUnresolvable", **refusal}
+    assert said["nodes"] == {"n1": told, "n2": told}
+    assert said["filter_message"] == "0/2 nodes are available: pod affinity terms conflict."
+
+
+def test_one_node_that_fits_is_scored_though_an_attempt_would_just_take_it() -> None:
+    said = answer(node("n1"), pod("a"), config=only_scores({"name": "TaintToleration", "weight": 3}))
+    assert (said["total"], said["choice"]) == ({"n1": 300}, ["n1"])
+
+
+def test_without_score_plugins_every_node_is_worth_one() -> None:
+    said = answer(node("n1"), node("n2"), pod("a"), config=only_scores())
+    assert (said["scores"], said["weights"]) == ({}, {})
+    assert (said["total"], said["choice"]) == ({"n1": 1, "n2": 1}, ["n1", "n2"])
+
+
+def test_all_nodes_are_looked_at_whatever_share_the_configuration_asks_for() -> None:
+    nodes = [node(f"n{i}") for i in range(120)]
+    said = answer(*nodes, pod("a"), config={**HEAD, "percentageOfNodesToScore": 1})
+    assert len(said["total"]) == 120
+
+
+@pytest.mark.parametrize(("cpu", "choice"), [("4", ["n1"]), ("1", ["n2"])])
+def test_the_nominated_node_is_chosen_if_it_fits(cpu: str, choice: list[str]) -> None:
+    untainted, worse = node("n2"), node("n1", cpu=cpu).taint("slow", effect="PreferNoSchedule")
+    said = answer(worse, untainted, pod("a").requests(cpu="2").nominated("n1"), config=profile())
+    assert said["choice"] == choice
+
+
+def test_the_nominated_node_is_chosen_though_prefilter_has_left_it_out() -> None:
+    """Filter lets it through only because NodeAffinity's is disabled."""
+    config = profile(plugins={"filter": {"disabled": [{"name": "NodeAffinity"}]}})
+    said = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated("n2"), config=config)
+    assert (said["choice"], list(said["total"])) == (["n2"], ["n1"])
+    assert said["nodes"]["n2"]["plugin"] == ""
+
+
+def test_each_pod_is_evaluated_by_itself_next_to_assigned_and_nominated_ones() -> None:
+    running, promised = pod("c").requests(cpu="2").on("n2"), pod("d").priority(5).requests(cpu="2").nominated("n1")
+    tried = (pod("a").requests(cpu="3"), pod("b").requests(cpu="3"))
+    first, second = answers(node("n1"), node("n2"), *tried, running, promised, pods=["default/a", "default/b"])
+    assert first["nodes"] == second["nodes"]
+    assert {name: said["reasons"] for name, said in first["nodes"].items()} == {
+        "n1": ["Insufficient cpu"],
+        "n2": ["Insufficient cpu"],
+    }
+
+
+def test_a_node_is_told_with_its_nominated_pods_counted_in_though_others_fit() -> None:
+    promised, small = pod("b").requests(memory="1Gi").nominated("n1"), node("n1", cpu="1", memory="1Gi")
+    said = answer(small, node("n2"), promised, pod("a").requests(cpu="2", memory="1Mi"), pods=["default/a"])
+    assert said["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
+    assert said["choice"] == ["n2"]
+
+
+def test_without_nodes() -> None:
+    text = "no nodes available to schedule pods"
+    assert answer(pod("a")) == {"id": 7, "pod": "default/a", "filter_message": text, "fit_error_message": text}
+
+
+def test_a_pod_of_another_scheduler() -> None:
+    assert answer(node("n1"), pod("a").scheduler("x"))["error"] == 'profile not found for scheduler name "x"'
+
+
+BROKEN = [
+    ("pre_filter", 'running PreFilter plugin "Brittle": broke', {"prefilter"}),
+    ("filter", 'running "Brittle" filter plugin: broke', {"prefilter"}),
+    ("pre_score", 'running PreScore plugin "Brittle": broke', {"prefilter", "nodes"}),
+    ("score", 'running Score plugins: plugin "Brittle" failed with: broke', {"prefilter", "nodes"}),
+    ("normalize", 'running Normalize on Score plugins: plugin "Brittle" failed with: broke', {"prefilter", "nodes"}),
+]
+
+
+@pytest.mark.parametrize(("point", "error", "told"), BROKEN)
+def test_a_plugin_that_raises_ends_its_pod_only(point: str, error: str, told: set[str]) -> None:
+    config = profile(plugins={"multiPoint": {"enabled": [{"name": "tests.unit.cli.brittle:Brittle"}]}})
+    bad, good = answers(node("n1"), pod("bad").label("break", point), pod("good"), config=config)
+    assert (bad["error"], bad.keys() & {"prefilter", "nodes"}) == (error, told)
+    assert (bad["prefilter"]["status"] == "Error") == (point == "pre_filter")
+    assert good["choice"] == ["n1"]
+
+
+# -- what is taken in ----------------------------------------------------------------------------------------------
+
+
+def test_other_kinds_reach_the_plugins_that_watch_them_and_unknown_ones_nobody() -> None:
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}}
+    unheard = {"apiVersion": "example.com/v1", "kind": "Whatever"}
+    mounting = pod("a").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    known, unknown = answer(node("n1"), claim, unheard, mounting), answer(node("n1"), unheard, mounting)
+    assert unknown["prefilter"]["reasons"] == ['persistentvolumeclaim "c" not found']
+    assert known["prefilter"] != unknown["prefilter"]
+
+
+def test_pods_are_completed_as_the_api_server_would() -> None:
+    bare = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "c"}]}}
+    assert answer(node("n1"), bare)["pod"] == "default/a"
+
+
+def test_asked_are_pods_without_a_node_in_their_order_or_those_named() -> None:
+    objects = (pod("c"), pod("a"), pod("b").on("n1"), node("n1"))
+    assert [said["pod"] for said in answers(*objects)] == ["default/c", "default/a"]
+    (named, missing) = answers(*objects, pods=["default/b", "default/x"])
+    assert named["pod"] == "default/b"
+    assert missing == {"id": 7, "pod": "default/x", "error": "there is no such pod among the objects"}
+
+
+MALFORMED = [
+    ([1], "objects[0]: an object must be a mapping"),
+    ([{"apiVersion": "v1", "kind": "Node"}], "objects[0] (Node): Object missing required field `metadata`"),
+    (
+        [node("n").manifest, {**pod("a").manifest, "spec": {}}],
+        "objects[1] (Pod default/a): Object missing required field `containers` - at `$.spec`",
+    ),
+    ([pod("a").priority(10**30).manifest], "objects[0] (Pod default/a): can't serialize ints"),
+    ([pod("a").requests(cpu="lots").manifest], "objects[0] (Pod default/a): 'lots' is not a quantity"),
+    ([node("n", cpu="lots").manifest], "objects[0] (Node n): 'lots' is not a quantity"),
+    ([{"apiVersion": "v1", "kind": "Pod", "metadata": 3}], "objects[0] (Pod): "),
+    (
+        [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {}}],
+        "objects[0] (PersistentVolumeClaim): it has no metadata.name",
+    ),
+]
+
+
+@pytest.mark.parametrize(("objects", "error"), MALFORMED)
+def test_a_malformed_object_is_named(objects: list[Any], error: str) -> None:
+    (said,) = Evaluator().line(json.dumps({"id": [1], "objects": objects}))
+    assert said.keys() == {"id", "error"}
+    assert said["id"] == [1]
+    assert said["error"].startswith(error)
+
+
+NO_DOCUMENTS = [
+    ("{", None, "the line is no JSON: "),
+    ("[]", None, "a document is a mapping with the keys id, objects, pods, config"),
+    ('{"id": 1, "object": []}', 1, 'unknown key "object"; a document has the keys'),
+    ('{"id": 1, "objects": {}}', 1, "objects: must be a list"),
+    ('{"id": 1, "pods": "a"}', 1, 'pods: must be a list of "namespace/name"'),
+    ('{"id": 1, "config": {}}', 1, "config: kind: is required"),
+    ('{"id": 1, "config": 3}', 1, "config: must be a KubeSchedulerConfiguration"),
+]
+
+
+@pytest.mark.parametrize(("line", "id_", "error"), NO_DOCUMENTS)
+def test_a_line_that_is_no_document_gets_one_answer(line: str, id_: int | None, error: str) -> None:
+    (said,) = Evaluator().line(line)
+    assert said == {"id": id_, "error": said["error"]}
+    assert said["error"].startswith(error)
+
+
+def test_empty_lines_and_documents_get_no_answer() -> None:
+    assert [*Evaluator().line(" \n"), *Evaluator().line("{}")] == []
+
+
+def test_a_document_brings_its_own_configuration_or_has_the_evaluators() -> None:
+    mine = loads(f"apiVersion: {HEAD['apiVersion']}\nkind: {HEAD['kind']}\nprofiles: [{{schedulerName: mine}}]")
+    evaluator = Evaluator(mine)
+    plain = document(node("n1"), pod("a").scheduler("mine"))
+    assert next(evaluator.answers(plain))["choice"] == ["n1"]
+    assert "error" in next(evaluator.answers({**plain, "config": profile()}))
+    assert next(evaluator.answers(plain))["choice"] == ["n1"]
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    words = ["pyscheduler", "evaluate"]
+    monkeypatch.setattr(sys, "argv", words)
+    return words
+
+
+def test_a_file_of_documents(command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "documents.jsonl"
+    lines = [json.dumps(document(node("n1"), pod(name))) for name in "ab"]
+    file.write_text("\n".join([lines[0], "", "nonsense", lines[1]]))
+    command.append(str(file))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0  # a bad document is an answer, not a failure
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [a.get("pod") for a in said] == ["default/a", None, "default/b"]
+
+
+def test_standard_input(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = json.dumps(document(node("n1"), pod("é"), id="\ud800")).encode()  # half a character is no reason to stop
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line)))
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert json.loads(capsys.readouterr().out)["pod"] == "default/é"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["nowhere.jsonl"], 1, "nowhere.jsonl: cannot be read: No such file or directory"),
+        (["--config", "nowhere.yaml"], 1, "nowhere.yaml"),
+        (["--nonsense"], 2, "--nonsense"),
+        (["a", "b"], 2, "b"),
+    ],
+)
+def test_wrong_usage(
+    command: list[str], words: list[str], code: int, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.extend(words)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert says in capsys.readouterr().err
+
+
+def test_the_example_of_the_help_works(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    command.append("--help")
+    with pytest.raises(SystemExit):
+        main()
+    text = capsys.readouterr().out
+    example = text[text.index("echo '") :].split("pyscheduler evaluate")[0]
+    shell = subprocess.run(["bash", "-c", f"{example} cat"], capture_output=True, text=True, check=True)
+    (said,) = Evaluator().line(shell.stdout)
+    assert said["filter_message"] == "0/1 nodes are available: 1 Insufficient cpu."

@@ -1,0 +1,82 @@
+"""What the answers of PostFilter plugins come to together."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.api import Code, Cycle, Diagnosis, Nominate, Pod, PostFilterPlugin, Rejection, Revoke, StatusError
+from pyscheduler.core.decide.postfilter import Answer, PostFiltered, run_post_filter
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.testing import pod
+
+VICTIM = pod("victim").build()
+NO, NEVER = Rejection("not a", "nor b"), Rejection("never", resolvable=False)
+
+
+class Says(PostFilterPlugin):
+    """Gives a fixed answer."""
+
+    name = "Says"
+
+    def __init__(self, answer: Answer | Exception) -> None:
+        super().__init__(None, CoreHandle())
+        self._answer = answer
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def outcome(*answers: Answer | Exception) -> PostFiltered:
+    plugins = tuple(Says(answer) for answer in answers)
+    return run_post_filter(plugins, Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), Instrument())
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        pytest.param((), PostFiltered("", ""), id="nobody to ask: an old nomination is void"),
+        pytest.param((NO,), PostFiltered("not a, nor b"), id="no"),
+        pytest.param((NO, Rejection("c")), PostFiltered("not a, nor b, c"), id="what all said"),
+        pytest.param(
+            (NO, Nominate("n1", (VICTIM,)), NEVER),
+            PostFiltered("", "n1", (VICTIM,), "Says", Code.SUCCESS),
+            id="success",
+        ),
+        pytest.param((NO, NEVER, NO), PostFiltered("never", code=NEVER.code), id="an unresolvable no is the only word"),
+        pytest.param((NO, StatusError("gone"), NO), PostFiltered("gone", code=Code.ERROR), id="so is an error"),
+        pytest.param((Revoke(NO), Rejection("c")), PostFiltered("not a, nor b, c", ""), id="the nomination is void"),
+        pytest.param((Revoke(NEVER), NO), PostFiltered("never", "", code=NEVER.code), id="for good"),
+        pytest.param((Revoke(NO), StatusError("e")), PostFiltered("e", code=Code.ERROR), id="an error keeps it"),
+        pytest.param((Revoke(NO), Nominate("n")), PostFiltered("", "n", (), "Says", Code.SUCCESS), id="another helps"),
+    ],
+)
+def test_answers_together(answers: tuple[Answer, ...], expected: PostFiltered) -> None:
+    assert outcome(*answers) == expected
+
+
+def test_a_plugin_that_raises_is_named() -> None:
+    with pytest.raises(PluginFailed, match='PostFilter plugin "Says": oh'):
+        outcome(ValueError("oh"))
+
+
+def test_the_point_is_timed_with_what_came_of_it() -> None:
+    class Timing(Instrument):
+        def __init__(self) -> None:
+            self.told: list[tuple[str, ...]] = []
+
+        def point_entered(self, point: str, profile: str) -> None:
+            self.told.append((point, profile))
+
+        def point_left(self, point: str, profile: str, status: str) -> None:
+            self.told.append((point, profile, status))
+
+    timing = Timing()
+    run_post_filter((Says(NEVER),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+    with pytest.raises(PluginFailed):
+        run_post_filter((Says(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+    entered, ended = ("PostFilter", "p"), [("PostFilter", "p", s) for s in ("UnschedulableAndUnresolvable", "Error")]
+    assert timing.told == [entered, ended[0], entered, ended[1]]

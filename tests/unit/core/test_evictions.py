@@ -1,0 +1,26 @@
+"""Evictions that are asked for and not seen to work yet."""
+
+from __future__ import annotations
+
+from pyscheduler.core.framework.evictions import Evictions
+
+
+def test_a_preemptor_waits_for_all_of_its_victims() -> None:
+    evictions = Evictions()
+    for victim in ("a", "b", "b"):
+        evictions.begin(victim, "high")
+    evictions.end("a")
+    assert evictions.under_way_for("high")
+    evictions.end("b")
+    evictions.end("b")
+    assert not evictions.under_way_for("high")
+
+
+def test_one_victim_may_make_room_for_two() -> None:
+    evictions = Evictions()
+    evictions.begin("a", "one")
+    evictions.begin("a", "other")
+    evictions.begin("b", "other")
+    evictions.end("a")
+    assert (evictions.under_way_for("one"), evictions.under_way_for("other")) == (False, True)
+    evictions.end("unheard of")

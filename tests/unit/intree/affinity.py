@@ -1,0 +1,79 @@
+"""What the tests of pod affinity share: terms, a plugin that knows namespaces, and answers for every node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyscheduler.api import SKIP
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import InterPodAffinity
+from pyscheduler.intree._namespaces import NAMESPACE
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+from pyscheduler.testing.conformance import assert_filters_agree, assert_scores_agree
+
+from .cluster import cycle, table
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+NODES = [node("a1").zone("a"), node("a2").zone("a"), node("b1").zone("b"), node("none")]
+"""Two nodes in one zone, one in another, one in none."""
+WEB, DB = pod("web").label("app", "web"), pod("db").label("app", "db")
+IS_WEB = {"matchLabels": {"app": "web"}}
+IS_DB = {"matchLabels": {"app": "db"}}
+NEAR, APART, OFF = "match pod affinity rules", "match pod anti-affinity rules", "existing pods anti-affinity rules"
+ANSWERS = {
+    "node(s) didn't match pod affinity rules": NEAR,
+    "node(s) didn't match pod anti-affinity rules": APART,
+    "node(s) didn't satisfy existing pods anti-affinity rules": OFF,
+}
+
+
+def term(selector: Mapping[str, Any] | None = IS_WEB, key: str = ZONE, **fields: Any) -> dict[str, Any]:
+    """A podAffinityTerm; `namespaces` and `namespaceSelector` are fields."""
+    named = {} if selector is None else {"labelSelector": dict(selector)}
+    return {"topologyKey": key, **named, **fields}
+
+
+def has(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """A label selector of one expression."""
+    expression: dict[str, Any] = {"key": key, "operator": operator}
+    if values:
+        expression["values"] = list(values)
+    return {"matchExpressions": [expression]}
+
+
+def plugin(namespaces: Mapping[str, Mapping[str, str]] | None = None, **args: Any) -> InterPodAffinity:
+    """The plugin where these namespaces have been seen, with their labels."""
+    handle = CoreHandle()
+    for name, labels in (namespaces or {}).items():
+        tell(handle, name, labels)
+    return InterPodAffinity(InterPodAffinity.Args(**args), handle)
+
+
+def tell(handle: CoreHandle, name: str, labels: Mapping[str, str]) -> None:
+    """A namespace has been created or relabelled."""
+    handle.set_object(NAMESPACE, {"metadata": {"name": name, "labels": dict(labels)}})
+
+
+def kept_out(
+    subject: InterPodAffinity, of: PodBuilder, running: Sequence[PodBuilder], nodes: Sequence[NodeBuilder] = NODES
+) -> dict[str, str]:
+    """Why the pod cannot go to a node, in short, by the names of the nodes where it cannot."""
+    cluster, attempt = table(nodes, running), cycle()
+    assert_filters_agree(subject, attempt, of.build(), cluster)
+    if subject.pre_filter(attempt, of.build(), cluster) is SKIP:
+        return {}
+    answers = {n.name: subject.filter(attempt, of.build(), n) for n in cluster}
+    return {name: ANSWERS[answer.message] for name, answer in answers.items() if answer}
+
+
+def raw_scores(
+    subject: InterPodAffinity, of: PodBuilder, running: Sequence[PodBuilder], nodes: Sequence[NodeBuilder] = NODES
+) -> list[int] | None:
+    """The raw score of every node; None if the plugin leaves the pod alone."""
+    cluster, attempt = table(nodes, running), cycle()
+    if subject.pre_score(attempt, of.build(), cluster) is SKIP:
+        return None
+    assert_scores_agree(subject, attempt, of.build(), cluster)
+    scores: list[int] = subject.score_all(attempt, of.build(), cluster).tolist()
+    return scores

@@ -1,0 +1,107 @@
+"""Storage objects for tests, as an API server would hold them, and a scheduler that knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyscheduler.api import NodeTable, ResourceKind
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.state import ClusterState
+from pyscheduler.intree import _volumes as kinds
+from pyscheduler.testing import NodeBuilder, PodBuilder, pod
+
+Manifest = dict[str, Any]
+KINDS: dict[str, ResourceKind] = {
+    kind.kind: kind
+    for kind in (
+        kinds.VOLUME,
+        kinds.CLAIM,
+        kinds.STORAGE_CLASS,
+        kinds.CSI_NODE,
+        kinds.CSI_DRIVER,
+        kinds.CSI_STORAGE_CAPACITY,
+    )
+}
+ZONE = "topology.kubernetes.io/zone"
+
+
+class Cluster(CoreHandle):
+    """What a plugin sees of the cluster: storage objects, and nodes with their pods."""
+
+    def __init__(self, *objects: Manifest, nodes: Sequence[NodeBuilder] = (), pods: Sequence[PodBuilder] = ()) -> None:
+        super().__init__()
+        self.state = ClusterState()
+        for node in nodes:
+            self.state.set_node(node.build())
+        for running in pods:
+            self.state.add_pod(running.build())
+        self.show(*objects)
+
+    def nodes(self) -> NodeTable:
+        return self.state.table()
+
+    def show(self, *objects: Manifest) -> None:
+        """The watch shows these objects now."""
+        for obj in objects:
+            self.set_object(KINDS[obj["kind"]], obj)
+
+    def hide(self, obj: Manifest) -> None:
+        """The watch shows that the object is gone."""
+        self.remove_object(KINDS[obj["kind"]], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def obj(kind: str, name: str, **fields: Any) -> Manifest:
+    return {"kind": kind, "metadata": {"name": name, "resourceVersion": "1"}, **fields}
+
+
+def meta(of: Manifest, **fields: Any) -> Manifest:
+    """The object with these metadata fields, in the API's own names."""
+    return {**of, "metadata": {**of["metadata"], **fields}}
+
+
+def spec(of: Manifest, **fields: Any) -> Manifest:
+    """The object with these spec fields, in the API's own names."""
+    return {**of, "spec": {**of["spec"], **fields}}
+
+
+def claim(name: str = "data", size: str = "1Gi", storage_class: str = "late", **fields: Any) -> Manifest:
+    """A claim that no volume is bound to."""
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    made = obj("PersistentVolumeClaim", name, spec={**wanted, "storageClassName": storage_class, **fields})
+    return meta(made, namespace="default", uid=f"uid-{name}")
+
+
+def bound(to: str, name: str = "data") -> Manifest:
+    """A claim that is bound to a volume."""
+    return meta(claim(name, volumeName=to), annotations={"pv.kubernetes.io/bind-completed": "yes"})
+
+
+def volume(name: str = "pv", size: str = "1Gi", storage_class: str = "late", **fields: Any) -> Manifest:
+    """A volume that is free to be bound."""
+    given = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
+    return obj("PersistentVolume", name, spec={**given, **fields}, status={"phase": "Available"})
+
+
+def within(*zones: str, key: str = ZONE) -> Manifest:
+    """The node affinity of a volume that is in these zones."""
+    expression = {"key": key, "operator": "In", "values": list(zones)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def storage_class(
+    name: str = "late", mode: str | None = "WaitForFirstConsumer", provisioner: str = "maker", **fields: Any
+) -> Manifest:
+    made = obj("StorageClass", name, provisioner=provisioner, **fields)
+    return {**made, "volumeBindingMode": mode} if mode else made
+
+
+def using(*claims: str, name: str = "pod") -> PodBuilder:
+    """A pod that names these claims."""
+    volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": c}} for i, c in enumerate(claims)]
+    return pod(name).spec(volumes=volumes)
+
+
+def ephemeral(volume_name: str = "scratch", name: str = "pod") -> PodBuilder:
+    """A pod with an ephemeral claim."""
+    return pod(name).spec(volumes=[{"name": volume_name, "ephemeral": {"volumeClaimTemplate": {}}}])

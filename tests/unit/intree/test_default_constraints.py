@@ -1,0 +1,211 @@
+"""The constraints of pods that state none: their selector comes from Services and owners, and follows them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import SKIP
+from pyscheduler.api.objects import TopologySpreadConstraint
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import PodTopologySpread
+from pyscheduler.intree._default_selector import (
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    DefaultSelectors,
+)
+from pyscheduler.testing import Harness, PodBuilder, node, pod
+
+from .cluster import cycle, final_scores, reasons, scores, table
+from .spreading import (
+    HARD,
+    HOSTNAME,
+    IN_A,
+    IN_B,
+    NOWHERE,
+    SOFT,
+    UNEVEN,
+    WEB,
+    ZONE,
+    ZONES,
+    Manifest,
+    placed,
+    spread,
+    web,
+)
+
+SELECTS_WEB: Manifest = {"selector": {"app": "web"}}
+RED_WEB = pod("new").label("app", "web").label("team", "red").label("x", "1")
+
+
+def owned(by: str, name: str = "owner", version: str = "apps/v1", controller: bool = True) -> PodBuilder:
+    reference = {"apiVersion": version, "kind": by, "name": name, "uid": "u", "controller": controller}
+    return RED_WEB._with("metadata.ownerReferences", [reference])
+
+
+def obj(name: str, spec: Any, namespace: str = "default") -> Manifest:
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": spec}
+
+
+def service(name: str = "s", namespace: str = "default", **selector: str) -> tuple[Any, Manifest]:
+    return SERVICES, obj(name, {"selector": selector}, namespace)
+
+
+TEAM_RED: Manifest = {"matchLabels": {"team": "red"}, "matchExpressions": [{"key": "x", "operator": "Exists"}]}
+SETS = (REPLICA_SETS, obj("owner", {"selector": TEAM_RED}))
+
+
+@pytest.mark.parametrize(
+    ("of", "objects", "selected"),
+    [
+        pytest.param(RED_WEB, [], "", id="nobody selects it"),
+        pytest.param(RED_WEB, [service(app="web")], "app In web", id="a Service"),
+        pytest.param(
+            RED_WEB, [service(app="web"), service("t", team="red")], "app In web, team In red", id="two Services"
+        ),
+        pytest.param(RED_WEB, [service(app="db"), service("t", "other", app="web")], "", id="Services of other pods"),
+        pytest.param(RED_WEB, [service(app="web", team="blue")], "", id="a Service that selects by more"),
+        pytest.param(RED_WEB, [(SERVICES, obj("s", {})), service("t")], "", id="Services that select nothing"),
+        pytest.param(RED_WEB, [(SERVICES, obj("s", None)), (SERVICES, {"metadata": {}})], "", id="Services of no form"),
+        pytest.param(owned("ReplicaSet"), [SETS], "team In red, x Exists ", id="a ReplicaSet"),
+        pytest.param(
+            owned("ReplicaSet"), [SETS, service(app="web", team="red")], "app In web, team In red, x Exists ", id="both"
+        ),
+        pytest.param(
+            owned("StatefulSet"), [(STATEFUL_SETS, obj("owner", {"selector": WEB}))], "app In web", id="a StatefulSet"
+        ),
+        pytest.param(
+            owned("ReplicationController", version="v1"),
+            [(REPLICATION_CONTROLLERS, obj("owner", {"selector": {"team": "red"}})), service(app="web")],
+            "app In web, team In red",
+            id="a ReplicationController",
+        ),
+        pytest.param(owned("ReplicaSet", "another"), [SETS], "", id="another ReplicaSet"),
+        pytest.param(owned("ReplicaSet").namespace("other"), [SETS], "", id="a ReplicaSet of another namespace"),
+        pytest.param(owned("ReplicaSet", version="extensions/v1beta1"), [SETS], "", id="an old ReplicaSet"),
+        pytest.param(owned("ReplicaSet", controller=False), [SETS], "", id="an owner that does not control it"),
+        pytest.param(owned("Job", version="batch/v1"), [SETS], "", id="a Job"),
+        pytest.param(owned("ReplicaSet"), [(REPLICA_SETS, obj("owner", {}))], "", id="an owner without a selector"),
+        pytest.param(
+            owned("ReplicaSet"),
+            [(REPLICA_SETS, obj("owner", {"selector": {"matchExpressions": [{"key": "x", "operator": "?"}]}}))],
+            "",
+            id="an owner whose selector cannot be read",
+        ),
+        pytest.param(
+            owned("ReplicaSet"), [(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": 1}}))], "", id="of no form"
+        ),
+    ],
+)
+def test_what_selects_a_pod(of: PodBuilder, objects: list[tuple[Any, Manifest]], selected: str) -> None:
+    handle = CoreHandle()
+    selectors = DefaultSelectors(handle)
+    for kind, made in objects:
+        handle.set_object(kind, made)
+    requirements = selectors.of(of.build().shape).requirements
+    assert ", ".join(f"{r.key} {r.operator} {' '.join(r.values)}" for r in requirements) == selected
+
+
+def test_a_selector_follows_its_service_and_owner_and_is_the_same_until_then() -> None:
+    handle, shape = CoreHandle(), owned("ReplicaSet").build().shape
+    selectors = DefaultSelectors(handle)
+    seen = [selectors.of(shape)]
+    handle.set_object(*service(app="web"))
+    seen.append(selectors.of(shape))
+    handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"team": "red"}}}))
+    seen.append(selectors.of(shape))
+    handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 2}))
+    seen.append(selectors.of(shape))
+    handle.remove_object(SERVICES, "default", "s")
+    seen.append(selectors.of(shape))
+    assert [[r.key for r in s.requirements] for s in seen] == [[], ["app"], ["app", "team"], ["app", "x"], ["x"]]
+    handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 3}))
+    handle.set_object(*service(app="db"))
+    assert selectors.of(shape) is seen[-1]
+
+
+# -- what becomes of it ----------------------------------------------------------------------------------------------
+
+
+def plugin(*defaults: Manifest, spec: Manifest = SELECTS_WEB, **args: Any) -> PodTopologySpread:
+    """With default constraints, and a Service that selects the web pods."""
+    handle = CoreHandle()
+    handle.set_object(SERVICES, obj("s", spec))
+    constraints = tuple(
+        TopologySpreadConstraint(max_skew=d["maxSkew"], topology_key=d["topologyKey"], when_unsatisfiable=d["when"])
+        for d in defaults
+    )
+    return PodTopologySpread(PodTopologySpread.Args(constraints, **args), handle)
+
+
+def default(key: str, when: str, skew: int = 1) -> Manifest:
+    return {"maxSkew": skew, "topologyKey": key, "when": when}
+
+
+def test_the_system_spreads_over_hosts_and_zones_where_there_is_room() -> None:
+    others = placed("a1", "a1", "b1")
+    # Hosts weigh ln 5 and add 2, zones ln 4 and add 4.
+    assert scores(plugin(), web(), ZONES, others) == [12, 9, 9]
+    assert final_scores(plugin(), web(), ZONES, others) == [75, 100, 100]
+    assert plugin().pre_filter(cycle(), web().build(), table(ZONES)) is SKIP
+
+
+def test_the_system_scores_nodes_without_a_zone_by_host_alone() -> None:
+    nodes, others = [IN_A, NOWHERE], placed("nowhere", "nowhere")
+    assert scores(plugin(), web(), nodes, others) == [6, 5]
+    # A zone with an empty name is the same as none, but its nodes score by it.
+    nodes = [IN_A, node("blank").zone(""), NOWHERE]
+    assert scores(plugin(), web(), nodes, others) == [6, 9, 5]
+
+
+def test_defaults_are_for_pods_that_state_none_and_that_somebody_selects() -> None:
+    for of in (pod(), web(spread()), web().namespace("other")):
+        assert plugin().pre_score(cycle(), of.build(), table(ZONES)) is SKIP
+    assert plugin(spec={}).pre_score(cycle(), web().build(), table(ZONES)) is SKIP
+
+
+def test_default_constraints_of_ones_own() -> None:
+    subject = plugin(default(ZONE, HARD), default(HOSTNAME, SOFT), defaulting_type="List")
+    assert reasons(subject, web(), ZONES, placed("a1")) == [UNEVEN, UNEVEN, None]
+    assert scores(subject, web(), ZONES, placed("a1")) == [2, 0, 0]
+    subject = plugin(default(ZONE, SOFT), defaulting_type="List")
+    assert final_scores(subject, web(), [IN_A, IN_B, NOWHERE], placed("b1")) == [100, 0, 0]
+    assert plugin(defaulting_type="List").pre_score(cycle(), web().build(), table(ZONES)) is SKIP
+
+
+LIST = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - pluginConfig:
+      - name: PodTopologySpread
+        args:
+          defaultingType: List
+          defaultConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule}]
+"""
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_answers_are_given_anew_when_a_service_has_changed(gone: bool) -> None:
+    harness = Harness(LIST)
+    harness.add_object(*service("s", app="web"))
+    harness.add_object(*service("t", team="red"))
+    harness.add(
+        node("a"), node("b", cpu="0"), web().uid("1")._with("metadata.name", "red").label("team", "red").on("a")
+    )
+    harness.add(*placed("b"), web().label("team", "red").requests(cpu="1"))
+    harness.run()
+    # The red web pods are one ahead on a.
+    assert harness.why_pending("new").startswith(
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod"
+    )
+    if gone:
+        harness.remove_object(SERVICES, "t")
+    else:
+        harness.add_object(*service("t", app="web"))
+    harness.advance(600)  # nobody wakes the pod for that; it is tried again when it has waited for long enough
+    # Of all web pods there is one on each node.
+    assert harness.where["new"] == "a"

@@ -1,0 +1,300 @@
+"""DefaultPreemption: who has to go, where, and what is said where nobody can."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
+import pytest
+
+from pyscheduler.api import POD, Action, ClusterEvent, Code, Cycle, Diagnosis, Handle, Pod, PreemptionSearch, Trial
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import DefaultPreemption
+from pyscheduler.testing import Harness, PodBuilder, node, pod
+
+from .cluster import build, pod_deleted, wakes
+
+(PDB,) = DefaultPreemption.watches
+EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+def low(name: str, on: str = "n1", priority: int = 0, started: str = EARLY, cpu: str = "1") -> PodBuilder:
+    built = pod(name).on(on).priority(priority).requests(cpu=cpu).label("app", name.rstrip("0123456789"))
+    return built.started(started) if started else built
+
+
+def high(cpu: str = "1") -> PodBuilder:
+    return pod("high").priority(100).requests(cpu=cpu)
+
+
+def budget(name: str, allowed: Any, selector: Any, **status: Any) -> dict[str, Any]:
+    spec = {} if selector is None else {"selector": selector}
+    meta = {"name": name, "namespace": status.pop("namespace", "default")}
+    return {"metadata": meta, "spec": spec, "status": {"disruptionsAllowed": allowed, **status}}
+
+
+def search(*objects: Any, of: PodBuilder, budgets: tuple[dict[str, Any], ...] = ()) -> PreemptionSearch:
+    """What comes of looking for room for a pod; nodes and other pods are `objects`."""
+    harness = Harness()
+    for each in budgets:
+        harness.add_object(PDB, each)
+    harness.add(*objects)
+    context = harness.machine.context
+    subject = of.build(context.shapes)
+    cycle = Cycle(harness.now, subject.scheduler_name, subject.uid)
+    diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
+    assert isinstance(diagnosis, Diagnosis)
+    plugin = next(p for p in context.profiles[subject.scheduler_name].post_filter if isinstance(p, DefaultPreemption))
+    return plugin.search(cycle, subject, diagnosis)
+
+
+def victims(found: PreemptionSearch) -> list[str]:
+    return [victim.name for victim in found.victims]
+
+
+# -- who has to go on a node -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("placed", "cpu", "gone"),
+    [
+        pytest.param([low("a"), low("b", priority=5)], "1", ["a"], id="the lowest priority"),
+        pytest.param([low("a"), low("b", started=LATE)], "1", ["b"], id="of equals the one that started last"),
+        pytest.param([low("a"), low("b")], "1", ["b"], id="of those the one that came last"),
+        pytest.param([low("a", started=""), low("b", started="")], "1", ["a"], id="not started: the other way round"),
+        pytest.param([low("a", started=""), low("b", started=LATE)], "1", ["a"], id="one that has not started"),
+        pytest.param([low("a", started="soon"), low("b", started=LATE)], "1", ["a"], id="an unreadable start"),
+        pytest.param([low("a", priority=1), low("b", priority=2)], "2", ["b", "a"], id="the most important first"),
+        pytest.param([low("a", cpu="2"), low("b", cpu="0")], "1", ["a"], id="nobody in vain"),
+        pytest.param([low("a", cpu="1"), low("b", priority=100)], "1", ["a"], id="none of the same priority"),
+    ],
+)
+def test_the_fewest_and_least_important_pods_go(placed: list[PodBuilder], cpu: str, gone: list[str]) -> None:
+    found = search(node("n1", cpu="2"), *placed, of=high(cpu))
+    assert (found.status, found.nominated_node, found.message) == (Code.SUCCESS, "n1", "")
+    assert victims(found) == gone
+
+
+ALL_A = {"matchLabels": {"app": "a"}}
+
+
+@pytest.mark.parametrize(
+    ("budgets", "gone", "violations"),
+    [
+        pytest.param([budget("x", 0, ALL_A)], "b", 0, id="spent"),
+        pytest.param([budget("x", 1, ALL_A)], "a", 0, id="one more may go"),
+        pytest.param([budget("x", 1, ALL_A), budget("y", 0, ALL_A)], "b", 0, id="every budget counts"),
+        pytest.param([budget("x", 0, ALL_A), budget("y", 1, ALL_A)], "b", 0, id="whichever comes first"),
+        pytest.param([budget("x", None, ALL_A)], "b", 0, id="without a status"),
+        pytest.param([budget("x", 0, {})], "a", 0, id="an empty selector guards nobody"),
+        pytest.param([budget("x", 0, None)], "a", 0, id="nor does none"),
+        pytest.param([budget("x", 0, {"matchExpressions": [{"key": "app", "operator": "Is"}]})], "a", 0, id="nonsense"),
+        pytest.param([budget("x", 0, "app=a")], "a", 0, id="no selector at all"),
+        pytest.param([{**budget("x", 0, ALL_A), "spec": ["?"]}], "a", 0, id="no spec at all"),
+        pytest.param([budget("x", "many", ALL_A)], "a", 0, id="no number"),
+        pytest.param([budget("x", 0, ALL_A, namespace="other")], "a", 0, id="another namespace"),
+        pytest.param(
+            [budget("x", 0, ALL_A, disruptedPods={"a": EARLY})], "a", 0, id="counted by the API server already"
+        ),
+        pytest.param([budget("x", 0, {"matchExpressions": [{"key": "app", "operator": "Exists"}]})], "a", 1, id="both"),
+    ],
+)
+def test_pods_within_their_budgets_go_first(budgets: list[dict[str, Any]], gone: str, violations: int) -> None:
+    placed = (low("a"), low("b", priority=5))
+    found = search(node("n1", cpu="2"), *placed, of=high(), budgets=tuple(budgets))
+    assert victims(found) == [gone]
+    assert found.candidates["n1"].pdb_violations == violations
+
+
+def test_all_victims_are_told_in_the_order_of_their_importance() -> None:
+    placed = (low("a", priority=1), low("b", priority=5))
+    assert victims(search(node("n1", cpu="2"), *placed, of=high("2"), budgets=(budget("x", 0, ALL_A),))) == ["b", "a"]
+
+
+def test_a_pod_of_the_same_priority_stays_whatever_it_is_in_the_way_of() -> None:
+    apart = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+    subject = high().spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}})
+    found = search(node("n1"), low("a"), low("b", priority=100), of=subject)
+    assert not found.candidates
+    assert "1 node(s) didn't match pod anti-affinity rules" in found.message
+
+
+def test_a_budget_is_spent_by_pods_that_stay_in_the_end() -> None:
+    placed = (low("a1", priority=5), low("a2", priority=4), low("b", priority=6, cpu="0"))
+    found = search(node("n1", cpu="2"), *placed, of=high(), budgets=(budget("x", 1, ALL_A),))
+    assert victims(found) == ["a1"], "a1 would have been allowed; a2 was let back first, as one too many"
+    assert found.candidates["n1"].pdb_violations == 0
+
+
+# -- which node ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on_n1", "on_n2"),
+    [
+        pytest.param([("b", 90, EARLY)], [("a", 0, LATE)], id="fewest budgets broken"),
+        pytest.param([("b", 1, EARLY), ("c", 1, EARLY)], [("d", 2, LATE)], id="lowest of the highest priorities"),
+        pytest.param([("b", 2, EARLY), ("c", 0, EARLY)], [("d", 2, LATE), ("e", 1, LATE)], id="smallest sum"),
+        pytest.param([("b", 2, EARLY)], [("c", 2, LATE), ("d", -(1 << 31), LATE)], id="one pod less"),
+        pytest.param([("b", 0, LATE)], [("c", 0, EARLY)], id="latest start"),
+        pytest.param([("b", 0, "")], [("c", 0, LATE)], id="not started yet"),
+    ],
+)
+def test_the_node_where_the_least_is_lost(on_n1: list[tuple[str, int, str]], on_n2: list[tuple[str, int, str]]) -> None:
+    placed = [
+        low(name, on, priority, started, cpu=str(2 // len(pods)))
+        for on, pods in (("n1", on_n1), ("n2", on_n2))
+        for name, priority, started in pods
+    ]
+    found = search(node("n2", cpu="2"), node("n1", cpu="2"), *placed, of=high("2"), budgets=(budget("x", 0, ALL_A),))
+    assert set(found.candidates) == {"n1", "n2"}
+    assert (found.nominated_node, found.ties) == ("n1", ("n1",))
+
+
+def test_equally_good_nodes_are_ties() -> None:
+    nodes = [node(f"n{i}", cpu="1") for i in range(5)]
+    found = search(*nodes, *(low(f"a{i}", f"n{i}") for i in range(5)), of=high())
+    assert sorted(found.ties) == [f"n{i}" for i in range(5)]
+    assert found.nominated_node == found.ties[0]
+
+
+# -- nowhere ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_node_says_why_it_cannot_help() -> None:
+    nodes = (node("n1", cpu="2"), node("n2", cpu="1"), node("n3", cpu="2"), node("n4", cpu="3"))
+    placed = (low("a", "n1", 100, cpu="1"), low("b", "n3", 100, cpu="1"), low("c", "n3"), low("d", "n4", 100, cpu="2"))
+    found = search(*nodes, *placed, of=high("2"))
+    assert (found.status, found.nominated_node) == (Code.UNSCHEDULABLE, "")
+    assert found.message == (
+        f"preemption: 0/4 nodes are available: 1 Insufficient cpu, 1 {NOT_HELPFUL}, 2 {NO_VICTIMS}."
+    )
+
+
+def test_a_promised_place_is_counted_in_what_a_node_says() -> None:
+    promised = pod("promised").priority(200).nominated("n1")
+    placed = (low("a", priority=300, cpu="3"), low("b"))
+    found = search(node("n1", cpu="4", pods="2"), *placed, promised, of=high("2"))
+    assert found.message == "preemption: 0/1 nodes are available: 1 Insufficient cpu, 1 Too many pods."
+
+
+def test_a_port_is_free_once_any_of_its_users_has_left() -> None:
+    """Two pods cannot really share one; kube-scheduler's books forget it with the first."""
+    placed = (low("a", cpu="0").host_port(80), low("b", priority=200, cpu="0").host_port(80))
+    found = search(node("n1"), *placed, of=high().host_port(80))
+    assert victims(found) == ["a"]
+
+
+# -- whether at all --------------------------------------------------------------------------------------------------
+
+
+def ending(reason: str = "PreemptionByScheduler", priority: int = 0) -> PodBuilder:
+    return low("a", priority=priority).deleting().condition(type="DisruptionTarget", status="True", reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("subject", "placed", "message"),
+    [
+        (high().spec(preemptionPolicy="Never"), low("a"), "not eligible due to preemptionPolicy=Never."),
+        (high().nominated("n1"), ending(), "not eligible due to a terminating pod on the nominated node."),
+        (high().nominated("n1"), low("a"), ""),
+        (high().nominated("n1"), ending("EvictionByEvictionAPI"), ""),
+        (high().nominated("gone"), ending(), ""),
+        (high(), ending(), ""),
+    ],
+)
+def test_who_may_preempt(subject: PodBuilder, placed: PodBuilder, message: str) -> None:
+    found = search(node("n1", cpu="1"), placed, of=subject)
+    assert found.message == (f"preemption: {message}" if message else "")
+    assert found.nominated_node == (None if message else "n1"), "a pod that waits keeps its nomination"
+
+
+def test_a_nominated_node_that_cannot_be_helped_any_more_is_given_up() -> None:
+    nodes = node("n1", cpu="1").unschedulable(), node("n2", cpu="1")
+    found = search(*nodes, ending(), low("b", "n2"), of=high().nominated("n1"))
+    assert found.nominated_node == "n2"
+
+
+# -- args and events -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("percentage", "absolute", "nodes", "enough"),
+    [(10, 100, 50, 50), (10, 100, 900, 100), (10, 100, 5000, 500), (10, 1, 25, 2), (100, 0, 7, 7), (0, 3, 9, 3)],
+)
+def test_how_many_candidates_are_enough(percentage: int, absolute: int, nodes: int, enough: int) -> None:
+    assert DefaultPreemption.Args(percentage, absolute).enough(nodes) == enough
+
+
+class Counted:
+    """A handle that counts the nodes that are tried."""
+
+    def __init__(self, handle: CoreHandle) -> None:
+        self._handle = handle
+        self.tried: list[str] = []
+
+    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+        self.tried.append(node_name)
+        return self._handle.trial(cycle, pod, node_name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+
+@pytest.mark.parametrize(
+    ("guarded", "tried"),
+    [
+        pytest.param(frozenset(), 3, id="as many as asked for"),
+        pytest.param(frozenset(range(20)), 20, id="all, where every one breaks a budget"),
+        pytest.param(frozenset({0}), 3, id="one that breaks a budget counts"),
+    ],
+)
+def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: int) -> None:
+    harness = Harness()
+    harness.add_object(PDB, budget("x", 0, ALL_A))
+    harness.add(*(node(f"n{i}", cpu="1") for i in range(20)))
+    harness.add(*(low(f"{'a' if i in guarded else 'b'}{i}", f"n{i}") for i in range(20)))
+    context = harness.machine.context
+    seen: set[str] = set()
+    for attempt in range(1, 9):
+        subject, handle = high().build(context.shapes), Counted(harness.handle)
+        cycle = Cycle(harness.now, "default-scheduler", "high", attempt)
+        diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
+        assert isinstance(diagnosis, Diagnosis)
+        plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 3), cast(Handle, handle))
+        answer = plugin.post_filter(cycle, subject, diagnosis)
+        assert answer.node_name in handle.tried
+        assert len(handle.tried) == tried
+        seen.add(handle.tried[0])
+    assert len(seen) > 3, "it starts somewhere else each time"
+
+
+@pytest.mark.parametrize(
+    ("percentage", "absolute", "problem"),
+    [
+        (101, 100, "minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100]"),
+        (-1, 100, "minCandidateNodesPercentage: Invalid value: -1: not in valid range [0, 100]"),
+        (10, -1, "minCandidateNodesAbsolute: Invalid value: -1: not in valid range [0, inf)"),
+        (
+            0,
+            0,
+            "[minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as "
+            "minCandidateNodesAbsolute, minCandidateNodesAbsolute: Invalid value: 0: cannot be zero at the same time "
+            "as minCandidateNodesPercentage]",
+        ),
+    ],
+)
+def test_args_are_checked(percentage: int, absolute: int, problem: str) -> None:
+    with pytest.raises(ValueError, match=r".") as refused:
+        DefaultPreemption.Args(percentage, absolute)
+    assert str(refused.value) == problem
+
+
+def test_only_deletions_open_its_gate_and_none_is_a_reason_to_try() -> None:
+    plugin = build(DefaultPreemption)
+    assert not wakes(plugin, high(), pod_deleted(low("a")))
+    assert [(i.resource, i.actions) for i in plugin.interests()] == [(POD, Action.DELETE)]
+    assert plugin.interests()[0].covers(ClusterEvent("AssignedPod", Action.DELETE))
+    assert plugin.pre_enqueue(high().build()) is None

@@ -1,0 +1,343 @@
+"""NodeVolumeLimits: what counts as attached, and which nodes have room for more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import SKIP, Action, ClusterEvent, StatusError
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import NodeVolumeLimits
+from pyscheduler.intree import _volumes as kinds
+from pyscheduler.testing import PodBuilder, node, pod
+
+from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes
+
+FULL = ("node(s) exceed max volume count",)
+DRIVER = "csi.example.com"
+EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
+Json = dict[str, Any]
+NODES = [node("a"), node("b")]
+
+
+def named(name: str, namespace: str = "", **more: Any) -> Json:
+    return {"metadata": {"name": name, **({"namespace": namespace} if namespace else {})}, **more}
+
+
+def csi_node(name: str, **limits: int | None) -> Json:
+    """A CSINode; drivers are given with `_` for `.`."""
+    drivers = [
+        {"name": driver.replace("_", "."), **({"allocatable": {"count": n}} if n is not None else {})}
+        for driver, n in limits.items()
+    ]
+    return named(name, spec={"drivers": drivers})
+
+
+def volume(name: str, driver: str = DRIVER, handle: str | None = None, **labels: str) -> Json:
+    return named(name, spec={"csi": {"driver": driver, "volumeHandle": name if handle is None else handle}})
+
+
+def in_tree(name: str, source: str, labels: Json | None = None, **fields: Any) -> Json:
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": {source: fields}}
+
+
+def claim(name: str, bound_to: str = "", storage_class: str = "", owner: str = "") -> Json:
+    made = named(name, "default", spec={"volumeName": bound_to, "storageClassName": storage_class})
+    if owner:
+        made["metadata"]["ownerReferences"] = [{"uid": owner, "controller": True}]
+    return made
+
+
+def attachment(name: str, to: str, of: str | None, attacher: str = DRIVER) -> Json:
+    source: Json = {"inlineVolumeSpec": {}} if of is None else {"persistentVolumeName": of}
+    return named(name, spec={"attacher": attacher, "nodeName": to, "source": source})
+
+
+def plugin(
+    *csi_nodes: Json,
+    claims: tuple[Json, ...] = (),
+    volumes: tuple[Json, ...] = (),
+    classes: tuple[Json, ...] = (),
+    attachments: tuple[Json, ...] = (),
+) -> NodeVolumeLimits:
+    handle = CoreHandle()
+    given = {
+        kinds.CSI_NODE: csi_nodes,
+        kinds.CLAIM: claims,
+        kinds.VOLUME: volumes,
+        kinds.STORAGE_CLASS: classes,
+        kinds.VOLUME_ATTACHMENT: attachments,
+    }
+    for kind, objects in given.items():
+        for one in objects:
+            handle.set_object(kind, one)
+    return NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
+
+
+def using(*claims: str, name: str = "pod") -> PodBuilder:
+    return pod(name).spec(volumes=[{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims])
+
+
+def with_volume(name: str = "pod", **source: Any) -> PodBuilder:
+    return pod(name).spec(volumes=[{"name": "v", **source}])
+
+
+CLAIMS = (claim("c1", "v1"), claim("c2", "v2"), claim("c3", "v3"), claim("copy", "v1"))
+VOLUMES = (volume("v1"), volume("v2"), volume("v3", handle="h3"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "running", "incoming", "answer"),
+    [
+        pytest.param(1, [], using("c1"), None, id="the first"),
+        pytest.param(0, [], using("c1"), FULL, id="no room at all"),
+        pytest.param(1, [using("c1", name="p")], using("c2"), FULL, id="one too many"),
+        pytest.param(2, [using("c1", name="p")], using("c2"), None, id="up to the limit"),
+        pytest.param(2, [using("c1", name="p")], using("c2", "c3"), FULL, id="two at once"),
+        pytest.param(1, [using("c1", name="p")], using("c1"), None, id="the same volume"),
+        pytest.param(1, [using("c1", name="p")], using("copy"), None, id="the same volume by another claim"),
+        pytest.param(1, [using("c1", "copy", name="p")], using("c1"), None, id="one volume is attached once"),
+        pytest.param(2, [using("c1", name="p"), using("copy", name="q")], using("c2"), None, id="by two pods, too"),
+        pytest.param(1, [using("c1", name="p").deleting()], using("c2"), FULL, id="a pod that is being deleted"),
+        pytest.param(1, [using("lost", name="p")], using("c2"), None, id="a running pod's claim is gone"),
+        pytest.param(None, [using("c1", name="p")], using("c2"), None, id="a driver without a limit"),
+    ],
+)
+def test_a_node_takes_no_more_volumes_than_its_driver_attaches(
+    limit: int | None, running: list[PodBuilder], incoming: PodBuilder, answer: Answer
+) -> None:
+    subject = plugin(csi_node("a", csi_example_com=limit), csi_node("b"), claims=CLAIMS, volumes=VOLUMES)
+    assert reasons(subject, incoming, NODES, [p.on("a") for p in running]) == [answer, None]
+    assert all(no is None or no.resolvable for no in rejections(subject, incoming, NODES, [p.on("a") for p in running]))
+
+
+@pytest.mark.parametrize(
+    ("attached", "incoming", "answer"),
+    [
+        pytest.param(attachment("x", "a", "v1"), using("c2"), FULL, id="of no pod"),
+        pytest.param(attachment("x", "a", "v1"), using("c1"), FULL, id="of the pod to come counts twice"),
+        pytest.param(attachment("x", "b", "v1"), using("c2"), None, id="to another node"),
+        pytest.param(attachment("x", "a", "v1", "other"), using("c2"), None, id="by another driver"),
+        pytest.param(attachment("x", "a", "v1", ""), using("c2"), None, id="by none"),
+        pytest.param(attachment("x", "a", "lost"), using("c2"), None, id="of a volume that is gone"),
+        pytest.param(attachment("x", "a", "nfs"), using("c2"), None, id="of a volume without a driver"),
+        pytest.param(attachment("x", "a", None), using("c2"), None, id="of no named volume"),
+        pytest.param(named("x"), using("c2"), None, id="empty"),
+    ],
+)
+def test_attachments_count(attached: Json, incoming: PodBuilder, answer: Answer) -> None:
+    volumes = (*VOLUMES, named("nfs", spec={"nfs": {}}))
+    subject = plugin(csi_node("a", csi_example_com=1), claims=CLAIMS, volumes=volumes, attachments=(attached,))
+    assert reasons(subject, incoming, NODES) == [answer, None]
+
+
+def test_an_attachment_of_a_volume_that_a_pod_uses_counts_once() -> None:
+    attachments = (attachment("x", "a", "v1"), attachment("y", "a", "v1"))
+    for limit, answer in ((1, FULL), (2, None)):
+        subject = plugin(csi_node("a", csi_example_com=limit), claims=CLAIMS, volumes=VOLUMES, attachments=attachments)
+        assert reasons(subject, using("c2"), [node("a")], [using("c1", name="p").on("a")]) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("of", "answer"),
+    [
+        pytest.param(claim("c", storage_class="fast"), FULL, id="of a class"),
+        pytest.param(claim("c", bound_to="lost", storage_class="fast"), FULL, id="its volume is not there"),
+        pytest.param(claim("c", storage_class="lost"), None, id="of a class that is not there"),
+        pytest.param(claim("c"), None, id="of no class"),
+        pytest.param(claim("c", storage_class="none"), None, id="of a class without a driver"),
+        pytest.param(claim("c", storage_class="ebs"), FULL, id="of a migrated plugin"),
+        pytest.param(claim("c", storage_class="vsphere"), None, id="of a plugin that is not taken for migrated"),
+        pytest.param(claim("c", bound_to="empty"), None, id="bound to a volume without a handle"),
+    ],
+)
+def test_a_claim_that_is_not_bound_counts_for_the_driver_of_its_class(of: Json, answer: Answer) -> None:
+    classes = (
+        named("fast", provisioner=DRIVER),
+        named("none"),
+        named("ebs", provisioner="kubernetes.io/aws-ebs"),
+        named("vsphere", provisioner="kubernetes.io/vsphere-volume"),
+    )
+    limits = dict.fromkeys(["csi_example_com", "ebs_csi_aws_com", "csi_vsphere_vmware_com"], 0)
+    empty = volume("empty", handle="")
+    subject = plugin(csi_node("a", **limits), claims=(of,), classes=classes, volumes=(empty,))
+    assert reasons(subject, using("c"), NODES) == [answer, None]
+
+
+DISK: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
+
+
+@pytest.mark.parametrize(
+    ("running", "incoming", "answer"),
+    [
+        pytest.param(with_volume("p", **DISK), using("ebs"), None, id="the same disk by its URL"),
+        pytest.param(with_volume("p", **DISK), using("csi"), None, id="the same disk by its driver"),
+        pytest.param(using("csi", name="p"), with_volume(**DISK), None, id="the other way round"),
+        pytest.param(with_volume("p", awsElasticBlockStore={"volumeID": "vol-2"}), using("ebs"), FULL, id="another"),
+        pytest.param(with_volume("p", gcePersistentDisk={"pdName": "d"}), using("gce"), None, id="no zone is known"),
+        pytest.param(with_volume("p", gcePersistentDisk={"pdName": "d"}), using("zonal"), FULL, id="a zone is"),
+        pytest.param(using("zonal", name="p"), using("regional"), FULL, id="a region is"),
+        pytest.param(using("known", name="p"), using("regional"), None, id="the same region's"),
+        pytest.param(with_volume("p", gcePersistentDisk={"pdName": "e"}), using("odd"), None, id="zones make no sense"),
+        pytest.param(with_volume("p", azureDisk={"diskURI": "u"}), using("azure"), FULL, id="azure"),
+        pytest.param(with_volume("p", azureFile={"shareName": "s"}), using("file"), None, id="azure files"),
+        pytest.param(with_volume("p", cinder={"volumeID": "1"}), with_volume(cinder={"volumeID": "2"}), FULL, id="2"),
+        pytest.param(
+            with_volume("p", portworxVolume={"volumeID": "1"}),
+            with_volume(portworxVolume={"volumeID": "2"}),
+            FULL,
+            id="portworx",
+        ),
+    ],
+)
+def test_in_tree_volumes_count_for_the_driver_that_has_taken_over(
+    running: PodBuilder, incoming: PodBuilder, answer: Answer
+) -> None:
+    beta = "failure-domain.beta.kubernetes.io/zone"
+    volumes = (
+        in_tree("ebs", "awsElasticBlockStore", volumeID="vol-1"),
+        volume("csi", EBS, "vol-1"),
+        in_tree("gce", "gcePersistentDisk", pdName="d"),
+        in_tree("zonal", "gcePersistentDisk", {beta: "us-east1-a"}, pdName="d"),
+        in_tree("regional", "gcePersistentDisk", {beta: "us-east1-a__us-east1-b"}, pdName="d"),
+        volume("known", GCE, "projects/UNSPECIFIED/regions/us-east1/disks/d"),
+        in_tree("odd", "gcePersistentDisk", {beta: "a__b"}, pdName="d"),
+        in_tree("azure", "azureDisk", diskURI="v", kind="Managed"),
+        in_tree("file", "azureFile", shareName="t"),
+    )
+    drivers = (EBS, GCE, "disk.csi.azure.com", "file.csi.azure.com", "cinder.csi.openstack.org", "pxd.portworx.com")
+    limits = {driver.replace(".", "_"): 1 for driver in drivers}
+    claims = tuple(claim(v["metadata"]["name"], v["metadata"]["name"]) for v in volumes)
+    subject = plugin(csi_node("a", **limits), claims=claims, volumes=volumes)
+    assert reasons(subject, incoming, NODES, [running.on("a"), running.uid("2").on("b")]) == [answer, None]
+
+
+EPHEMERAL = with_volume("me", ephemeral={"volumeClaimTemplate": {}})
+
+
+def test_an_ephemeral_claim_is_called_after_its_pod() -> None:
+    claims = (claim("me-v", "v1", owner="me"), claim("other-v", "v2", owner="other"))
+    other = EPHEMERAL._with("metadata.name", "other").uid("other").on("a")
+    for limit, answer in ((1, FULL), (2, None)):
+        subject = plugin(csi_node("a", csi_example_com=limit), claims=claims, volumes=VOLUMES)
+        assert reasons(subject, EPHEMERAL, NODES, [other]) == [answer, None]
+
+
+def test_a_claim_must_be_there() -> None:
+    subject = plugin(csi_node("a"))
+    missing = ('looking up PVC default/c1: persistentvolumeclaim "c1" not found',)
+    assert reasons(subject, using("c1"), NODES) == [missing, missing]
+    assert all(no is not None and not no.resolvable for no in rejections(subject, using("c1"), NODES))
+
+
+LIMITED = csi_node("node", csi_example_com=9, ebs_csi_aws_com=9)
+NOT_MINE = "PVC default/me-v was not created for pod default/me (pod is not owner)"
+BAD_DISK = with_volume("me", awsElasticBlockStore={"volumeID": "aws://zone/disk"})
+UNCLEAR = (
+    "converting volume(v) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID "
+    "Invalid format for AWS volume (aws://zone/disk)"
+)
+
+
+LIMITED_ELSEWHERE = csi_node("node", ebs_csi_aws_com=9)
+
+
+@pytest.mark.parametrize("limited", [LIMITED, LIMITED_ELSEWHERE], ids=["its driver", "another"])
+@pytest.mark.parametrize(
+    ("running", "incoming", "problem"),
+    [
+        pytest.param([], EPHEMERAL, NOT_MINE, id="an ephemeral claim of another"),
+        pytest.param([], using(""), "PersistentVolumeClaim had no name", id="a claim without a name"),
+        pytest.param([], BAD_DISK, UNCLEAR, id="a disk without sense"),
+        pytest.param([EPHEMERAL], using("c1"), NOT_MINE, id="a running pod's ephemeral claim of another"),
+        pytest.param(
+            [using("")], using("c1"), "PersistentVolumeClaim had no name", id="a running pod's without a name"
+        ),
+        pytest.param([BAD_DISK], using("c1"), UNCLEAR, id="a running pod's disk"),
+    ],
+)
+def test_volumes_that_make_no_sense_end_the_attempt(
+    running: list[PodBuilder], incoming: PodBuilder, problem: str, limited: Json
+) -> None:
+    claims = (*CLAIMS, claim("me-v", "v1", owner="stranger"))
+    subject, attempt = plugin(limited, claims=claims, volumes=VOLUMES), cycle()
+    cluster = table([node()], [p.on("node") for p in running])
+    (row,) = cluster
+    assert subject.pre_filter(attempt, incoming.build(), cluster) is None
+    for answer in (
+        lambda: subject.filter(attempt, incoming.build(), row),
+        lambda: subject.filter_all(attempt, incoming.build(), cluster),
+    ):
+        with pytest.raises(StatusError) as caught:
+            answer()
+        assert str(caught.value) == problem
+
+
+def test_a_disk_without_sense_matters_only_where_there_is_a_csi_node() -> None:
+    assert reasons(plugin(), BAD_DISK, [node()]) == [None]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [pod(), with_volume(emptyDir={}), with_volume(csi={"driver": DRIVER})],
+    ids=["none", "a directory", "inline csi"],
+)
+def test_a_pod_whose_volumes_are_not_attached_is_passed_over(of: PodBuilder) -> None:
+    assert plugin().pre_filter(cycle(), of.build(), table([node()])) is SKIP
+
+
+def test_what_is_read_follows_the_objects() -> None:
+    handle = CoreHandle()
+    for kind, objects in ((kinds.CLAIM, CLAIMS), (kinds.VOLUME, VOLUMES)):
+        for one in objects:
+            handle.set_object(kind, one)
+    subject = NodeVolumeLimits(NodeVolumeLimits.Args(), handle)
+    assert reasons(subject, using("c1"), [node("a")]) == [None]
+    handle.set_object(kinds.CSI_NODE, csi_node("a", csi_example_com=1))
+    assert reasons(subject, using("c1"), [node("a")]) == [None]
+    handle.set_object(kinds.VOLUME_ATTACHMENT, attachment("x", "a", "v2"))
+    assert reasons(subject, using("c1"), [node("a")]) == [FULL]
+    handle.remove_object(kinds.VOLUME_ATTACHMENT, "", "x")
+    assert reasons(subject, using("c1"), [node("a")]) == [None]
+    handle.set_object(kinds.CSI_NODE, csi_node("a", csi_example_com=0))
+    assert reasons(subject, using("c1"), [node("a")]) == [FULL]
+
+
+def changed(kind: str, action: Action, old: Json | None, new: Json | None) -> ClusterEvent:
+    return ClusterEvent(kind, action, old, new)
+
+
+MINE = using("c1", name="me")
+BOTH = csi_node("a", csi_example_com=2, other=1)
+FREED = attachment("x", "a", "v1", EBS)
+
+
+@pytest.mark.parametrize(
+    ("of", "event", "woken"),
+    [
+        (MINE, changed("CSINode", Action.ADD, None, csi_node("a")), True),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=1), BOTH), True),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=2), BOTH), True),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, BOTH), False),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, csi_node("a", csi_example_com=None)), False),
+        (MINE, pod_deleted(using("c2").on("a")), True),
+        (MINE, pod_deleted(using("c2").nominated("a")), True),
+        (MINE, pod_deleted(using("c2")), False),
+        (MINE, pod_deleted(EPHEMERAL.on("a")), True),
+        (MINE, pod_deleted(with_volume(vsphereVolume={}).on("a")), True),
+        (MINE, pod_deleted(with_volume(emptyDir={}).on("a")), False),
+        (MINE, changed("PersistentVolumeClaim", Action.ADD, None, claim("c1")), True),
+        (MINE, changed("PersistentVolumeClaim", Action.ADD, None, claim("c2")), False),
+        (MINE, changed("PersistentVolumeClaim", Action.ADD, None, named("c1", "x")), False),
+        (EPHEMERAL, changed("PersistentVolumeClaim", Action.ADD, None, claim("me-v")), True),
+        (MINE, changed("VolumeAttachment", Action.DELETE, FREED, None), True),
+        (EPHEMERAL, changed("VolumeAttachment", Action.DELETE, FREED, None), False),
+        (with_volume(**DISK), changed("VolumeAttachment", Action.DELETE, FREED, None), True),
+        (with_volume(cinder={}), changed("VolumeAttachment", Action.DELETE, FREED, None), False),
+        (MINE, changed("VolumeAttachment", Action.ADD, None, FREED), False),
+        (MINE, node_added(node()), False),
+    ],
+)
+def test_it_wakes_the_pod(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
+    assert wakes(plugin(), of, event) is woken

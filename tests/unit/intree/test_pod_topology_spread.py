@@ -1,0 +1,207 @@
+"""PodTopologySpread's filter: which domains are too far ahead, and who is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.api import SKIP
+from pyscheduler.api.outcome import StatusError
+from pyscheduler.intree import PodTopologySpread
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
+
+from .cluster import Answer, build, cycle, reasons, rejections, table
+from .spreading import (
+    EVERYTHING,
+    HOSTNAME,
+    IN_A,
+    IN_A_TOO,
+    IN_B,
+    LACKING,
+    NOWHERE,
+    SOFT,
+    UNEVEN,
+    ZONES,
+    Manifest,
+    placed,
+    spread,
+    web,
+)
+
+BOTH = (spread(), spread("rack"))
+
+
+def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
+    expression: Manifest = {"key": key, "operator": operator}
+    return {"matchExpressions": [{**expression, "values": list(values)} if values else expression]}
+
+
+@pytest.mark.parametrize(
+    ("of", "others", "answers"),
+    [
+        pytest.param(web(spread()), [], [None, None, None], id="nobody there yet"),
+        pytest.param(
+            web(spread()), placed("a1"), [UNEVEN, UNEVEN, None], id="a zone is ahead by one, in all its nodes"
+        ),
+        pytest.param(web(spread(skew=2)), placed("a1"), [None, None, None], id="two are allowed"),
+        pytest.param(web(spread(skew=2)), placed("a1", "a2"), [UNEVEN, UNEVEN, None], id="and not three"),
+        pytest.param(web(spread()), placed("a1", "b1"), [None, None, None], id="even"),
+        pytest.param(web(spread(HOSTNAME)), placed("a1", "b1"), [UNEVEN, None, UNEVEN], id="over hosts"),
+        pytest.param(web(spread(), spread(HOSTNAME)), placed("b1", "b1", "a1"), [UNEVEN, None, UNEVEN], id="both"),
+        pytest.param(
+            web(spread()).label("app", "db"), placed("a1"), [None, None, None], id="the pod is no web pod itself"
+        ),
+        pytest.param(
+            web(spread()).label("app", "db"),
+            placed("a1", "a2"),
+            [UNEVEN, UNEVEN, None],
+            id="but may not go where more are",
+        ),
+        pytest.param(web(spread(selector=None)), placed("a1", "a1"), [None, None, None], id="no selector: nobody"),
+        pytest.param(
+            web(spread(selector=EVERYTHING)), placed("a1", "a1"), [None, None, None], id="empty selector: nobody counts"
+        ),
+        pytest.param(
+            web(spread(selector=expressed("In", "web", "www"))), placed("a1"), [UNEVEN, UNEVEN, None], id="In"
+        ),
+        pytest.param(web(spread(selector=expressed("NotIn", "web"))), placed("a1", "a1"), [None] * 3, id="NotIn"),
+        pytest.param(web(spread(selector=expressed("Exists"))), placed("a1"), [UNEVEN, UNEVEN, None], id="Exists"),
+        pytest.param(
+            web(spread(selector=expressed("DoesNotExist", key="x"))),
+            placed("a1"),
+            [UNEVEN, UNEVEN, None],
+            id="not there",
+        ),
+        pytest.param(web(spread()), [pod("db").on("a1")], [None, None, None], id="other pods"),
+        pytest.param(
+            web(spread()), [pod("o").namespace("n").label("app", "web").on("a1")], [None] * 3, id="another namespace"
+        ),
+        pytest.param(
+            web(spread()),
+            [pod("x").label("app", "web").on("a1").deleting()],
+            [None] * 3,
+            id="one that is on its way out",
+        ),
+        pytest.param(web(spread(minDomains=2)), placed("a1", "b1"), [None, None, None], id="as many zones as wanted"),
+        pytest.param(
+            web(spread(minDomains=3)), placed("a1", "b1"), [UNEVEN] * 3, id="too few zones: as if one were empty"
+        ),
+        pytest.param(
+            web(spread(matchLabelKeys=["v", "absent"])).label("v", "2"),
+            [placed("a1")[0].label("v", "1")],
+            [None] * 3,
+            id="matchLabelKeys: another version",
+        ),
+        pytest.param(
+            web(spread(matchLabelKeys=["v"])).label("v", "2"),
+            [placed("a1")[0].label("v", "2")],
+            [UNEVEN, UNEVEN, None],
+            id="matchLabelKeys: the same version",
+        ),
+        pytest.param(
+            web(spread(matchLabelKeys=["app"], selector=EVERYTHING)),
+            placed("a1"),
+            [UNEVEN, UNEVEN, None],
+            id="matchLabelKeys make a selector of an empty one",
+        ),
+        pytest.param(
+            web(spread(matchLabelKeys=["app"], selector=None)), placed("a1"), [None] * 3, id="but not of none at all"
+        ),
+    ],
+)
+def test_a_domain_must_not_get_too_far_ahead(of: PodBuilder, others: list[PodBuilder], answers: list[Answer]) -> None:
+    assert reasons(build(PodTopologySpread), of, ZONES, others) == answers
+
+
+RACKED = [IN_A.label("rack", "1"), IN_B.label("rack", "2"), IN_A_TOO]
+
+
+@pytest.mark.parametrize(
+    ("of", "nodes", "others", "answers"),
+    [
+        pytest.param(web(spread()), [IN_A, IN_B, NOWHERE], [], [None, None, LACKING], id="no zone at all"),
+        pytest.param(
+            web(spread()), [IN_A, node("blank").zone("")], placed("a1"), [UNEVEN, None], id="the empty zone is a zone"
+        ),
+        pytest.param(
+            web(*BOTH), RACKED, placed("a2", "a2"), [None, None, LACKING], id="its pods do not count elsewhere"
+        ),
+        pytest.param(web(*BOTH), RACKED, placed("a1"), [UNEVEN, None, UNEVEN], id="the zone is asked for first"),
+        pytest.param(
+            web(*reversed(BOTH)), RACKED, placed("a1"), [UNEVEN, None, LACKING], id="the label is asked for first"
+        ),
+        pytest.param(web(spread("rack")), [IN_A, IN_B], [], [LACKING, LACKING], id="a topology that no node has"),
+    ],
+)
+def test_nodes_without_the_label_are_no_part_of_the_topology(
+    of: PodBuilder, nodes: list[NodeBuilder], others: list[PodBuilder], answers: list[Answer]
+) -> None:
+    assert reasons(build(PodTopologySpread), of, nodes, others) == answers
+
+
+SSD_IN_A, HDD_IN_B = IN_A.label("disk", "ssd"), IN_B.label("disk", "hdd")
+TAINTED_B = IN_B.taint("k", "v")
+WANTS_SSD = expressed("In", "ssd", key="disk")
+
+
+@pytest.mark.parametrize(
+    ("of", "nodes", "answers"),
+    [
+        pytest.param(web(spread()).node_selector(disk="ssd"), [SSD_IN_A, HDD_IN_B], [None, None], id="not selected"),
+        pytest.param(web(spread()).node_affinity(WANTS_SSD), [SSD_IN_A, HDD_IN_B], [None, None], id="not wanted"),
+        pytest.param(
+            web(spread(nodeAffinityPolicy="Honor")).node_affinity(WANTS_SSD),
+            [SSD_IN_A, HDD_IN_B],
+            [None, None],
+            id="Honor",
+        ),
+        pytest.param(
+            web(spread(nodeAffinityPolicy="Ignore")).node_affinity(WANTS_SSD).node_selector(disk="ssd"),
+            [SSD_IN_A, HDD_IN_B],
+            [UNEVEN, None],
+            id="Ignore",
+        ),
+        pytest.param(web(spread()), [IN_A, TAINTED_B], [UNEVEN, None], id="taints are ignored"),
+        pytest.param(web(spread(nodeTaintsPolicy="Ignore")), [IN_A, TAINTED_B], [UNEVEN, None], id="taints Ignore"),
+        pytest.param(web(spread(nodeTaintsPolicy="Honor")), [IN_A, TAINTED_B], [None, None], id="taints Honor"),
+        pytest.param(
+            web(spread(nodeTaintsPolicy="Honor")).tolerates("k", "v"), [IN_A, TAINTED_B], [UNEVEN, None], id="tolerated"
+        ),
+        pytest.param(
+            web(spread(nodeTaintsPolicy="Honor")),
+            [IN_A, IN_B.taint("k", "v", "PreferNoSchedule")],
+            [UNEVEN, None],
+            id="soft taints do not matter",
+        ),
+        pytest.param(
+            web(spread(nodeTaintsPolicy="Honor")),
+            [IN_A, IN_B.taint("k", "v", "NoExecute")],
+            [None, None],
+            id="NoExecute",
+        ),
+    ],
+)
+def test_nodes_that_the_pod_cannot_use_make_no_domain_but_are_filtered(
+    of: PodBuilder, nodes: list[NodeBuilder], answers: list[Answer]
+) -> None:
+    # One pod in zone a: it is ahead only if zone b counts, with nobody in it.
+    assert reasons(build(PodTopologySpread), of, nodes, placed("a1")) == answers
+
+
+def test_evicting_pods_may_help_against_skew_but_not_against_a_missing_label() -> None:
+    refused = rejections(build(PodTopologySpread), web(spread()), [IN_A, IN_B, NOWHERE], placed("a1"))
+    assert [r and r.resolvable for r in refused] == [True, None, False]
+
+
+@pytest.mark.parametrize("of", [web(), web(spread(when=SOFT)), pod()])
+def test_without_hard_constraints_there_is_nothing_to_filter(of: PodBuilder) -> None:
+    assert build(PodTopologySpread).pre_filter(cycle(), of.build(), table(ZONES)) is SKIP
+
+
+def test_a_selector_that_cannot_be_read_is_an_error_that_says_so() -> None:
+    plugin = build(PodTopologySpread)
+    text = 'get constraints from pod: obtaining pod\'s hard topology spread constraints: "Near" is not a valid label'
+    with pytest.raises(StatusError, match=text):
+        plugin.pre_filter(cycle(), web(spread(selector=expressed("Near"))).build(), table(ZONES))
+    text = 'calculating preScoreState: obtaining pod\'s soft topology spread constraints: key: Invalid value: "a b"'
+    with pytest.raises(StatusError, match=text):
+        plugin.pre_score(cycle(), web(spread(when=SOFT, selector=expressed("Exists", key="a b"))).build(), table(ZONES))

@@ -1,0 +1,152 @@
+"""VolumeBinding before any node is looked at: claims that are not there, not the pod's, or not bound as they should."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import SKIP, Rejection, StatusError
+from pyscheduler.intree import VolumeBinding
+from pyscheduler.testing import PodBuilder, node, pod
+
+from .cluster import build, cycle
+from .storage import Cluster, Manifest, bound, claim, ephemeral, meta, storage_class, using, volume
+
+CONTROLLED = {"kind": "Pod", "name": "pod", "uid": "pod", "controller": True}
+
+
+def plugin(cluster: Cluster) -> VolumeBinding:
+    return VolumeBinding(VolumeBinding.Args(), cluster)
+
+
+def ask(incoming: PodBuilder, *objects: Manifest) -> Any:
+    cluster = Cluster(*objects, nodes=[node("a")])
+    return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.nodes())
+
+
+def owned(**owner: Any) -> Manifest:
+    return meta(bound("pv", "pod-scratch"), ownerReferences=[{**CONTROLLED, **owner}])
+
+
+PLAIN = [{"name": "config", "configMap": {"name": "c"}}, {"name": "empty", "emptyDir": {}}]
+
+
+@pytest.mark.parametrize("incoming", [pod(), pod().spec(volumes=PLAIN)], ids=["no volumes", "other volumes"])
+def test_pods_without_claims_are_left_alone(incoming: PodBuilder) -> None:
+    assert ask(incoming) is SKIP
+
+
+@pytest.mark.parametrize(
+    ("incoming", "objects", "why"),
+    [
+        pytest.param(using("data"), [], 'persistentvolumeclaim "data" not found', id="missing"),
+        pytest.param(
+            ephemeral(),
+            [],
+            'waiting for ephemeral volume controller to create the persistentvolumeclaim "pod-scratch"',
+            id="ephemeral, not made yet",
+        ),
+        pytest.param(
+            using("data"),
+            [{**bound("gone"), "status": {"phase": "Lost"}}],
+            'persistentvolumeclaim "data" bound to non-existent persistentvolume "gone"',
+            id="lost",
+        ),
+        pytest.param(
+            using("data"),
+            [meta(bound("pv"), deletionTimestamp="2026-01-01T00:00:00Z")],
+            'persistentvolumeclaim "data" is being deleted',
+            id="being deleted",
+        ),
+        pytest.param(
+            ephemeral(),
+            [bound("pv", "pod-scratch")],
+            "PVC default/pod-scratch was not created for pod default/pod (pod is not owner)",
+            id="ephemeral, nobody's",
+        ),
+        pytest.param(
+            ephemeral(),
+            [owned(uid="other")],
+            "PVC default/pod-scratch was not created for pod default/pod (pod is not owner)",
+            id="ephemeral, another pod's",
+        ),
+        pytest.param(
+            ephemeral(),
+            [owned(controller=False)],
+            "PVC default/pod-scratch was not created for pod default/pod (pod is not owner)",
+            id="ephemeral, owned but not controlled",
+        ),
+        pytest.param(
+            using("a", "b"), [bound("pv", "a")], 'persistentvolumeclaim "b" not found', id="every claim is looked at"
+        ),
+    ],
+)
+def test_claims_that_the_pod_cannot_have_yet(incoming: PodBuilder, objects: list[Manifest], why: str) -> None:
+    assert ask(incoming, *objects, volume()) == Rejection(why, resolvable=False)
+
+
+IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answer"),
+    [
+        pytest.param(bound("pv"), None, id="bound"),
+        pytest.param(claim(), None, id="waits for its first consumer"),
+        pytest.param(claim(storage_class="now"), IMMEDIATE, id="immediate"),
+        pytest.param(claim(storage_class=""), IMMEDIATE, id="no class"),
+        pytest.param(claim(storage_class="unheard-of"), IMMEDIATE, id="a class that does not exist"),
+        pytest.param(claim(volumeName="pv"), IMMEDIATE, id="names its volume, not bound yet"),
+        pytest.param(
+            meta(claim(), annotations={"pv.kubernetes.io/bind-completed": "yes"}), None, id="completed without a volume"
+        ),
+        pytest.param(
+            meta(claim(), annotations={"volume.beta.kubernetes.io/storage-class": "now"}), IMMEDIATE, id="beta class"
+        ),
+        pytest.param(
+            meta(claim(), annotations={"volume.beta.kubernetes.io/storage-class": ""}), IMMEDIATE, id="beta: no class"
+        ),
+    ],
+)
+def test_only_claims_that_wait_for_a_node_may_be_unbound(wanted: Manifest, answer: Rejection | None) -> None:
+    assert ask(using("data"), wanted, volume(), storage_class(), storage_class("now", "Immediate")) == answer
+
+
+def test_the_ephemeral_claim_of_the_pod_itself_will_do() -> None:
+    assert ask(ephemeral(), owned(), volume()) is None
+
+
+def test_a_class_without_binding_mode_is_an_error() -> None:
+    with pytest.raises(StatusError, match=r'^VolumeBindingMode not set for StorageClass "late"$'):
+        ask(using("data"), claim(), storage_class(mode=None))
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (
+            {"bind_timeout_seconds": -1},
+            "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
+        ),
+        (
+            {"shape": ()},
+            "shape: Invalid value: []: unexpected field `shape`, remove it or turn on the feature gate "
+            "StorageCapacityScoring",
+        ),
+    ],
+)
+def test_args_are_checked_as_in_kube_scheduler(args: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match="Invalid value") as caught:
+        build(VolumeBinding, **args)
+    assert str(caught.value) == problem
+
+
+def test_waiting_may_take_no_time_at_all() -> None:
+    assert VolumeBinding.Args().bind_timeout_seconds == 600
+    assert VolumeBinding.Args(bind_timeout_seconds=0).bind_timeout_seconds == 0
+
+
+def test_it_never_scores() -> None:
+    cluster = Cluster(bound("pv"), volume(), nodes=[node("a")])
+    assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.nodes()) is SKIP
