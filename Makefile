@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e check fmt bench constraints clean
+.PHONY: help run test e2e check fmt bench bench-decide conformance constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -20,7 +20,8 @@ test: $(VENV)/.dev ## Every test that needs nothing but Python
 
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
 	@$(BIN)/python -m tests.controlplane.build
-	@$(BIN)/pytest -q tests/e2e --control-plane=real
+	@$(BIN)/python -m tests.controlplane.build oracle
+	@$(BIN)/pytest -q tests/e2e tests/conformance --control-plane=real
 
 check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/ruff check .
@@ -31,6 +32,12 @@ check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 
 bench: $(VENV)/.dev ## Measure this scheduler beside the real kube-scheduler; options in BENCH="--rounds 3 ..."
 	@$(BIN)/python -m bench.side_by_side $(BENCH)
+
+conformance: $(VENV)/.dev ## Compare decisions with the real kube-scheduler's code on random clusters; options in CONFORMANCE="--cases 5000 ..."
+	@$(BIN)/python -m tests.conformance $(CONFORMANCE)
+
+bench-decide: $(VENV)/.dev ## Measure decisions alone, in process; options in BENCH="--nodes 15000 ..."
+	@$(BIN)/python -m bench.decide $(BENCH)
 
 fmt: $(VENV)/.dev ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .
