@@ -59,17 +59,17 @@ def differences(theirs: Answer, ours: Answer) -> Found:
 def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
     """Attempts of a sequence, side by side: node for node, victims included."""
     for number, (their, our) in enumerate(zip(theirs, ours, strict=False)):
+        if _both_errors(their, our):
+            return
         where = f"attempt {number} {their.get('pod')}"
         for field in ("pod", "node", "nominatedNode", "victims", "message"):
-            if field == "message" and _both_errors(their, our):
-                continue
             if their.get(field) != our.get(field):
                 yield Difference(f"sequence {field}", f"{where}: theirs {their.get(field)!r}, ours {our.get(field)!r}")
     yield from _value("sequence", "number of attempts", len(theirs), len(ours))
 
 
 def _both_errors(their: Answer, our: Answer) -> bool:
-    """Attempts that ended in an error of some plugin; its words are for people."""
+    """Attempts that a plugin ended in an error. How far kube-scheduler's search got by then decides where it goes on."""
     return all(str(attempt.get("message")).startswith("running ") for attempt in (their, our))
 
 

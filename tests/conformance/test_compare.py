@@ -139,10 +139,12 @@ def test_the_first_attempt_that_differs_is_named(field: str) -> None:
     assert [d.kind for d in compare(theirs, [{"id": 1, "attempts": [attempt]}])] == ["sequence"]
 
 
-def test_an_attempt_that_ends_in_an_error_need_not_agree_in_its_words() -> None:
+def test_a_sequence_is_compared_up_to_an_attempt_that_ends_in_an_error() -> None:
     theirs, ours = (
         [{"id": 1, "attempts": [{"pod": "default/p", "node": "", "message": message}]}]
         for message in ("running PreScore plugin: no", 'running "A" filter plugin: bad')
     )
+    theirs[0]["attempts"].append({"pod": "default/q", "node": "a"})
+    ours[0]["attempts"].append({"pod": "default/q", "node": "b"})
     assert compare(theirs, ours) == []
     assert compare(theirs, [{"id": 1, "attempts": [{"pod": "default/p", "node": "", "message": "0/1 nodes"}]}])

@@ -164,16 +164,14 @@ class FilterColumns:
         column.codes[row] = code
         return code
 
-    def _ask(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows) -> None:
-        if are_few(rows):
+    def _ask(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> None:
+        if not isinstance(rows, slice) and are_few(rows):
             for row in rows.tolist():
                 self._ask_row(cycle, pod, column, row)
             return
         plugin = column.plugin
-        everything = len(rows) == len(self._state)
-        table = self._state.table(None if everything else rows)
         try:
-            verdicts = plugin.filter_all(cycle, pod, table)
+            verdicts = plugin.filter_all(cycle, pod, self._state.table(None if isinstance(rows, slice) else rows))
         except Exception as error:
             raise PluginFailed(plugin.name, "Filter", error) from error
         known = [FITS, *(self._code(plugin, rejection) for rejection in verdicts.because)]
@@ -193,9 +191,14 @@ def are_few(rows: Sized) -> bool:
     return len(rows) <= FEW
 
 
-def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows:
-    """The rows that the mask (one place a row) picks out of some, or out of all (a slice from the first on)."""
-    return np.flatnonzero(mask) if isinstance(rows, slice) else rows[mask]
+def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
+    """The rows that the mask (one place a row) picks out of some, or out of all (a slice from the first on).
+
+    All stay a slice where everything is picked: reading a slice of a column copies nothing.
+    """
+    if not isinstance(rows, slice):
+        return rows[mask]
+    return rows if len(mask) > FEW and mask.all() else np.flatnonzero(mask)
 
 
 def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:

@@ -68,22 +68,22 @@ class ScoreColumn:
         self.fresh[row] = True
         return score != known
 
-    def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> None:
+    def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """The raw scores of some rows, of few by the plain form."""
-        if are_few(rows):
+        if not isinstance(rows, slice) and are_few(rows):
             for row in rows.tolist():
                 self.ask_row(cycle, pod, state, row)
             return
-        table = state.table(None if len(rows) == len(state) else rows)
+        table = state.table(None if isinstance(rows, slice) else rows)
         try:
             self.raw[rows] = self.plugin.score_all(cycle, pod, table)
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
         self.fresh[rows] = True
 
-    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows) -> bool:
+    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
-        raw = self.raw[feasible]
+        raw = self._raw(feasible)
         try:
             if self._free_form:
                 final = self.plugin.normalize(cycle, pod, raw)
@@ -101,9 +101,9 @@ class ScoreColumn:
         self.weighted[feasible] = final * self.weight
         return True
 
-    def weigh(self, rows: Rows) -> None:
+    def weigh(self, rows: Rows | slice) -> None:
         """Weigh some rows, with the span that holds."""
-        raw = self.raw[rows]
+        raw = self._raw(rows)
         if not len(raw):
             return
         final = raw if self.normalizer is None else self.normalizer.rescale(raw, self.span)
@@ -119,6 +119,10 @@ class ScoreColumn:
         if not 0 <= score <= MAX_NODE_SCORE:
             self._check(self.raw[row : row + 1])
         self.weighted[row] = score * self.weight
+
+    def _raw(self, rows: Rows | slice) -> Scores:
+        """The raw scores of some rows, for a plugin to compute with: never the column itself."""
+        return self.raw[rows].copy() if isinstance(rows, slice) else self.raw[rows]
 
     def _check(self, final: Scores) -> None:
         if len(final) and (int(final.min()) < 0 or int(final.max()) > MAX_NODE_SCORE):
@@ -191,10 +195,11 @@ class ScoreColumns:
             if column.settled and not refit:
                 continue
             fresh = column.fresh[fitting]
-            stale = fitting[~fresh] if fresh.any() else fitting
-            if len(stale):
+            outdated = not fresh.all()
+            stale = picked(fitting, ~fresh)
+            if outdated:
                 column.ask(cycle, pod, self._state, stale)
-            if len(stale) or refit:
+            if outdated or refit:
                 if self._renormalized(cycle, pod, column, feasible):
                     everywhere = True
                 else:
@@ -232,8 +237,9 @@ class ScoreColumns:
         """Whether new raw scores have changed what the others of the column come to, and all are weighed anew."""
         if not column.depends_on_others:
             return False
-        rows = np.flatnonzero(feasible)
-        return bool(len(rows)) and column.renormalize(cycle, pod, rows)
+        if not feasible.any():
+            return False
+        return column.renormalize(cycle, pod, picked(slice(0, len(self._state)), feasible[: len(self._state)]))
 
     def _column(self, weighted: Weighted) -> ScoreColumn:
         name = weighted.plugin.name
@@ -251,9 +257,8 @@ class ScoreColumns:
             total += column.weighted[:n]
         np.copyto(total, INFEASIBLE, where=~feasible[:n])
 
-    def _sum(self, rows: Rows) -> None:
+    def _sum(self, rows: Rows | slice) -> None:
         """Add up what the columns say of some feasible rows."""
-        total = np.zeros(len(rows), np.int64)
+        self.total[rows] = 0
         for column in self._active:
-            total += column.weighted[rows]
-        self.total[rows] = total
+            self.total[rows] += column.weighted[rows]
