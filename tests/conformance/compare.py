@@ -69,7 +69,7 @@ def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
 
 
 def _both_errors(their: Answer, our: Answer) -> bool:
-    """Attempts that a plugin ended in an error. How far kube-scheduler's search got by then decides where it goes on."""
+    """Attempts ended by an error of a plugin: the next search starts where kube-scheduler's had got to by then."""
     return all(str(attempt.get("message")).startswith("running ") for attempt in (their, our))
 
 
