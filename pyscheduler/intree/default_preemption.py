@@ -34,10 +34,10 @@ from pyscheduler.api import (
     Status,
     StatusError,
 )
-from pyscheduler.intree._budgets import PDB, Budgets
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, refuse
-from pyscheduler.intree._victims import best, is_being_preempted, select_victims
+from pyscheduler.intree.preemption.budgets import PDB, Budgets
+from pyscheduler.intree.preemption.victims import best, is_being_preempted, select_victims
 
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)

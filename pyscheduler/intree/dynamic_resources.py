@@ -36,7 +36,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._problems import invalid, refuse
-from pyscheduler.intree._volumes import text
+from pyscheduler.intree.volumes.objects import text
 
 DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"

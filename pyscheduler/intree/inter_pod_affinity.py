@@ -33,7 +33,8 @@ from pyscheduler.api import (
     StatusError,
     Verdicts,
 )
-from pyscheduler.intree._affinity_counts import (
+from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree.affinity.counts import (
     Drawing,
     DrawingKeys,
     KeepingOff,
@@ -42,11 +43,10 @@ from pyscheduler.intree._affinity_counts import (
     Newcomer,
     TimesMeant,
 )
-from pyscheduler.intree._affinity_hints import all_match, node_changed, pod_changed
-from pyscheduler.intree._affinity_terms import Labels, Peers, Term, Weighted, affinity_terms
-from pyscheduler.intree._domain_counts import DomainCounts, KeptSums
-from pyscheduler.intree._namespaces import NAMESPACE, Namespaces, labels_of
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree.affinity.domain_counts import DomainCounts, KeptSums
+from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
+from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
+from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms
 
 NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
 NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")

@@ -33,10 +33,16 @@ from pyscheduler.api import (
     StatusError,
     Verdicts,
 )
-from pyscheduler.intree import _volumes as kinds
-from pyscheduler.intree._attachable import Attachable, CannotAttach, attachable_volumes, csi_handle, inline_drivers
 from pyscheduler.intree._hints import had_place, queue_if
-from pyscheduler.intree._volumes import Object, Storage, claim_names, field, items, name_of, namespace_of, text
+from pyscheduler.intree.volumes import objects as kinds
+from pyscheduler.intree.volumes.attachable import (
+    Attachable,
+    CannotAttach,
+    attachable_volumes,
+    csi_handle,
+    inline_drivers,
+)
+from pyscheduler.intree.volumes.objects import Object, Storage, claim_names, field, items, name_of, namespace_of, text
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 _COUNT_THEM = 1_000_000

@@ -32,14 +32,14 @@ from pyscheduler.api import (
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.api.outcome import StatusError
-from pyscheduler.intree._default_selector import KINDS, DefaultSelectors
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import duplicate, forbidden, invalid, refuse, required, unsupported
-from pyscheduler.intree._spread import HARD, HOSTNAME, SOFT, Constraints, Spreads
-from pyscheduler.intree._spread_counts import Skew
-from pyscheduler.intree._spread_nodes import Regions, includes
-from pyscheduler.intree._spread_score import Crowding, crowding
+from pyscheduler.intree.spread.constraints import HARD, HOSTNAME, SOFT, Constraints, Spreads
+from pyscheduler.intree.spread.counts import Skew
+from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
+from pyscheduler.intree.spread.nodes import Regions, includes
+from pyscheduler.intree.spread.score import Crowding, crowding
 
 SYSTEM, LIST = "System", "List"
 _ZONE = "topology.kubernetes.io/zone"

@@ -36,14 +36,12 @@ from pyscheduler.api import (
     Verdicts,
     VolumeClaim,
 )
-from pyscheduler.intree import _volume_hints as hints
-from pyscheduler.intree import _volumes as kinds
 from pyscheduler.intree._problems import invalid, refuse
 from pyscheduler.intree._scoring import UtilizationShapePoint
-from pyscheduler.intree._volume_assumed import Assumed, AssumedVolumes
-from pyscheduler.intree._volume_search import Search, rejection
-from pyscheduler.intree._volume_writes import PodBinding, Watcher, assume, restore, write
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes import hints
+from pyscheduler.intree.volumes import objects as kinds
+from pyscheduler.intree.volumes.assumed import Assumed, AssumedVolumes
+from pyscheduler.intree.volumes.objects import (
     WAIT_FOR_FIRST_CONSUMER,
     Object,
     Storage,
@@ -58,6 +56,8 @@ from pyscheduler.intree._volumes import (
     volume_of_claim,
     why_not_owned,
 )
+from pyscheduler.intree.volumes.search import Search, rejection
+from pyscheduler.intree.volumes.writes import PodBinding, Watcher, assume, restore, write
 
 UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
 _GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"

@@ -33,7 +33,7 @@ from pyscheduler.api import (
     Verdicts,
 )
 from pyscheduler.intree._hints import queue_if
-from pyscheduler.intree._volumes import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
+from pyscheduler.intree.volumes.objects import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
 
 DISK_CONFLICT = Rejection("node(s) had no available disk")
 CLAIM_IN_USE = Rejection(

@@ -29,9 +29,9 @@ from pyscheduler.api import (
     StateKey,
     Verdicts,
 )
-from pyscheduler.intree._csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from pyscheduler.intree._hints import queue_if
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes.csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from pyscheduler.intree.volumes.objects import (
     CLAIM,
     STORAGE_CLASS,
     VOLUME,

@@ -18,10 +18,12 @@ import pytest
 
 from pyscheduler.api import ByMax, Cycle, NodeInfo, Pod, Rejection
 from pyscheduler.cli.evaluate import Evaluator
-from pyscheduler.intree import PLUGINS, _spread_counts, _victims, node_affinity
+from pyscheduler.intree import PLUGINS, node_affinity
 from pyscheduler.intree import inter_pod_affinity as affinity
 from pyscheduler.intree import node_resources_fit as fit
 from pyscheduler.intree import node_volume_limits as volume_limits
+from pyscheduler.intree.preemption import victims
+from pyscheduler.intree.spread import counts as spread_counts
 from tests.conformance import ours, records
 from tests.conformance.compare import Difference, compare
 from tests.conformance.coverage import subjects
@@ -96,8 +98,8 @@ def _in_reverse(pods: Any) -> list[Pod]:
     return by_importance(pods)[::-1]
 
 
-limits_of, fit_why_not, by_importance = volume_limits.limits_of, fit._why_not, _victims.by_importance
-skew_of = _spread_counts.Skew.of
+limits_of, fit_why_not, by_importance = volume_limits.limits_of, fit._why_not, victims.by_importance
+skew_of = spread_counts.Skew.of
 NOTHING: Mapping[str, Any] = {}
 
 PLANTS = (
@@ -186,17 +188,17 @@ PLANTS = (
         CLAIM_IN_USE=Rejection("node(s) had no available disk"),
     ),
     _plant("NodeVolumeLimits", "attachments are forgotten", **{"_Attachments.to": lambda *_: set()}),
-    _elsewhere("VolumeBinding", "drivers never run out", "intree._volume_provision._holds", lambda *_: True),
+    _elsewhere("VolumeBinding", "drivers never run out", "intree.volumes.provision._holds", lambda *_: True),
     _elsewhere(
         "VolumeBinding",
         "topologies are forgotten",
-        "intree._volume_provision._allowed_topologies",
+        "intree.volumes.provision._allowed_topologies",
         lambda _: None,
     ),
     _elsewhere(
         "VolumeBinding",
         "volumes are everywhere",
-        "intree._volume_search.within_reach",
+        "intree.volumes.search.within_reach",
         lambda *_: True,
     ),
     _plant(
@@ -209,11 +211,11 @@ PLANTS = (
         "ignored resources count",
         **{"NodeResourcesFit._is_ignored": lambda *_: False},
     ),
-    _elsewhere("PodTopologySpread", "tainted nodes count", "intree._spread_nodes._HARD_TAINTS", ()),
+    _elsewhere("PodTopologySpread", "tainted nodes count", "intree.spread.nodes._HARD_TAINTS", ()),
     _elsewhere(
         "PodTopologySpread",
         "domains weigh less",
-        "intree._spread_score._weight",
+        "intree.spread.score._weight",
         lambda domains: math.log(domains + 1),
     ),
     _plant(
@@ -230,41 +232,41 @@ PLANTS = (
     _elsewhere(
         "PodTopologySpread",
         "halves are cut off",
-        "intree._spread_score._rounded",
+        "intree.spread.score._rounded",
         math.trunc,
     ),
     _elsewhere(
         "PodTopologySpread",
         "pods on the host do not count",
-        "intree._spread_score.Crowd._pods_on",
+        "intree.spread.score.Crowd._pods_on",
         lambda *_: 0,
     ),
     _elsewhere(
         "PodTopologySpread",
         "nodes out of reach count",
-        "intree._spread_nodes.allowed",
+        "intree.spread.nodes.allowed",
         lambda _, nodes: np.ones(len(nodes), np.bool_),
     ),
-    _elsewhere("DefaultPreemption", "sums of priorities are plain", "intree._victims._OFFSET", 0),
+    _elsewhere("DefaultPreemption", "sums of priorities are plain", "intree.preemption.victims._OFFSET", 0),
     _plant("VolumeZone", "a list of zones is one zone", ZONE_DELIMITER=","),
     _plant("VolumeZone", "labels do not count", _places=lambda _: []),
     _elsewhere(
         "PodTopologySpread",
         "one more is let in",
-        "intree._spread_counts.Skew.room",
+        "intree.spread.counts.Skew.room",
         property(lambda self: self.spread.max_skew + self.rest - self.adds + 1),
     ),
     _elsewhere(
         "PodTopologySpread",
         "the pod does not count itself",
-        "intree._spread_counts.Skew.of",
+        "intree.spread.counts.Skew.of",
         staticmethod(lambda spread, region, counts, _: skew_of(spread, region, counts, NOTHING)),
     ),
     _elsewhere(
         "PodTopologySpread",
         "reasons are swapped",
-        "intree._spread_counts.MISSING_LABEL",
-        _spread_counts.MISMATCH,
+        "intree.spread.counts.MISSING_LABEL",
+        spread_counts.MISMATCH,
     ),
     _plant(
         "InterPodAffinity",
@@ -277,13 +279,13 @@ PLANTS = (
     _elsewhere(
         "InterPodAffinity",
         "placed pods have no wishes",
-        "intree._affinity_counts.drawing_terms",
+        "intree.affinity.counts.drawing_terms",
         lambda *_: NOTHING,
     ),
     _elsewhere(
         "InterPodAffinity",
         "namespaces have no labels",
-        "intree._namespaces.Namespaces.chosen",
+        "intree.affinity.namespaces.Namespaces.chosen",
         lambda *_: frozenset(),
     ),
     _plant(
@@ -295,14 +297,16 @@ PLANTS = (
     _elsewhere(
         "DefaultPreemption",
         "budgets are forgotten",
-        "intree._budgets.Budgets.split",
+        "intree.preemption.budgets.Budgets.split",
         lambda _, pods: ([], list(pods)),
     ),
-    _elsewhere("DefaultPreemption", "the most important goes first", "intree._victims.by_importance", _in_reverse),
+    _elsewhere(
+        "DefaultPreemption", "the most important goes first", "intree.preemption.victims.by_importance", _in_reverse
+    ),
     _elsewhere(
         "DefaultPreemption",
         "the most victims are best",
-        "intree._victims._CRITERIA",
+        "intree.preemption.victims._CRITERIA",
         (lambda candidate: -len(candidate.victims),),
     ),
     _plant(

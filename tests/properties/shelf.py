@@ -6,10 +6,10 @@ from typing import Any
 
 from pyscheduler.api import ResourceKind
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.intree._default_selector import SERVICES
-from pyscheduler.intree._namespaces import NAMESPACE
-from pyscheduler.intree._volumes import CLAIM, CSI_NODE, STORAGE_CLASS, VOLUME, VOLUME_ATTACHMENT
+from pyscheduler.intree.affinity.namespaces import NAMESPACE
 from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
+from pyscheduler.intree.spread.default_selector import SERVICES
+from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, STORAGE_CLASS, VOLUME, VOLUME_ATTACHMENT
 from tests.properties.pieces import NAMES
 from tests.unit.intree.storage import ZONE, bound, claim, meta, obj, spec, storage_class, volume, within
 

@@ -27,15 +27,15 @@ from pyscheduler.intree import (
     PodTopologySpread,
     VolumeRestrictions,
 )
-from pyscheduler.intree._default_selector import SERVICES
 from pyscheduler.intree._scoring import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from pyscheduler.intree._volumes import CLAIM, CSI_NODE, VOLUME, VOLUME_ATTACHMENT
 from pyscheduler.intree.node_declared_features import RESTART_ALL
+from pyscheduler.intree.spread.default_selector import SERVICES
+from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, VOLUME, VOLUME_ATTACHMENT
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyscheduler.intree._volumes import CLAIM, CSI_NODE, VOLUME
+from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, VOLUME
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}

@@ -8,7 +8,7 @@ from typing import Any
 from pyscheduler.api import SKIP
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import InterPodAffinity
-from pyscheduler.intree._namespaces import NAMESPACE
+from pyscheduler.intree.affinity.namespaces import NAMESPACE
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_filters_agree, assert_scores_agree
 

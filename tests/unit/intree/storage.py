@@ -8,7 +8,7 @@ from typing import Any
 from pyscheduler.api import NodeTable, ResourceKind
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.state import ClusterState
-from pyscheduler.intree import _volumes as kinds
+from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import NodeBuilder, PodBuilder, pod
 
 Manifest = dict[str, Any]

@@ -10,7 +10,7 @@ from pyscheduler.api import SKIP
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import PodTopologySpread
-from pyscheduler.intree._default_selector import (
+from pyscheduler.intree.spread.default_selector import (
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     SERVICES,

@@ -6,7 +6,7 @@ from zlib import crc32
 
 import pytest
 
-from pyscheduler.intree._go_sort import go_sort
+from pyscheduler.intree.preemption.go_sort import go_sort
 
 
 @pytest.mark.parametrize(

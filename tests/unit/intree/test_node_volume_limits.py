@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import SKIP, Action, ClusterEvent, StatusError
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import NodeVolumeLimits
-from pyscheduler.intree import _volumes as kinds
+from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import SKIP, Action, ClusterEvent, Rejection
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import VolumeRestrictions
-from pyscheduler.intree._volumes import CLAIM
+from pyscheduler.intree.volumes.objects import CLAIM
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes

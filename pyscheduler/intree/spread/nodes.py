@@ -12,7 +12,7 @@ from pyscheduler.api import Domains, Mask, NodeInfo, NodeTable, PodShape
 from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE, first_untolerated
 from pyscheduler.api.topology import MISSING
 from pyscheduler.intree._required import allowed, allows
-from pyscheduler.intree._spread import Spread, Spreads
+from pyscheduler.intree.spread.constraints import Spread, Spreads
 
 _KEPT_REGIONS = 64
 _HARD_TAINTS = (NO_SCHEDULE, NO_EXECUTE)

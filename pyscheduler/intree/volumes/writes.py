@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyscheduler.api import ApiWriter, NodeInfo, Pod, StatusError
-from pyscheduler.intree._volume_assumed import Assumed, AssumedVolumes, is_newer
-from pyscheduler.intree._volume_match import is_for
-from pyscheduler.intree._volume_search import SELECTED_NODE_ANNOTATION, NodeVolumes, selected_node, within_reach
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes.assumed import Assumed, AssumedVolumes, is_newer
+from pyscheduler.intree.volumes.match import is_for
+from pyscheduler.intree.volumes.objects import (
     CLAIM,
     VOLUME,
     Object,
@@ -27,6 +26,7 @@ from pyscheduler.intree._volumes import (
     text,
     volume_of_claim,
 )
+from pyscheduler.intree.volumes.search import SELECTED_NODE_ANNOTATION, NodeVolumes, selected_node, within_reach
 
 BOUND_BY_CONTROLLER_ANNOTATION = "pv.kubernetes.io/bound-by-controller"
 Document = dict[str, Any]

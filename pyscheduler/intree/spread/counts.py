@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from pyscheduler.api import Domains, Ints, Rejection, Verdicts
 from pyscheduler.api.topology import MISSING
-from pyscheduler.intree._spread import Spread
-from pyscheduler.intree._spread_nodes import Region
+from pyscheduler.intree.spread.constraints import Spread
+from pyscheduler.intree.spread.nodes import Region
 
 MISMATCH = Rejection("node(s) didn't match pod topology spread constraints")
 MISSING_LABEL = Rejection(

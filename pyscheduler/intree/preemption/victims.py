@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from pyscheduler.api import Candidate, NodeInfo, Pod, Status, Trial
-from pyscheduler.intree._budgets import Budgets
-from pyscheduler.intree._go_sort import go_sort
+from pyscheduler.intree.preemption.budgets import Budgets
+from pyscheduler.intree.preemption.go_sort import go_sort
 
 _OFFSET = 1 << 31
 """Makes all priorities positive, so that a sum of them never gets better by one more victim."""

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from pyscheduler.api import MAX_NODE_SCORE, Ints, Mask, NodeInfo, NodeTable, PodShape, Scores
 from pyscheduler.api.topology import MISSING
-from pyscheduler.intree._spread import HOSTNAME, Spread, Spreads
-from pyscheduler.intree._spread_counts import Tally, tally
-from pyscheduler.intree._spread_nodes import Regions, blanks_filled, complete
+from pyscheduler.intree.spread.constraints import HOSTNAME, Spread, Spreads
+from pyscheduler.intree.spread.counts import Tally, tally
+from pyscheduler.intree.spread.nodes import Regions, blanks_filled, complete
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pyscheduler.api import Requirement, Selector, StatusError
 from pyscheduler.api.match import SelectorError
-from pyscheduler.intree._csi_topology import Affinity
-from pyscheduler.intree._volume_match import amount, read_label_selector, requested
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes.csi_topology import Affinity
+from pyscheduler.intree.volumes.match import amount, read_label_selector, requested
+from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
     class_of_claim,

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodCount, PodShape, Requirement, Selector
 from pyscheduler.api.objects import TopologySpreadConstraint
-from pyscheduler.intree._default_selector import DefaultSelectors
 from pyscheduler.intree._label_selectors import read_selector
+from pyscheduler.intree.spread.default_selector import DefaultSelectors
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 HOSTNAME = "kubernetes.io/hostname"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyscheduler.api import Action, ClusterEvent, Hint, NodeObject, Pod
-from pyscheduler.intree._affinity_terms import NO_LABELS, AffinityTerms, Labels, Term, affinity_terms
 from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree.affinity.terms import NO_LABELS, AffinityTerms, Labels, Term, affinity_terms
 
 
 def pod_changed(pod: Pod, event: ClusterEvent) -> Hint:

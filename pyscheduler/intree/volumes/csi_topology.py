@@ -15,7 +15,7 @@ from typing import Any
 from pyscheduler.api import Selector, StatusError
 from pyscheduler.api.match import node_term
 from pyscheduler.api.objects import LabelSelectorRequirement, NodeSelectorTerm
-from pyscheduler.intree._volumes import Object, annotations_of, field, items, labels_of, text
+from pyscheduler.intree.volumes.objects import Object, annotations_of, field, items, labels_of, text
 
 Affinity = tuple[Selector, ...] | None
 """Any one of the selectors is enough; None is no restriction at all."""

@@ -17,9 +17,9 @@ from pyscheduler.api import Ints, Mask, NodeTable, Selector, StatusError
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import LabelSelector
 from pyscheduler.api.quantity import QuantityError, milli_value, value
-from pyscheduler.intree._csi_topology import Affinity, affinity_of
 from pyscheduler.intree._label_selectors import read_selector
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes.csi_topology import Affinity, affinity_of
+from pyscheduler.intree.volumes.objects import (
     Object,
     class_of_volume,
     field,

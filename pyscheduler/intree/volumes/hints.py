@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pyscheduler.api import ClusterEvent, Hint, Pod
-from pyscheduler.intree._csi_topology import MIGRATED_PLUGINS_ANNOTATION
 from pyscheduler.intree._hints import queue_if
-from pyscheduler.intree._volume_provision import volume_limit
-from pyscheduler.intree._volumes import annotations_of, claim_names, field, items, name_of, namespace_of, text
+from pyscheduler.intree.volumes.csi_topology import MIGRATED_PLUGINS_ANNOTATION
+from pyscheduler.intree.volumes.objects import annotations_of, claim_names, field, items, name_of, namespace_of, text
+from pyscheduler.intree.volumes.provision import volume_limit
 
 
 def class_may_help(_pod: Pod, event: ClusterEvent) -> Hint:

@@ -14,17 +14,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection
-from pyscheduler.intree._csi_topology import in_tree_plugin, is_migrated, migrated_affinity
-from pyscheduler.intree._volume_assumed import AssumedVolumes
-from pyscheduler.intree._volume_match import Chooser, Volume, Wanted, choose, reaches, reaching, requested, wanted
-from pyscheduler.intree._volume_provision import Provision, provision
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes.assumed import AssumedVolumes
+from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
+from pyscheduler.intree.volumes.match import Chooser, Volume, Wanted, choose, reaches, reaching, requested, wanted
+from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
     annotations_of,
     class_of_claim,
     volume_of_claim,
 )
+from pyscheduler.intree.volumes.provision import Provision, provision
 
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyscheduler.api import Handle, ResourceKind
-from pyscheduler.intree._volume_match import Volume, read_volume
-from pyscheduler.intree._volumes import VOLUME, Object, name_of, namespace_of, text
+from pyscheduler.intree.volumes.match import Volume, read_volume
+from pyscheduler.intree.volumes.objects import VOLUME, Object, name_of, namespace_of, text
 
 _Key = tuple[str, str]
 _SPARE = 64

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pyscheduler.api import Pod, PodShape, StatusError, VolumeClaim
-from pyscheduler.intree._csi_topology import BETA_ZONE, ZONE, ZONE_DELIMITER, check_migration
-from pyscheduler.intree._volumes import (
+from pyscheduler.intree.volumes.csi_topology import BETA_ZONE, ZONE, ZONE_DELIMITER, check_migration
+from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
     claim_name,

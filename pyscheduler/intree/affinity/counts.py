@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from pyscheduler.api import PodCount, PodFacet, PodShape
-from pyscheduler.intree._affinity_terms import NO_TERMS, SHAPES, Labels, Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree.affinity.terms import NO_TERMS, SHAPES, Labels, Peers, Term, Weighted, affinity_terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What InterPodAffinity is made of: terms, counts by topology domain, hints."""

@@ -1,0 +1,1 @@
+"""What the plugins for volumes share: objects, matching, provisioning, limits, and what Reserve assumes."""
