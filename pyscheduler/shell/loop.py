@@ -77,7 +77,9 @@ class Loop:
         due = self._machine.next_wake()
         wait = None if due is None else max(due - self._clock.now(), NAP)
         try:
-            await asyncio.wait_for(self._awake.wait(), wait)
+            # Not wait_for: in Python 3.11 that may swallow a cancellation that comes together with an event.
+            async with asyncio.timeout(wait):
+                await self._awake.wait()
         except TimeoutError:
             return
 

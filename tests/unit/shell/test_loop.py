@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
+
 from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Event, PodGone, Tick
 from pyscheduler.core.machine import Machine
@@ -96,3 +98,20 @@ async def test_a_tick_comes_when_the_machine_wants_it() -> None:
     machine.wake = clock.now()
     async with looping(machine, FakeExecutor(), clock):
         assert machine.handled == [Tick(clock.now())]
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_stop_at_the_very_moment_of_an_event_is_a_stop(turns: int) -> None:
+    machine, clock = FakeMachine(), SteppedClock()
+    machine.wake = clock.now() + 100
+    loop = Loop(cast(Machine, machine), cast(Executor, FakeExecutor()), clock)
+    work = asyncio.create_task(loop.run())
+    await settle()
+    loop.tell(PodGone(1.0, "default", "a", "a"))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    work.cancel()
+    await settle()
+    ended = work.cancelled()
+    work.cancel()
+    assert ended
