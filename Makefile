@@ -30,14 +30,14 @@ check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/sizes.py
 
-bench: $(VENV)/.dev ## Measure this scheduler beside the real kube-scheduler; options in BENCH="--rounds 3 ..."
-	@$(BIN)/python -m bench.side_by_side $(BENCH)
+bench: $(VENV)/.dev ## Measure this scheduler beside the real kube-scheduler; options in BENCH="--label performance --rounds 5 ..."
+	@$(BIN)/pyscheduler bench compare $(BENCH)
 
 conformance: $(VENV)/.dev ## Compare decisions with the real kube-scheduler's code on random clusters; options in CONFORMANCE="--cases 5000 ..."
 	@$(BIN)/python -m tests.conformance $(CONFORMANCE)
 
 bench-decide: $(VENV)/.dev ## Measure decisions alone, in process; options in BENCH="--nodes 15000 ..."
-	@$(BIN)/python -m bench.decide $(BENCH)
+	@$(BIN)/pyscheduler bench decide $(BENCH)
 
 fmt: $(VENV)/.dev ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .

@@ -2,7 +2,7 @@
 
 A process of its own, like the schedulers it is compared with. It shares no code with them, only the way it calls:
 aiohttp on 16 kept-alive connections and uvloop. When all is done it waits to be ended, so that its CPU time can be
-read. Run as `python -m bench.bare_client KUBECONFIG NAMESPACE SCHEDULER_NAME [--events]`.
+read. Run as `python -m bench.bare_client KUBECONFIG SCHEDULER_NAME [--events]`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class PodMeta(msgspec.Struct):
 
     name: str
     uid: str = ""
+    namespace: str = ""
 
 
 class _Named(msgspec.Struct):
@@ -50,7 +51,6 @@ _decode = msgspec.json.Decoder(_List).decode
 class Job:
     """Whose pods are bound, and whether each gets an Event as well."""
 
-    namespace: str
     scheduler_name: str
     events: bool
 
@@ -58,24 +58,24 @@ class Job:
     def pending(self) -> str:
         """Where the pods without a node are listed."""
         selector = f"spec.schedulerName={self.scheduler_name},spec.nodeName="
-        return f"/api/v1/namespaces/{self.namespace}/pods?fieldSelector={selector}"
+        return f"/api/v1/pods?fieldSelector={selector}"
 
     def binding(self, pod: PodMeta, node: str) -> tuple[str, bytes]:
         """Path and body of the call that binds."""
         body = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"namespace": self.namespace, "name": pod.name, "uid": pod.uid},
+            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        return f"/api/v1/namespaces/{self.namespace}/pods/{pod.name}/binding", _encode(body)
+        return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/binding", _encode(body)
 
     def event(self, pod: PodMeta, node: str, wall: float) -> tuple[str, bytes]:
         """Path and body of the call that tells of it; `wall` is seconds since 1970."""
         body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"namespace": self.namespace, "name": f"{pod.name}.{int(wall * 1e9):x}"},
+            "metadata": {"namespace": pod.namespace, "name": f"{pod.name}.{int(wall * 1e9):x}"},
             "eventTime": datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "reportingController": self.scheduler_name,
             "reportingInstance": f"{self.scheduler_name}-0",
@@ -84,14 +84,14 @@ class Job:
             "regarding": {
                 "apiVersion": "v1",
                 "kind": "Pod",
-                "namespace": self.namespace,
+                "namespace": pod.namespace,
                 "name": pod.name,
                 "uid": pod.uid,
             },
-            "note": f"Successfully assigned {self.namespace}/{pod.name} to {node}",
+            "note": f"Successfully assigned {pod.namespace}/{pod.name} to {node}",
             "type": "Normal",
         }
-        return f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events", _encode(body)
+        return f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", _encode(body)
 
 
 async def bind_all(session: aiohttp.ClientSession, job: Job) -> None:
@@ -147,11 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="bench.bare_client", description="Bind pods to nodes in turn.")
     parser.add_argument("kubeconfig", type=Path)
-    parser.add_argument("namespace")
     parser.add_argument("scheduler_name")
     parser.add_argument("--events", action="store_true", help="write one Event for each pod as well")
     given = parser.parse_args(arguments)
-    uvloop.run(run(given.kubeconfig, Job(given.namespace, given.scheduler_name, given.events)))
+    uvloop.run(run(given.kubeconfig, Job(given.scheduler_name, given.events)))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.workload import NAMESPACE
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import Process
-from tests.e2e.plane import REAL, Plane
-from tests.e2e.scheduler import ROOT, Configured, scheduler
+from tests.e2e.plane import Plane
+from tests.e2e.scheduler import Configured, scheduler
 
 Metrics = Callable[[], Awaitable[str]]
 
@@ -27,17 +26,18 @@ class Running:
     metrics: Metrics | None = None
 
 
-Start = Callable[[ControlPlane, str, Path], AbstractAsyncContextManager[Running]]
+Start = Callable[[Plane, str, Path], AbstractAsyncContextManager[Running]]
 """Starts a contender for the pods of a scheduler name; the folder is its own, for files and logs."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """One row of the comparison. `writes_events`: it tells of every pod that it has bound."""
+    """Who takes part. `writes_events`: it tells of every pod that it has bound. `decides`: it minds constraints."""
 
     name: str
     start: Start
     writes_events: bool = True
+    decides: bool = True
 
     @property
     def scheduler_name(self) -> str:
@@ -46,10 +46,9 @@ class Contender:
 
 
 @asynccontextmanager
-async def pyscheduler(plane: ControlPlane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+async def pyscheduler(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
     """This scheduler, as its manifests install it: with a service account's rights and token."""
-    target = Plane(REAL, plane.kubeconfig, plane.api, plane)
-    async with scheduler(target, Configured(scheduler_name), folder) as running:
+    async with scheduler(plane, Configured(scheduler_name), folder) as running:
 
         async def metrics() -> str:
             return await plane.api.text("/metrics", server=f"http://127.0.0.1:{running.port}")
@@ -59,23 +58,29 @@ async def pyscheduler(plane: ControlPlane, scheduler_name: str, folder: Path) ->
 
 @asynccontextmanager
 async def kube_scheduler(
-    plane: ControlPlane,
+    plane: Plane,
     scheduler_name: str,
     folder: Path,  # noqa: ARG001 - its files are the control plane's
 ) -> AsyncIterator[Running]:
     """The real kube-scheduler, as kubeadm installs it: with a client certificate, speaking protobuf."""
-    async with plane.kube_scheduler(Configured(scheduler_name).document()) as running:
+    async with _real(plane).kube_scheduler(Configured(scheduler_name).document()) as running:
         process = running.process
         yield Running(process.pid, lambda: process.alive, process.log, running.metrics)
+
+
+def _real(plane: Plane) -> ControlPlane:
+    if plane.real is None:
+        raise ValueError("this contender needs the real control plane")
+    return plane.real
 
 
 def bare_client(events: bool) -> Start:
     """The client that only binds, or that writes an Event after each binding too."""
 
     @asynccontextmanager
-    async def start(plane: ControlPlane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-        kubeconfig = await plane.kubeconfig_for_service_account("kube-system", "pyscheduler")
-        program = [sys.executable, str(ROOT / "bench" / "bare_client.py"), str(kubeconfig), NAMESPACE, scheduler_name]
+    async def start(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        kubeconfig = await _real(plane).kubeconfig_for_service_account("kube-system", "pyscheduler")
+        program = [sys.executable, str(Path(__file__).with_name("bare_client.py")), str(kubeconfig), scheduler_name]
         process = Process("bare client", [*program, *(["--events"] if events else [])], folder / "log")
         try:
             yield Running(process.pid, lambda: process.alive, process.log)
@@ -91,7 +96,7 @@ CONTENDERS = {
     for contender in (
         Contender(OURS, pyscheduler),
         Contender(THEIRS, kube_scheduler),
-        Contender(CEILING, bare_client(events=False), writes_events=False),
-        Contender(CEILING_WITH_EVENTS, bare_client(events=True)),
+        Contender(CEILING, bare_client(events=False), writes_events=False, decides=False),
+        Contender(CEILING_WITH_EVENTS, bare_client(events=True), decides=False),
     )
 }

@@ -30,7 +30,7 @@ class Spread:
 class Measure:
     """One thing that turns are compared by. `value` is None where a contender has no such thing.
 
-    `ratio` is False for what is looked at rather than divided.
+    `ratio` is False for what is looked at rather than divided; `more` is True where more is better.
     """
 
     key: str
@@ -38,11 +38,18 @@ class Measure:
     value: Callable[[Turn], float | None]
     digits: int = 2
     ratio: bool = True
+    more: bool = False
 
 
 def per_second(turn: Turn) -> float | None:
     """Pods bound a second, between the first binding and the last; None where no time lies between them."""
     return (turn.pods - 1) / turn.bound_in if turn.bound_in > 0 else None
+
+
+def per_second_from_ready(turn: Turn) -> float | None:
+    """Pods bound a second since the contender said it was ready: for pods that need something done before."""
+    lasted = turn.last_bind - turn.ready
+    return turn.pods / lasted if lasted > 0 else None
 
 
 def events_per_second(turn: Turn) -> float | None:
@@ -57,12 +64,15 @@ def milliseconds(seconds: float | None) -> float | None:
 
 
 MEASURES = (
-    Measure("pods_per_second", "pods/s, first bind to last", per_second, 0),
-    Measure("events_per_second", "Events/s, first bind to last Event", events_per_second, 0),
+    Measure("pods_per_second", "pods/s, first bind to last", per_second, 0, more=True),
+    Measure("pods_per_second_from_ready", "pods/s, ready to last bind", per_second_from_ready, 0, more=True),
+    Measure("events_per_second", "Events/s, first bind to last Event", events_per_second, 0, more=True),
+    Measure("ready_seconds", "s from start to ready", lambda t: t.ready),
     Measure("first_bind_seconds", "s from start to first bind", lambda t: t.first_bind),
     Measure("last_bind_seconds", "s from start to last bind", lambda t: t.last_bind),
     Measure("last_event_seconds", "s from start to last Event", lambda t: t.last_event),
     Measure("cpu_ms_per_pod", "own CPU, ms per pod", lambda t: t.cpu / t.pods * 1000, 3),
+    Measure("cpu_seconds", "own CPU in all, s", lambda t: t.cpu),
     Measure(
         "api_server_cpu_ms_per_pod", "kube-apiserver's CPU, ms per pod", lambda t: t.api_server_cpu / t.pods * 1000
     ),
@@ -70,11 +80,15 @@ MEASURES = (
     Measure("peak_memory_mib", "peak memory, MiB", lambda t: t.peak_memory / MIB, 0),
     Measure("attempt_p50_ms", "attempt p50, ms", lambda t: milliseconds(t.attempt_p50), 1),
     Measure("attempt_p99_ms", "attempt p99, ms", lambda t: milliseconds(t.attempt_p99), 1),
+    Measure("pending_p50_ms", "pending to bound p50, ms", lambda t: milliseconds(t.pending_p50), 0),
+    Measure("pending_p99_ms", "pending to bound p99, ms", lambda t: milliseconds(t.pending_p99), 0),
     Measure("events", "Events written", lambda t: t.events, 0, ratio=False),
     Measure("nodes_used", "nodes that got pods", lambda t: t.balance.nodes_used, 0, ratio=False),
     Measure("most_on_a_node", "most pods on a node", lambda t: t.balance.most_on_a_node, 0, ratio=False),
     Measure("deviation", "pods per node, std. dev.", lambda t: t.balance.deviation, ratio=False),
+    Measure("cpu_deviation", "CPU requested, std. dev., % of a node", lambda t: t.balance.cpu_deviation, ratio=False),
 )
+BY_KEY = {measure.key: measure for measure in MEASURES}
 
 
 def summary(turns: Sequence[Turn], contender: str, measure: Measure) -> Spread | None:

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
 from rich.table import Table
 
-from bench.figures import MEASURES, Spread, ratio, summary
+from bench.figures import BY_KEY, MEASURES, Spread, ratio, summary
+from bench.suite import Case
 from bench.turn import Turn
 
 Rows = list[list[str]]
 NOTHING = "-"
+RIVAL = "kube-scheduler"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A turn that came to nothing."""
+
+    contender: str
+    round: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that came of one workload."""
+
+    case: Case
+    turns: list[Turn] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def failed(self, contender: str) -> bool:
+        """Whether a turn of this contender came to nothing: it gets no further one."""
+        return any(failure.contender == contender for failure in self.failures)
 
 
 def figures(turns: Sequence[Turn], contenders: Sequence[str]) -> Rows:
@@ -44,7 +68,7 @@ def rounds(turns: Sequence[Turn]) -> Rows:
 def table(title: str, rows: Rows) -> Table:
     """For the terminal."""
     made = Table(title=title, title_justify="left")
-    made.add_column(rows[0][0])
+    made.add_column(rows[0][0], overflow="fold")
     for name in rows[0][1:]:
         made.add_column(name, justify="right")
     for row in rows[1:]:
@@ -52,14 +76,85 @@ def table(title: str, rows: Rows) -> Table:
     return made
 
 
-def markdown(title: str, *tables: Rows) -> str:
-    """For a page: a heading and the tables below it."""
-    return "\n\n".join([f"## {title}", *map(_markdown, tables)]) + "\n"
+def markdown(title: str, outcomes: Sequence[Outcome], contenders: Sequence[str]) -> str:
+    """For a page: all workloads in one table, then each with its figures and its turns."""
+    parts = [f"## {title}", _markdown(overview(outcomes, contenders))]
+    for outcome in outcomes:
+        parts += [f"### {outcome.case.name}"]
+        parts += [f"{each.contender} failed in round {each.round}: {each.reason}" for each in outcome.failures]
+        taken = present(outcome, contenders)
+        if taken:
+            parts += [_markdown(figures(outcome.turns, taken)), _markdown(rounds(outcome.turns))]
+    return "\n\n".join(parts) + "\n"
 
 
-def document(about: Mapping[str, Any], turns: Sequence[Turn], contenders: Sequence[str]) -> bytes:
-    """For programs: what was run, the figures, and every turn they come from."""
-    ours = contenders[0]
+def present(outcome: Outcome, contenders: Sequence[str]) -> list[str]:
+    """The contenders that finished a turn, in their order."""
+    return [name for name in contenders if any(turn.contender == name for turn in outcome.turns)]
+
+
+def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
+    """A header, then one row a workload: the first contender beside the one that its targets are set against."""
+    ours, other = contenders[0], rival(contenders)
+    theirs = [] if other is None else [other]
+    header = [
+        "workload",
+        "pods/s",
+        *theirs,
+        "ratio",
+        "CPU ratio",
+        "memory ratio",
+        "attempt p99, ms",
+        *theirs,
+        "targets",
+    ]
+    return [header, *(_overview_row(outcome, ours, other) for outcome in outcomes)]
+
+
+def _overview_row(outcome: Outcome, ours: str, other: str | None) -> list[str]:
+    names = [ours] if other is None else [ours, other]
+
+    def own(key: str) -> list[str]:
+        return [_shown(summary(outcome.turns, name, BY_KEY[key]), BY_KEY[key].digits) for name in names]
+
+    def compared(key: str) -> str:
+        return NOTHING if other is None else _shown(ratio(outcome.turns, ours, other, BY_KEY[key]), 2)
+
+    ratios = [compared(key) for key in ("pods_per_second", "cpu_ms_per_pod", "peak_memory_mib")]
+    end = verdict(outcome, ours, other)
+    return [outcome.case.name, *own("pods_per_second"), *ratios, *own("attempt_p99_ms"), end]
+
+
+def rival(contenders: Sequence[str]) -> str | None:
+    """Whom the first contender's targets are set against: kube-scheduler, if it takes part."""
+    return RIVAL if RIVAL in contenders[1:] else None
+
+
+def verdict(outcome: Outcome, ours: str, other: str | None) -> str:
+    """ "met", or what is missed and by how much; a dash where there is nothing to compare."""
+    if outcome.failures:
+        return "; ".join(f"{failure.contender} failed" for failure in outcome.failures)
+    if other is None:
+        return NOTHING
+    missed = []
+    for key, bound in outcome.case.targets.items():
+        measure = BY_KEY[key]
+        found = ratio(outcome.turns, ours, other, measure)
+        if found is None:
+            missed.append(f"{key} not known")
+        elif round(found.median, 2) < bound if measure.more else round(found.median, 2) > bound:
+            missed.append(f"{key} {found.median:.2f}, not {bound:g}")
+    return "; ".join(missed) or "met"
+
+
+def document(about: Mapping[str, Any], outcomes: Sequence[Outcome], contenders: Sequence[str]) -> bytes:
+    """For programs: what was run, then each workload's figures, ratios, failures, and every turn they come from."""
+    content = {"about": about, "workloads": {each.case.name: _content(each, contenders) for each in outcomes}}
+    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+
+
+def _content(outcome: Outcome, contenders: Sequence[str]) -> dict[str, Any]:
+    ours, turns = contenders[0], outcome.turns
     medians = {
         name: {measure.key: _plain(summary(turns, name, measure)) for measure in MEASURES} for name in contenders
     }
@@ -67,8 +162,15 @@ def document(about: Mapping[str, Any], turns: Sequence[Turn], contenders: Sequen
         other: {measure.key: _plain(ratio(turns, ours, other, measure)) for measure in MEASURES}
         for other in contenders[1:]
     }
-    content = {"about": about, "figures": medians, f"{ours}_to": ratios, "turns": [asdict(turn) for turn in turns]}
-    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+    return {
+        "params": outcome.case.workload.params,
+        "targets": outcome.case.targets,
+        "verdict": verdict(outcome, ours, rival(contenders)),
+        "figures": medians,
+        f"{ours}_to": ratios,
+        "failures": [asdict(failure) for failure in outcome.failures],
+        "turns": [asdict(turn) for turn in turns],
+    }
 
 
 def _shown(spread: Spread | None, digits: int) -> str:

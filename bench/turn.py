@@ -1,4 +1,4 @@
-"""One turn of one contender: pods are there, it starts, it binds them all, it is measured, everything is cleared away.
+"""One turn of one contender: pods are there, it starts, it binds them all, it is measured, the pods are cleared away.
 
 The pods are made before the contender runs, so that making them does not share the CPU with it: what is measured is
 scheduling at full speed, from a cold start, and all contenders get the same.
@@ -8,41 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import proc, workload
+from bench import proc
+from bench.balance import Balance, requested
 from bench.contenders import Contender, Running
+from bench.ground import Gone, Ground
 from bench.histogram import quantile, read_buckets
-from bench.watch import BindWatch, Unfinished
-from tests.controlplane.cluster import ControlPlane
+from bench.live import Live
+from bench.program import Program
+from bench.settle import settle
+from bench.watch import BindWatch, Patience, Unfinished
+from tests.e2e.plane import Plane
 
-ATTEMPTS = "scheduler_scheduling_attempt_duration_seconds"
+ATTEMPTS = ("scheduler_scheduling_attempt_duration_seconds", {"result": "scheduled"})
+PENDING = ("scheduler_pod_scheduling_sli_duration_seconds", dict[str, str]())
+EVENTS = "/apis/events.k8s.io/v1/events"
+_TAIL_LINES, _TAIL_COLUMNS = 5, 300
 _EVENTS_POLL = 0.25
-_EVENTS_STALLED = 5.0
+_EVENTS_STALLED = 3.0
 """Seconds without a new Event after which no more are expected: kube-scheduler drops some when it is in a hurry."""
-
-
-@dataclass(frozen=True)
-class Balance:
-    """How evenly the pods lie. `deviation` is the standard deviation of pods per node, over all nodes."""
-
-    nodes_used: int
-    most_on_a_node: int
-    deviation: float
-
-    @classmethod
-    def of(cls, chosen: Iterable[str], nodes: int) -> Balance:
-        """From the node of each pod, in a cluster of `nodes`."""
-        counts = Counter(chosen)
-        return cls(
-            len(counts),
-            max(counts.values(), default=0),
-            statistics.pstdev([*counts.values(), *[0] * (nodes - len(counts))]),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +41,11 @@ class Turn:
     pods: int
     bound_in: float
     """From the first binding to the last."""
+    ready: float
     first_bind: float
     last_bind: float
     last_event: float | None
-    """These three from the start of the process; None for a contender without Events."""
+    """These four from the start of the process; None for a contender without Events."""
     events: int
     cpu: float
     """The contender's own, start-up and Events in it."""
@@ -69,6 +57,10 @@ class Turn:
     """Bytes."""
     attempt_p50: float | None
     attempt_p99: float | None
+    """Of a successful attempt, as the contender's own metrics have it; None without metrics."""
+    pending_p50: float | None
+    pending_p99: float | None
+    """From when the contender first saw a pod until it was bound, in the same way."""
     balance: Balance
     load: float
     """The machine's load average over a minute when the contender was started."""
@@ -77,61 +69,119 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Size:
-    """How much there is to do. `seconds` is the patience with one turn."""
+class Arena:
+    """Where turns are taken: the control plane, what all of them find there, and what happens in each.
 
-    nodes: int
-    pods: int
+    `seconds` is the patience with one turn.
+    """
+
+    plane: Plane
+    ground: Ground
+    program: Program
     seconds: float
 
+    @property
+    def backstage(self) -> dict[str, int]:
+        """The control plane's processes, by name."""
+        real = self.plane.real
+        return {} if real is None else {name: each.pid for name, each in real.processes.items() if each.alive}
 
-async def take_turn(plane: ControlPlane, contender: Contender, number: int, size: Size, folder: Path) -> Turn:
-    """Run the contender once. Raises Unfinished if it does not bind all pods; leaves no pods behind."""
-    backstage = [process.pid for process in plane.processes.values() if process.alive]
+
+async def take_turn(arena: Arena, contender: Contender, number: int, folder: Path) -> Turn:
+    """Run the contender once, and leave the cluster as it was.
+
+    Raises Unfinished if it does not bind all pods, and what a contender raises that does not start or stop.
+    """
+    ground, program, name = arena.ground, arena.program, contender.scheduler_name
+    changed: set[str] = set()
     try:
-        await workload.create_pods(plane.api, size.pods, contender.scheduler_name)
-        await workload.settle(backstage)
-        return await _measured(plane, contender, number, size, folder)
+        for pods in program.pending:
+            await ground.bulk.create(pods.batch.for_scheduler(name))
+        measured = await _measured(arena, contender, folder, changed)
+        gone = await ground.gone()
+        return _turn(arena, contender, number, measured, gone)
     finally:
-        await workload.clear(plane.api)
-        await workload.settle(backstage)
+        await ground.clear([pods.batch for pods in program.scheduled], list(program.namespaces))
+        await ground.bulk.delete_each(changed)
+        await ground.restore(await ground.gone())
+        await settle(arena.backstage.values())
 
 
-async def _measured(plane: ControlPlane, contender: Contender, number: int, size: Size, folder: Path) -> Turn:
+@dataclass(frozen=True)
+class _Measured:
+    """What was read while the contender was there; `started` and `ready` are times of `proc.now`."""
+
+    watch: BindWatch
+    started: float
+    ready: float
+    load: float
+    events: int
+    last_event: float
+    spent: _Readings
+    cpu: float
+    peak_memory: int
+    metrics: str
+
+
+async def _measured(arena: Arena, contender: Contender, folder: Path, changed: set[str]) -> _Measured:
     """Start the contender, see it bind all pods, and read its figures before it is ended."""
-    version = (await plane.api.get(workload.PODS, limit=1))["metadata"]["resourceVersion"]
-    backstage = {name: process.pid for name, process in plane.processes.items() if process.alive}
-    async with BindWatch(plane.api, contender.scheduler_name, size.pods, version) as watch:
+    plane, program, bulk, backstage = arena.plane, arena.program, arena.ground.bulk, arena.backstage
+    async with BindWatch(plane.api, contender.scheduler_name, program.measured) as watch:
+        await settle(backstage.values())
         load, before = os.getloadavg()[0], _Readings.take(backstage)
+        known = await bulk.count(EVENTS)
         async with contender.start(plane, contender.scheduler_name, folder) as running:
+            ready = proc.now()
+            live = Live(bulk, watch, contender.scheduler_name, program.pending, changed)
             try:
-                await watch.all_bound(size.seconds, running.alive)
+                await live.run(program.steps, Patience(proc.now() + arena.seconds, running.alive))
             except Unfinished as problem:
-                raise Unfinished(f"{contender.name}: {problem}; its log ends:\n{_tail(running.log)}") from None
-            started = proc.started_at(running.pid)
-            events, last_event = await _events(plane, contender, size, watch.last)
-            spent, cpu = _Readings.take(backstage).since(before), proc.cpu_seconds(running.pid)
-            p50, p99 = await _attempts(running)
-            return Turn(
-                contender=contender.name,
-                round=number,
-                pods=size.pods,
-                bound_in=watch.last - watch.first,
-                first_bind=watch.first - started,
-                last_bind=watch.last - started,
-                last_event=last_event - started if contender.writes_events else None,
-                events=events,
-                cpu=cpu,
-                api_server_cpu=spent.cpu["kube-apiserver"],
-                etcd_cpu=spent.cpu["etcd"],
-                watch_cpu=spent.own,
-                peak_memory=proc.peak_memory(running.pid),
-                attempt_p50=p50,
-                attempt_p99=p99,
-                balance=Balance.of(watch.placed.values(), size.nodes),
-                load=load,
-                others=max(0.0, spent.machine - sum(spent.cpu.values()) - spent.own - cpu) / spent.at,
+                raise Unfinished(f"{problem}; its log ends:\n{_tail(running.log)}") from None
+            events, last_event = await _events(arena, contender, known, watch.last)
+            return _Measured(
+                watch,
+                proc.started_at(running.pid),
+                ready,
+                load,
+                events,
+                last_event,
+                _Readings.take(backstage).since(before),
+                proc.cpu_seconds(running.pid),
+                proc.peak_memory(running.pid),
+                await _metrics(running),
             )
+
+
+def _turn(arena: Arena, contender: Contender, number: int, seen: _Measured, gone: list[Gone]) -> Turn:
+    """The figures of what was seen."""
+    watch, spent, program = seen.watch, seen.spent, arena.program
+    lost = [(each.batch, i) for each in gone for i in each.numbers]
+    measured = program.measured
+    chosen = [node for pod, node in watch.placed.items() if pod in measured]
+    attempts, pending = (read_buckets(seen.metrics, *which) for which in (ATTEMPTS, PENDING))
+    return Turn(
+        contender=contender.name,
+        round=number,
+        pods=len(measured),
+        bound_in=watch.last - watch.first,
+        ready=seen.ready - seen.started,
+        first_bind=watch.first - seen.started,
+        last_bind=watch.last - seen.started,
+        last_event=seen.last_event - seen.started if contender.writes_events else None,
+        events=seen.events,
+        cpu=seen.cpu,
+        api_server_cpu=spent.cpu.get("kube-apiserver", 0.0),
+        etcd_cpu=spent.cpu.get("etcd", 0.0),
+        watch_cpu=spent.own,
+        peak_memory=seen.peak_memory,
+        attempt_p50=quantile(attempts, 0.5),
+        attempt_p99=quantile(attempts, 0.99),
+        pending_p50=quantile(pending, 0.5),
+        pending_p99=quantile(pending, 0.99),
+        balance=Balance.of(chosen, requested(program, watch.placed, lost)),
+        load=seen.load,
+        others=max(0.0, spent.machine - sum(spent.cpu.values()) - spent.own - seen.cpu) / spent.at,
+    )
 
 
 @dataclass(frozen=True)
@@ -153,26 +203,23 @@ class _Readings:
         return _Readings(self.at - before.at, self.machine - before.machine, self.own - before.own, spent)
 
 
-async def _events(plane: ControlPlane, contender: Contender, size: Size, since: float) -> tuple[int, float]:
+async def _events(arena: Arena, contender: Contender, known: int, since: float) -> tuple[int, float]:
     """Wait until the contender has written its Events; how many there are, and when the last was seen."""
     seen, at = 0, since
     if not contender.writes_events:
         return seen, at
-    while seen < size.pods and proc.now() - at < _EVENTS_STALLED:
-        found = await workload.count(plane.api, workload.EVENTS)
+    expected = len(arena.program.measured)
+    while seen < expected and proc.now() - at < _EVENTS_STALLED:
+        found = await arena.ground.bulk.count(EVENTS) - known
         if found > seen:
             seen, at = found, proc.now()
         await asyncio.sleep(_EVENTS_POLL)
     return seen, at
 
 
-async def _attempts(running: Running) -> tuple[float | None, float | None]:
-    """The middle and the 99th percentile of a successful attempt, as the contender's own metrics have them."""
-    if running.metrics is None:
-        return None, None
-    buckets = read_buckets(await running.metrics(), ATTEMPTS, {"result": "scheduled"})
-    return quantile(buckets, 0.5), quantile(buckets, 0.99)
+async def _metrics(running: Running) -> str:
+    return "" if running.metrics is None else await running.metrics()
 
 
 def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+    return "\n".join(line[:_TAIL_COLUMNS] for line in log.read_text(errors="replace").splitlines()[-_TAIL_LINES:])

@@ -7,7 +7,8 @@ what each of them says of itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -15,11 +16,11 @@ import aiohttp
 import msgspec
 
 from bench import proc
-from bench.workload import PODS
 from tests.e2e.client import ApiClient
 
+PODS = "/api/v1/pods"
 _WATCH_SECONDS = 3600
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS = 0.05
 
 
 class Unfinished(Exception):
@@ -28,15 +29,26 @@ class Unfinished(Exception):
 
 class _Meta(msgspec.Struct):
     name: str = ""
+    namespace: str = ""
+    version: str = msgspec.field(name="resourceVersion", default="")
 
 
 class _Spec(msgspec.Struct):
     node_name: str = msgspec.field(name="nodeName", default="")
 
 
+class _Condition(msgspec.Struct):
+    type: str
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] = msgspec.field(default_factory=list)
+
+
 class _Pod(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
     spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class _Event(msgspec.Struct):
@@ -47,19 +59,33 @@ class _Event(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Event).decode
 
 
-class BindWatch:
-    """Watches the pods of one scheduler from `version` on. `placed` maps pods to nodes; times are `proc.now`'s."""
+@dataclass(frozen=True)
+class Patience:
+    """Until when (a value of `proc.now`), and whether the contender still lives."""
 
-    def __init__(self, api: ApiClient, scheduler_name: str, expected: int, version: str) -> None:
+    until: float
+    alive: Callable[[], bool]
+
+
+class BindWatch:
+    """Watches all pods of one scheduler. They are told by NAMESPACE/NAME; times are `proc.now`'s.
+
+    `placed` maps pods to nodes, `tried` has those that got a PodScheduled condition; `first` and `last` are the times
+    of the first and the last binding of the `measured` pods.
+    """
+
+    def __init__(self, api: ApiClient, scheduler_name: str, measured: frozenset[str]) -> None:
         self.placed: dict[str, str] = {}
+        self.tried: set[str] = set()
         self.first = 0.0
         self.last = 0.0
+        self.left = len(measured)
+        self._measured = measured
         self._api = api
-        self._expected = expected
+        self._version = ""
         self._query = {
             "watch": "1",
             "fieldSelector": f"spec.schedulerName={scheduler_name}",
-            "resourceVersion": version,
             "timeoutSeconds": str(_WATCH_SECONDS),
         }
 
@@ -71,7 +97,7 @@ class BindWatch:
             read_bufsize=2**18,
         )
         try:
-            self._answer = await self._session.get(PODS, params=self._query, raise_for_status=True)
+            self._answer = await self._open()
         except BaseException:
             await self._session.close()
             raise
@@ -86,34 +112,62 @@ class BindWatch:
         self._answer.close()
         await self._session.close()
 
-    async def all_bound(self, seconds: float, alive: Callable[[], bool]) -> None:
-        """Wait for the last binding, at most `seconds` and while the contender is `alive`. Raises Unfinished."""
-        deadline = proc.now() + seconds
-        while not self._reading.done() and alive() and proc.now() < deadline:
+    async def all_bound(self, patience: Patience) -> None:
+        """Wait for the last binding of the measured pods. Raises Unfinished."""
+        await self._until(lambda: not self.left, patience)
+
+    async def bound(self, pods: Collection[str], patience: Patience) -> None:
+        """Wait until these are on nodes. Raises Unfinished."""
+        await self._until(lambda: self.placed.keys() >= set(pods), patience)
+
+    async def attempted(self, pods: Collection[str], patience: Patience) -> None:
+        """Wait until each of these was tried once, whatever came of it. Raises Unfinished."""
+        await self._until(lambda: all(pod in self.placed or pod in self.tried for pod in pods), patience)
+
+    async def _until(self, holds: Callable[[], bool], patience: Patience) -> None:
+        while not holds():
+            if self._reading.done():
+                self._reading.result()
+            if not patience.alive():
+                raise Unfinished(f"{self._so_far()} when its process ended")
+            if proc.now() > patience.until:
+                raise Unfinished(f"{self._so_far()} when the time was up")
             await asyncio.wait([self._reading], timeout=_LOOK_SECONDS)
-        if self._reading.done():
-            self._reading.result()
-        if len(self.placed) < self._expected:
-            end = "its process ended" if not alive() else "the watch or the time ended"
-            raise Unfinished(f"{len(self.placed)} of {self._expected} pods were bound when {end}")
+
+    def _so_far(self) -> str:
+        return f"{len(self._measured) - self.left} of {len(self._measured)} pods were bound"
 
     def take(self, line: bytes, at: float) -> None:
-        """Note a line of the watch, if it is one that tells of a binding."""
+        """Note what a line of the watch tells of a pod."""
         event = _decode(line)
         if event.type == "ERROR":
             raise Unfinished(f"the watch failed: {line.decode(errors='replace')[:300]}")
-        name, node = event.object.metadata.name, event.object.spec.node_name
-        if node and name not in self.placed:
-            self.placed[name] = node
-            self.first = self.first or at
-            self.last = at
+        pod = event.object
+        self._version = pod.metadata.version or self._version
+        key, node = f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.node_name
+        if not node:
+            if any(condition.type == "PodScheduled" for condition in pod.status.conditions):
+                self.tried.add(key)
+        elif key not in self.placed:
+            self.placed[key] = node
+            if key in self._measured:
+                self.left -= 1
+                self.first = self.first or at
+                self.last = at
+
+    async def _open(self) -> aiohttp.ClientResponse:
+        """From where the last one ended; the first begins with what is there."""
+        query = {**self._query, "resourceVersion": self._version} if self._version else self._query
+        return await self._session.get(PODS, params=query, raise_for_status=True)
 
     async def _read(self) -> None:
-        rest = b""
-        async for chunk in self._answer.content.iter_any():
-            *lines, rest = (rest + chunk).split(b"\n")
-            at = proc.now()
-            for line in lines:
-                self.take(line, at)
-            if len(self.placed) >= self._expected:
-                return
+        """The watch, and the next one where the API server ends it: on a busy machine it does that to slow readers."""
+        while True:
+            rest = b""
+            async for chunk in self._answer.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                at = proc.now()
+                for line in lines:
+                    self.take(line, at)
+            self._answer.close()
+            self._answer = await self._open()

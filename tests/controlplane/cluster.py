@@ -46,6 +46,11 @@ class ControlPlane:
         return f"https://{LOOPBACK}:{self._ports.api_server}"
 
     @property
+    def etcd(self) -> str:
+        """etcd's URL: plain HTTP."""
+        return f"http://{LOOPBACK}:{self._ports.etcd}"
+
+    @property
     def logs(self) -> Path:
         """The folder with one log file a process."""
         return self._folder / "logs"

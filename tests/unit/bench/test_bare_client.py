@@ -6,8 +6,8 @@ import json
 
 from bench.bare_client import Job, PodMeta
 
-JOB = Job("bench", "bare", events=True)
-POD = PodMeta("pod-1", "uid-1")
+JOB = Job("bare", events=True)
+POD = PodMeta("pod-1", "uid-1", "bench")
 
 
 def test_a_binding_names_pod_uid_and_node() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bench.balance import Balance
 from bench.figures import MEASURES, Measure, Spread, ratio, summary
-from bench.turn import Balance, Turn
+from bench.turn import Turn
 from tests.unit.bench.turns import turn
 
 
@@ -19,14 +20,17 @@ def measure(key: str) -> Measure:
     [
         ("pods_per_second", turn(bound_in=0.5), 200.0),  # 101 pods have 100 intervals between them
         ("pods_per_second", turn(bound_in=0.0), None),
+        ("pods_per_second_from_ready", turn(ready=0.5, last_bind=1.5), 101.0),
+        ("pods_per_second_from_ready", turn(ready=2.5, last_bind=1.5), None),
         ("events_per_second", turn(first_bind=1.0, last_event=3.0, events=100), 50.0),
         ("events_per_second", turn(last_event=None), None),
         ("cpu_ms_per_pod", turn(cpu=0.202), 2.0),
         ("peak_memory_mib", turn(peak_memory=3 * 2**20), 3.0),
         ("attempt_p99_ms", turn(attempt_p99=0.25), 250.0),
         ("attempt_p99_ms", turn(attempt_p99=None), None),
+        ("pending_p99_ms", turn(pending_p99=1.5), 1500.0),
         ("last_event_seconds", turn(last_event=None), None),
-        ("most_on_a_node", turn(balance=Balance(2, 7, 1.0)), 7.0),
+        ("most_on_a_node", turn(balance=Balance(2, 7, 1.0, 0.0)), 7.0),
     ],
 )
 def test_a_measure_in_its_unit(key: str, of: Turn, expected: float | None) -> None:
@@ -71,15 +75,3 @@ def test_no_ratio_to_nothing_or_of_what_is_only_looked_at() -> None:
 
     assert ratio(turns, "ours", "theirs", measure("peak_memory_mib")) is None
     assert ratio(turns, "ours", "theirs", measure("nodes_used")) is None
-
-
-@pytest.mark.parametrize(
-    ("chosen", "nodes", "expected"),
-    [
-        (["a", "b", "c"], 3, Balance(3, 1, 0.0)),
-        (["a", "a"], 2, Balance(1, 2, 1.0)),  # two on one node, none on the other
-        (["a", "a", "a", "b"], 2, Balance(2, 3, 1.0)),
-    ],
-)
-def test_balance_counts_empty_nodes_too(chosen: list[str], nodes: int, expected: Balance) -> None:
-    assert Balance.of(chosen, nodes) == expected

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from bench import report
+from bench.report import Failure, Outcome
+from bench.suite import Case
+from tests.unit.bench.cases import case
 from tests.unit.bench.turns import turn
 
 TURNS = [
     turn("ours", 1, bound_in=1.0),
-    turn("theirs", 1, bound_in=4.0),
-    turn("theirs", 2, bound_in=4.0),
+    turn("kube-scheduler", 1, bound_in=4.0),
+    turn("kube-scheduler", 2, bound_in=4.0),
     turn("ours", 2, bound_in=2.0, load=7.25, others=1.5),
 ]
-BOTH = ["ours", "theirs"]
+BOTH = ["ours", "kube-scheduler"]
+FAILURE = Failure("kube-scheduler", 1, "3 of 101 pods were bound")
+
+
+def aimed_at(**targets: float) -> Case:
+    """A case with these targets."""
+    made = case("[]")
+    return replace(made, workload=type(made.workload)(name="small", targets=targets))
 
 
 def test_a_row_has_the_figures_of_all_and_the_ratios_of_the_first() -> None:
     header, speed = report.figures(TURNS, BOTH)[:2]
 
-    assert header == ["median (least to most)", "ours", "theirs", "ours / theirs"]
+    assert header == ["median (least to most)", *BOTH, "ours / kube-scheduler"]
     assert speed == ["pods/s, first bind to last", "75 (50 to 100)", "25", "3.00 (2.00 to 4.00)"]
 
 
 def test_what_a_contender_lacks_is_a_dash() -> None:
-    rows = report.figures([turn("ours"), turn("theirs", attempt_p50=None)], BOTH)
+    rows = report.figures([turn("ours"), turn("kube-scheduler", attempt_p50=None)], BOTH)
 
     assert next(row for row in rows if row[0].startswith("attempt p50")) == ["attempt p50, ms", "2.0", "-", "-"]
 
@@ -36,29 +49,70 @@ def test_one_contender_alone_has_no_ratios() -> None:
 def test_turns_are_listed_in_order_with_what_else_went_on() -> None:
     rows = report.rounds(TURNS)
 
-    assert [row[:3] for row in rows[1:3]] == [["1", "ours", "100"], ["1", "theirs", "25"]]
+    assert [row[:3] for row in rows[1:3]] == [["1", "ours", "100"], ["1", "kube-scheduler", "25"]]
     assert rows[4] == ["2", "ours", "50", "1.000", "7.2", "1.50"]
 
 
-def test_markdown_has_numbers_to_the_right() -> None:
-    text = report.markdown("A title", [["what", "ours"], ["speed", "75"]], [["round"], ["1"]])
+def test_the_overview_has_a_row_a_workload() -> None:
+    header, row = report.overview([Outcome(aimed_at(pods_per_second=2.0), TURNS)], BOTH)
 
-    assert text == "## A title\n\n| what | ours |\n| --- | ---: |\n| speed | 75 |\n\n| round |\n| --- |\n| 1 |\n"
+    assert header[:4] == ["workload", "pods/s", "kube-scheduler", "ratio"]
+    assert row[:4] == ["Case/small", "75 (50 to 100)", "25", "3.00 (2.00 to 4.00)"]
+    assert row[-1] == "met"
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ({"pods_per_second": 3.0, "peak_memory_mib": 1.0}, "met"),
+        ({"pods_per_second": 4.0}, "pods_per_second 3.00, not 4"),
+        ({"peak_memory_mib": 0.5}, "peak_memory_mib 1.00, not 0.5"),
+        ({"nodes_used": 1.0}, "nodes_used not known"),
+    ],
+)
+def test_a_target_is_a_least_or_a_most(targets: dict[str, float], expected: str) -> None:
+    assert report.verdict(Outcome(aimed_at(**targets), TURNS), "ours", "kube-scheduler") == expected
+
+
+def test_a_failure_is_the_verdict_and_has_its_reason_on_the_page() -> None:
+    outcome = Outcome(aimed_at(), TURNS[:1], [FAILURE])
+
+    assert report.verdict(outcome, "ours", "kube-scheduler") == "kube-scheduler failed"
+    assert "kube-scheduler failed in round 1: 3 of 101 pods were bound" in report.markdown("T", [outcome], BOTH)
+    assert report.present(outcome, BOTH) == ["ours"]
+    assert outcome.failed("kube-scheduler")
+    assert not outcome.failed("ours")
+
+
+def test_without_kube_scheduler_no_target_can_be_met_or_missed() -> None:
+    header, row = report.overview([Outcome(aimed_at(pods_per_second=2.0), TURNS)], ["ours"])
+
+    assert (row[0], row[1], row[-1]) == ("Case/small", "75 (50 to 100)", "-")
+    assert len(header) == len(row)
+
+
+def test_markdown_has_numbers_to_the_right() -> None:
+    text = report.markdown("A title", [Outcome(aimed_at(), TURNS)], BOTH)
+
+    assert text.startswith("## A title\n\n| workload | pods/s | kube-scheduler |")
+    assert "| --- | ---: | ---: | ---: |\n| pods/s, first bind to last | 75 (50 to 100) | 25 |" in text
 
 
 def test_the_terminal_gets_the_same_rows() -> None:
     made = report.table("A title", report.figures(TURNS, BOTH))
 
     assert made.row_count == len(report.figures(TURNS, BOTH)) - 1
-    assert [str(column.header) for column in made.columns][1:] == ["ours", "theirs", "ours / theirs"]
+    assert [str(column.header) for column in made.columns][1:] == [*BOTH, "ours / kube-scheduler"]
 
 
 def test_json_has_the_figures_and_the_turns_they_come_from() -> None:
-    read = json.loads(report.document({"nodes": 5}, TURNS, BOTH))
+    outcomes = [Outcome(aimed_at(pods_per_second=2.0), TURNS, [FAILURE])]
+    document = json.loads(report.document({"rounds": 5}, outcomes, BOTH))
 
-    assert read["about"] == {"nodes": 5}
-    assert read["figures"]["theirs"]["pods_per_second"] == {"median": 25.0, "low": 25.0, "high": 25.0}
-    assert read["ours_to"]["theirs"]["pods_per_second"]["median"] == 3.0
-    assert read["ours_to"]["theirs"]["nodes_used"] is None
-    assert [t["contender"] for t in read["turns"]] == ["ours", "theirs", "theirs", "ours"]
-    assert read["turns"][0]["balance"] == {"nodes_used": 101, "most_on_a_node": 1, "deviation": 0.0}
+    read = document["workloads"]["Case/small"]
+    assert document["about"] == {"rounds": 5}
+    assert read["figures"]["kube-scheduler"]["pods_per_second"] == {"median": 25.0, "low": 25.0, "high": 25.0}
+    assert read["ours_to"]["kube-scheduler"]["pods_per_second"]["median"] == 3.0
+    assert read["ours_to"]["kube-scheduler"]["nodes_used"] is None
+    assert [t["contender"] for t in read["turns"]] == ["ours", "kube-scheduler", "kube-scheduler", "ours"]
+    assert read["failures"][0]["reason"] == "3 of 101 pods were bound"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bench.watch import BindWatch, Unfinished
+from bench import proc
+from bench.watch import BindWatch, Patience, Unfinished
 from tests.e2e.client import ApiClient
 
 
@@ -21,13 +22,20 @@ def watch(tmp_path: Path) -> BindWatch:
         "current-context": "c",
     }
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
-    return BindWatch(ApiClient(tmp_path / "kubeconfig"), "ours", expected=2, version="1")
+    return BindWatch(ApiClient(tmp_path / "kubeconfig"), "ours", frozenset({"ns/a", "ns/b"}))
 
 
-def line(pod: str, node: str | None, kind: str = "MODIFIED") -> bytes:
+def line(pod: str, node: str | None, *conditions: str) -> bytes:
     """An event of a watch, with a field that nobody asked for."""
     spec = {"nodeName": node, "priority": 0} if node else {"priority": 0}
-    return json.dumps({"type": kind, "object": {"kind": "Pod", "metadata": {"name": pod}, "spec": spec}}).encode()
+    status = {"conditions": [{"type": condition, "status": "False"} for condition in conditions]}
+    found = {"kind": "Pod", "metadata": {"namespace": "ns", "name": pod}, "spec": spec, "status": status}
+    return json.dumps({"type": "MODIFIED", "object": found}).encode()
+
+
+def patience(at: float = 60.0, alive: bool = True) -> Patience:
+    """With a contender that lives, for a minute."""
+    return Patience(proc.now() + at, lambda: alive)
 
 
 def test_first_and_last_binding_are_timed(watch: BindWatch) -> None:
@@ -35,15 +43,29 @@ def test_first_and_last_binding_are_timed(watch: BindWatch) -> None:
     watch.take(line("a", "node-1"), 2.0)
     watch.take(line("b", "node-2"), 5.0)
 
-    assert watch.placed == {"a": "node-1", "b": "node-2"}
-    assert (watch.first, watch.last) == (2.0, 5.0)
+    assert watch.placed == {"ns/a": "node-1", "ns/b": "node-2"}
+    assert (watch.first, watch.last, watch.left) == (2.0, 5.0, 0)
+
+
+def test_pods_that_are_not_measured_are_seen_but_not_timed(watch: BindWatch) -> None:
+    watch.take(line("other", "node-1"), 1.0)
+
+    assert watch.placed == {"ns/other": "node-1"}
+    assert (watch.first, watch.left) == (0.0, 2)
+
+
+def test_a_pod_was_tried_when_a_condition_says_so(watch: BindWatch) -> None:
+    watch.take(line("a", None), 1.0)
+    watch.take(line("b", None, "PodScheduled"), 1.0)
+
+    assert watch.tried == {"ns/b"}
 
 
 def test_a_pod_counts_once(watch: BindWatch) -> None:
     watch.take(line("a", "node-1"), 2.0)
     watch.take(line("a", "node-1"), 9.0)
 
-    assert (len(watch.placed), watch.last) == (1, 2.0)
+    assert (len(watch.placed), watch.last, watch.left) == (1, 2.0, 1)
 
 
 def test_a_watch_that_fails_says_so(watch: BindWatch) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bench.turn import Balance, Turn
+from bench.balance import Balance
+from bench.turn import Turn
 
 _PLAIN = Turn(
     contender="ours",
     round=1,
     pods=101,
     bound_in=1.0,
+    ready=0.98,
     first_bind=1.0,
     last_bind=2.0,
     last_event=3.0,
@@ -23,7 +25,9 @@ _PLAIN = Turn(
     peak_memory=64 * 2**20,
     attempt_p50=0.002,
     attempt_p99=0.004,
-    balance=Balance(101, 1, 0.0),
+    pending_p50=0.1,
+    pending_p99=0.9,
+    balance=Balance(101, 1, 0.0, 0.0),
     load=2.0,
     others=0.25,
 )

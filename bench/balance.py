@@ -1,0 +1,87 @@
+"""Placement quality: how evenly pods and requested CPU lie over the nodes, so that speed is not bought with it."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from bench.program import Create, Program
+from bench.stamp import NODE, Batch, collection
+
+
+@dataclass(frozen=True)
+class Balance:
+    """`nodes_used`, `most_on_a_node` and `deviation` are of the measured pods, the last over all nodes.
+
+    `cpu_deviation` is the standard deviation, over all nodes, of the share of a node's CPU that all its pods request,
+    in percent.
+    """
+
+    nodes_used: int
+    most_on_a_node: int
+    deviation: float
+    cpu_deviation: float
+
+    @classmethod
+    def of(cls, chosen: Iterable[str], cpu: Mapping[str, float]) -> Balance:
+        """From the node of each measured pod, and the requested share (0 to 1) of each node in the cluster."""
+        counts = Counter(node for node in chosen)
+        idle = len(cpu.keys() - counts.keys())
+        return cls(
+            len(counts),
+            max(counts.values(), default=0),
+            statistics.pstdev([*counts.values(), *[0] * idle]) if counts or idle else 0.0,
+            100 * statistics.pstdev(cpu.values()) if cpu else 0.0,
+        )
+
+
+def requested(program: Program, placed: Mapping[str, str], gone: Iterable[tuple[Batch, int]]) -> dict[str, float]:
+    """The share of its CPU that is requested on each node. `placed` is by NAMESPACE/NAME; `gone` are pods no more."""
+    made = [step.what for step in program.steps if isinstance(step, Create) and isinstance(step.what, Batch)]
+    room = {
+        name: _cpu(_decode(batch)["status"]["capacity"]["cpu"])
+        for batch in [*program.nodes, *made]
+        if batch.path == collection("Node")
+        for name in batch.names()
+    }
+    used: Counter[str] = Counter()
+    for batch in program.shared:
+        if NODE in batch.words:
+            each = _request(batch)
+            for number in range(batch.count):
+                used[_node(batch, number)] += each
+    for batch, number in gone:
+        if NODE in batch.words:
+            used[_node(batch, number)] -= _request(batch)
+    for pods in program.scheduled:
+        each = _request(pods.batch)
+        for node in filter(None, map(placed.get, pods.full_names())):
+            used[node] += each
+    return {name: used[name] / capacity for name, capacity in room.items()}
+
+
+def _node(batch: Batch, number: int) -> str:
+    names = batch.words[NODE]
+    return names[number % len(names)]
+
+
+def _request(batch: Batch) -> int:
+    """Milli-CPUs that a pod of the batch asks for."""
+    containers = _decode(batch)["spec"]["containers"]
+    return sum(_cpu(c.get("resources", {}).get("requests", {}).get("cpu", "0")) for c in containers)
+
+
+def _cpu(quantity: str | float) -> int:
+    """Milli-CPUs of "4" or "900m"."""
+    text = str(quantity)
+    return int(text[:-1]) if text.endswith("m") else int(float(text) * 1000)
+
+
+def _decode(batch: Batch) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(batch.body)
+    return found

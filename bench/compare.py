@@ -1,0 +1,241 @@
+"""This scheduler beside the real kube-scheduler: one API server, one run, turn by turn. See bench/README.md."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import uvloop
+from rich.console import Console
+
+from bench import bulk, report
+from bench.contenders import CONTENDERS, Contender
+from bench.etcd import Etcd, EtcdFailed
+from bench.figures import per_second
+from bench.ground import Ground
+from bench.opcodes import CreateNodes, CreatePods, TestCase, Workload
+from bench.program import Program, compiled
+from bench.report import Failure, Outcome
+from bench.suite import WORKLOADS, Case, SuiteError
+from bench.turn import Arena, Turn, take_turn
+from bench.watch import Unfinished
+from tests.controlplane.arguments import Options
+from tests.controlplane.build import BuildError, kubernetes_version
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.process import ProcessFailed
+from tests.e2e.client import ApiError
+from tests.e2e.plane import REAL, Plane
+from tests.e2e.scheduler import install
+
+PLAIN = "SchedulingBasic"
+"""The test case whose pods can go to any node: the only one for contenders that decide nothing."""
+
+_OPTIONS = Options(  # what is there beside the API server is there to be scheduled, not to take part
+    controllers="serviceaccount-controller",
+    taint_new_nodes=False,
+    max_requests_inflight=3000,
+    max_mutating_requests_inflight=1500,
+    extra={
+        "kube-apiserver": (
+            "--delete-collection-workers=8",
+            # Its finalizers wait for controllers that do not run.
+            "--disable-admission-plugins=StorageObjectInUseProtection",
+        )
+    },
+)
+_FAILURES = (Unfinished, ProcessFailed, AssertionError, ApiError, TimeoutError)
+"""What a contender, or a workload, can fail with: the next turn goes on."""
+
+_WARM_UP_SECONDS = 60.0
+_WARM_UP = Case(
+    TestCase(
+        name="warm-up",
+        workload_template=[
+            CreateNodes(count=20),
+            CreatePods(count=200, pod_template_path="../templates/pod-default.yaml", collect_metrics=True),
+        ],
+        workloads=[],
+    ),
+    Workload(name="once"),
+    WORKLOADS,
+    "warm-up",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who runs, on which workloads, how often; `seconds` is the patience with one turn."""
+
+    contenders: Sequence[Contender]
+    cases: Sequence[Case]
+    rounds: int
+    seconds: float
+
+    @property
+    def names(self) -> list[str]:
+        """The contenders, the one the others are compared with first."""
+        return [contender.name for contender in self.contenders]
+
+    @property
+    def title(self) -> str:
+        """One line above the tables."""
+        several = "workloads" if len(self.cases) > 1 else "workload"
+        return f"{len(self.cases)} {several}, {self.rounds} rounds, Kubernetes {kubernetes_version()}"
+
+    def turns(self, case: Case) -> Iterator[tuple[int, Contender]]:
+        """Round and contender of each turn: every other round the other way around, so nobody is always first."""
+        taking_part = [each for each in self.contenders if each.decides or case.test.name == PLAIN]
+        for number in range(1, self.rounds + 1):
+            for contender in taking_part if number % 2 else taking_part[::-1]:
+                yield number, contender
+
+
+@asynccontextmanager
+async def real_plane() -> AsyncIterator[Plane]:
+    """A control plane for a benchmark, with what this scheduler needs installed."""
+    async with ControlPlane(_OPTIONS) as plane:
+        await install(plane.api)
+        yield Plane(REAL, plane.kubeconfig, plane.api, plane)
+
+
+async def measure(plan: Plan, programs: Sequence[Program], plane: Plane) -> AsyncIterator[Outcome]:
+    """The workloads one after the other, each when its last turn is done; `programs` are the plan's cases'."""
+    async with bulk.opened(plane.api) as calls, aiohttp.ClientSession() as session:
+        ground = Ground(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
+        warm_up = compiled(_WARM_UP)
+        await ground.prepare(warm_up)
+        for contender in plan.contenders:
+            taken = await _turn(Arena(plane, ground, warm_up, _WARM_UP_SECONDS), contender, "warm-up", 0)
+            if isinstance(taken, Failure):
+                raise SuiteError(f"{contender.name} does not work here: {taken.reason}")
+        for case, program in zip(plan.cases, programs, strict=True):
+            yield await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds))
+
+
+async def outcome_of(plan: Plan, case: Case, arena: Arena) -> Outcome:
+    """All rounds of one workload."""
+    outcome = Outcome(case)
+    _say(f"{case.name}: {_size(arena.program)}")
+    try:
+        await arena.ground.prepare(arena.program)
+    except ApiError as problem:
+        _say(f"{case.name}: the API server refused it: {problem}")
+        outcome.failures.extend(Failure(name, 0, str(problem)) for name in plan.names)
+    for number, contender in plan.turns(case):
+        if outcome.failed(contender.name):
+            continue
+        taken = await _turn(arena, contender, f"{case.name}: round {number}", number)
+        if isinstance(taken, Failure):
+            outcome.failures.append(taken)
+        else:
+            outcome.turns.append(taken)
+    return outcome
+
+
+async def _turn(arena: Arena, contender: Contender, label: str, number: int) -> Turn | Failure:
+    with tempfile.TemporaryDirectory(prefix="pyscheduler-bench-") as folder:
+        try:
+            turn = await take_turn(arena, contender, number, Path(folder))
+        except _FAILURES as problem:
+            _say(f"{label}: {contender.name} failed: {problem}")
+            return Failure(contender.name, number, str(problem))
+    _say(
+        f"{label}: {contender.name} bound {turn.pods} pods at {per_second(turn) or 0:.0f}/s with"
+        f" {turn.cpu / turn.pods * 1000:.3f} ms of CPU each; others used {turn.others:.2f} cores"
+    )
+    return turn
+
+
+def _size(program: Program) -> str:
+    objects = sum(batch.count for batch in program.shared)
+    return f"{len(program.node_names)} nodes, {objects} other objects, {len(program.measured)} pods to be measured"
+
+
+@dataclass(frozen=True)
+class Output:
+    """Files to write, beside the tables on the terminal."""
+
+    json: Path | None = None
+    markdown: Path | None = None
+
+    def write(self, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        """After each workload anew, so that a run which is ended early has told what it found."""
+        if self.json:
+            self.json.write_bytes(report.document(about(plan), outcomes, plan.names))
+        if self.markdown:
+            self.markdown.write_text(report.markdown(plan.title, outcomes, plan.names))
+
+
+def about(plan: Plan) -> dict[str, Any]:
+    """What the figures were taken with."""
+    return {
+        "rounds": plan.rounds,
+        "kubernetes": kubernetes_version(),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+
+
+def chosen(names: str) -> list[Contender]:
+    """Contenders by names with commas between them. Raises SuiteError for one that there is not."""
+    try:
+        return [CONTENDERS[name.strip()] for name in names.split(",")]
+    except KeyError as unknown:
+        raise SuiteError(f"there is no contender {unknown}; there are {', '.join(CONTENDERS)}") from None
+
+
+def with_params(cases: Sequence[Case], params: Mapping[str, int]) -> list[Case]:
+    """The cases with other sizes, where they take them. Raises SuiteError for a parameter that none takes."""
+    for name in params:
+        if not any(name in case.workload.params for case in cases):
+            raise SuiteError(f"no workload that was picked has a parameter {name}")
+
+    def changed(case: Case) -> Case:
+        own = {name: params.get(name, value) for name, value in case.workload.params.items()}
+        return replace(case, workload=Workload(**{**_fields(case.workload), "params": own}))
+
+    return [changed(case) for case in cases]
+
+
+def _fields(workload: Workload) -> dict[str, Any]:
+    return {name: getattr(workload, name) for name in workload.__struct_fields__}
+
+
+async def _run(plan: Plan, output: Output, console: Console) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    programs = [compiled(case) for case in plan.cases]  # mistakes show before anything is started
+    _say("starting the control plane")
+    async with AsyncExitStack() as stack:
+        plane = await stack.enter_async_context(real_plane())
+        async for outcome in measure(plan, programs, plane):
+            outcomes.append(outcome)
+            output.write(plan, outcomes)
+            taken = report.present(outcome, plan.names)
+            if taken:
+                console.print(report.table(outcome.case.name, report.figures(outcome.turns, taken)))
+    return outcomes
+
+
+def run(plan: Plan, output: Output) -> bool:
+    """Measure, print, write; whether every contender finished every workload. Raises SuiteError."""
+    # An installed scheduler has its byte code; the warm-up writes it where it is missing.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    try:
+        outcomes = uvloop.run(_run(plan, output, console))
+    except (BuildError, ProcessFailed, EtcdFailed) as problem:
+        raise SuiteError(str(problem)) from None
+    console.print(report.table(plan.title, report.overview(outcomes, plan.names)))
+    return not any(outcome.failures for outcome in outcomes)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

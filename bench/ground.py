@@ -1,0 +1,118 @@
+"""What every turn of a workload finds: namespaces, nodes, other objects, pods on their nodes.
+
+It is made once and kept: from turn to turn, where only what a turn took away is made again, and from one workload to
+the next as far as both have the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+
+from bench.bulk import Bulk, missing
+from bench.program import Program
+from bench.stamp import Batch, collection
+
+_NAMESPACES = collection("Namespace")
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The objects of a batch that are no longer there, by number."""
+
+    batch: Batch
+    numbers: Sequence[int]
+
+
+class Remover(Protocol):
+    """Deletes at once, by the paths of the API."""
+
+    async def delete_each(self, paths: Iterable[str]) -> None:
+        """Objects, which may be gone already."""
+
+    async def delete_all(self, path: str) -> None:
+        """A collection."""
+
+
+@dataclass
+class Ground:
+    """The state that turns share. Nobody else may write to this API server."""
+
+    bulk: Bulk
+    remover: Remover
+    _nodes: list[Batch] = field(default_factory=list)
+    _shared: list[Batch] = field(default_factory=list)
+    _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
+
+    async def prepare(self, program: Program) -> None:
+        """Bring the cluster to where the program starts."""
+        if not _grows(self._shared, program.shared) or not _grows(self._nodes, program.nodes):
+            for batch in reversed(self._shared):
+                await self._remove(batch)
+            self._shared = []
+        if not _grows(self._nodes, program.nodes):
+            for batch in self._nodes:
+                await self._remove(batch)
+            self._nodes = []
+        known = [*self._nodes, *self._shared]
+        self._nodes, self._shared = list(program.nodes), list(program.shared)  # even if not all of it can be made
+        await self._make_namespaces(program.namespaces)
+        for batch in [*program.nodes, *program.shared]:
+            there = sum(old.count for old in known if _same(old, batch))
+            await self.bulk.create(batch, range(there, batch.count))
+
+    async def gone(self) -> list[Gone]:
+        """What the last turn took away: victims of preemption, deleted pods, objects that were changed."""
+        found = []
+        by_path: defaultdict[str, list[Batch]] = defaultdict(list)
+        for batch in [*self._nodes, *self._shared]:
+            by_path[batch.path].append(batch)
+        for path, batches in by_path.items():
+            if await self.bulk.count(path) < sum(batch.count for batch in batches):
+                there = await self.bulk.names(path)
+                found += [Gone(batch, numbers) for batch in batches if (numbers := missing(batch, there))]
+        return found
+
+    async def restore(self, gone: Sequence[Gone]) -> None:
+        """Make again what is gone."""
+        for each in gone:
+            await self.bulk.create(each.batch, each.numbers)
+
+    async def clear(self, pods: Sequence[Batch], namespaces: Sequence[str]) -> None:
+        """Delete these pods, and all Events."""
+        for batch in pods:
+            await self._remove(batch)
+        for namespace in namespaces:
+            await self.remover.delete_all(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events")
+
+    async def _remove(self, batch: Batch) -> None:
+        await self.remover.delete_each(f"{batch.path}/{name}" for name in batch.names())
+
+    async def _make_namespaces(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
+        """With the labels they should have, and the service account without which no pod can be made in them."""
+        for name, labels in wanted.items():
+            if self._namespaces.get(name) == labels:
+                continue
+            metadata = {"name": name, "labels": {**dict.fromkeys(self._namespaces.get(name, {})), **labels}}
+            body = msgspec.json.encode({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+            if name in self._namespaces:
+                await self.bulk.merge(f"{_NAMESPACES}/{name}", body)
+            else:
+                await self.bulk.create_one(_NAMESPACES, body)
+                account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+                await self.bulk.create_one(collection("ServiceAccount", name), msgspec.json.encode(account))
+            self._namespaces[name] = labels
+
+
+def _same(old: Batch, new: Batch) -> bool:
+    """Whether they differ in number only."""
+    return replace(old, count=new.count) == new
+
+
+def _grows(old: Sequence[Batch], new: Sequence[Batch]) -> bool:
+    """Whether all that is there is wanted again, and as much of it at least."""
+    return all(any(_same(batch, other) and batch.count <= other.count for other in new) for batch in old)

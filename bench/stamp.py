@@ -1,0 +1,87 @@
+"""Thousands of objects from one template: it is encoded once, then a few words are replaced for each object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from bench.opcodes import Json
+
+INDEX = "{{.Index}}"
+NODE = "{{.Node}}"
+SCHEDULER = "{{.SchedulerName}}"
+LABEL = "{{.LabelValue}}"
+
+_CORE, _STORAGE = "/api/v1", "/apis/storage.k8s.io/v1"
+_CLUSTERED = {
+    "Node": f"{_CORE}/nodes",
+    "Namespace": f"{_CORE}/namespaces",
+    "PersistentVolume": f"{_CORE}/persistentvolumes",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "StorageClass": f"{_STORAGE}/storageclasses",
+    "CSINode": f"{_STORAGE}/csinodes",
+}
+_NAMESPACED = {
+    "Pod": f"{_CORE}/namespaces/{{}}/pods",
+    "Service": f"{_CORE}/namespaces/{{}}/services",
+    "Secret": f"{_CORE}/namespaces/{{}}/secrets",
+    "PersistentVolumeClaim": f"{_CORE}/namespaces/{{}}/persistentvolumeclaims",
+    "ServiceAccount": f"{_CORE}/namespaces/{{}}/serviceaccounts",
+}
+KINDS = sorted([*_CLUSTERED, *_NAMESPACED])
+
+
+def collection(kind: str, namespace: str = "") -> str:
+    """Where objects of the kind are created. Raises KeyError for a kind that no workload needs."""
+    return _CLUSTERED[kind] if kind in _CLUSTERED else _NAMESPACED[kind].format(namespace)
+
+
+def namespaced(kind: str) -> bool:
+    """Whether objects of the kind live in a namespace."""
+    return kind in _NAMESPACED
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`count` objects of one collection. Object i has i for {{.Index}}, and of every other word its values in turn."""
+
+    path: str
+    name: str
+    count: int
+    body: bytes
+    words: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, path: str, count: int, document: Json, words: Mapping[str, Sequence[str]] | None = None) -> Batch:
+        """From an object that has its name (with {{.Index}} in it if there are to be several)."""
+        return cls(path, document["metadata"]["name"], count, msgspec.json.encode(document), words or {})
+
+    def name_of(self, number: int) -> str:
+        """The object's metadata.name."""
+        return self.name.replace(INDEX, str(number))
+
+    def body_of(self, number: int) -> bytes:
+        """The object as it is sent."""
+        body = self.body.replace(INDEX.encode(), b"%d" % number)
+        for word, values in self.words.items():
+            body = body.replace(word.encode(), values[number % len(values)].encode())
+        return body
+
+    def names(self) -> Sequence[str]:
+        """All of them, in order."""
+        return [self.name_of(number) for number in range(self.count)]
+
+    def for_scheduler(self, name: str) -> Batch:
+        """The same for one contender's pods."""
+        return replace(self, words={**self.words, SCHEDULER: [name]})
+
+
+def merged(document: Json, **metadata: Any) -> Json:
+    """A copy with these fields in its metadata, maps added to those that are there; generateName is gone."""
+    old = {key: value for key, value in document.get("metadata", {}).items() if key != "generateName"}
+    for key, value in metadata.items():
+        old[key] = {**old.get(key, {}), **value} if isinstance(value, dict) else value
+    return {**document, "metadata": old}

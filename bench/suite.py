@@ -1,0 +1,135 @@
+"""Workload files: found, read, and picked from by name and label. What is wrong with one is told with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from bench.opcodes import Json, Op, TestCase, Workload
+
+BENCH = Path(__file__).parent
+WORKLOADS = BENCH / "workloads"
+USUAL_TARGETS = {"pods_per_second": 2.0, "attempt_p99_ms": 1.0}
+
+
+class SuiteError(Exception):
+    """A workload file that cannot be used, or a workload that does not exist; the text says where and why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case in one size. `at` is its place, for messages; paths in it are relative to `folder`."""
+
+    test: TestCase
+    workload: Workload
+    folder: Path
+    at: str
+
+    @property
+    def name(self) -> str:
+        """As people pick it: TESTCASE/WORKLOAD."""
+        return f"{self.test.name}/{self.workload.name}"
+
+    @property
+    def targets(self) -> dict[str, float]:
+        """What each figure must reach, by the key of its measure; ratios to kube-scheduler's."""
+        return USUAL_TARGETS if self.workload.targets is None else self.workload.targets
+
+    def error(self, where: str, problem: str) -> SuiteError:
+        """The problem, with the place in the file."""
+        return SuiteError(f"{self.at}.{where}: {problem}")
+
+    def document(self, where: str, path: str | None, inline: Json | None) -> Json | None:
+        """A template given as a file or in place; None where it is given in neither way. Raises SuiteError."""
+        if path is None or inline is not None:
+            if path is not None:
+                raise self.error(where, "a template and a path to one; give either")
+            return inline
+        try:
+            found = _parsed(self.folder / path)
+        except (OSError, yaml.YAMLError) as problem:
+            raise self.error(where, f"{path}: {problem}") from None
+        if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+            raise self.error(where, f"{path} is not a Kubernetes object")
+        return found
+
+
+@cache
+def _parsed(path: Path) -> Any:
+    """A YAML file; one template serves many operations, and nobody changes what was read."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def load(paths: Iterable[Path] | None = None) -> list[Case]:
+    """All sizes of all test cases of these files, or of the suite's own. Raises SuiteError."""
+    return [case for path in (sorted(WORKLOADS.glob("*.yaml")) if paths is None else paths) for case in _cases(path)]
+
+
+def _cases(path: Path) -> Iterable[Case]:
+    try:
+        tests = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), list[TestCase])
+    except (OSError, yaml.YAMLError) as problem:
+        raise SuiteError(f"{path.name}: {problem}") from None
+    except msgspec.ValidationError as problem:
+        what, _, where = str(problem).partition(" - at ")
+        raise SuiteError(f"{path.name}: {where.strip('`')}: {what}") from None
+    for number, test in enumerate(tests):
+        for size, workload in enumerate(test.workloads):
+            case = Case(test, workload, path.parent, f"{path.name}: $[{number}]")
+            _check_params(case, size)
+            yield case
+
+
+def _check_params(case: Case, size: int) -> None:
+    """Every parameter that is taken must be given, and the other way around."""
+    taken = {name for op in case.test.workload_template for name in _params(op)}
+    given = set(case.workload.params)
+    where = f"workloads[{size}].params"
+    if missing := taken - given:
+        raise case.error(where, f"workloadTemplate takes ${min(missing)}, which is not given")
+    if unused := given - taken:
+        raise case.error(where, f"{min(unused)} is not taken by workloadTemplate")
+
+
+def _params(op: Op) -> Iterable[str]:
+    name = getattr(op, "count_param", None)
+    if name is not None:
+        yield name.removeprefix("$")
+    inner = getattr(op, "create_pods_op", None)
+    if inner is not None:
+        yield from _params(inner)
+
+
+def select(cases: Sequence[Case], names: Sequence[str] = (), labels: Sequence[str] = ()) -> list[Case]:
+    """Those with one of the names (TESTCASE, TESTCASE/WORKLOAD, or a pattern with *) and one of the labels.
+
+    Raises SuiteError where a name or label fits nothing.
+    """
+    for name in names:
+        if not any(_named(case, name) for case in cases):
+            known = ", ".join(dict.fromkeys(case.test.name for case in cases))
+            raise SuiteError(f"there is no workload {name}; there are {known}")
+    known_labels = {label for case in cases for label in case.workload.labels}
+    for label in labels:
+        if label not in known_labels:
+            raise SuiteError(f"no workload has the label {label}; there are {', '.join(sorted(known_labels))}")
+    found = [
+        case
+        for case in cases
+        if (not names or any(_named(case, name) for name in names))
+        and (not labels or set(labels) & set(case.workload.labels))
+    ]
+    if not found:
+        raise SuiteError(f"none of {', '.join(names)} has the label {' or '.join(labels)}")
+    return found
+
+
+def _named(case: Case, pattern: str) -> bool:
+    return fnmatchcase(case.name, pattern) or fnmatchcase(case.test.name, pattern)

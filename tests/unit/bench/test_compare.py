@@ -1,0 +1,52 @@
+"""The command: who takes part in what, in which order and size, and what comes of a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.compare import Plan, chosen, with_params
+from bench.contenders import CONTENDERS
+from bench.suite import SuiteError, load, select
+from tests.unit.bench.cases import case
+
+SUITE = load()
+
+
+def test_every_other_round_runs_the_other_way_around() -> None:
+    plan = Plan(chosen("pyscheduler,kube-scheduler"), [], 2, 1.0)
+
+    assert [(number, contender.name) for number, contender in plan.turns(case("[]"))] == [
+        (1, "pyscheduler"),
+        (1, "kube-scheduler"),
+        (2, "kube-scheduler"),
+        (2, "pyscheduler"),
+    ]
+
+
+def test_who_decides_nothing_takes_part_where_nothing_is_to_be_decided() -> None:
+    plan = Plan(chosen("pyscheduler,bare-client"), [], 1, 1.0)
+    basic, spreading = select(SUITE, ["SchedulingBasic/500Nodes", "TopologySpreading/500Nodes"])
+
+    assert [contender.name for _, contender in plan.turns(basic)] == ["pyscheduler", "bare-client"]
+    assert [contender.name for _, contender in plan.turns(spreading)] == ["pyscheduler"]
+
+
+def test_all_pods_of_a_contender_are_its_own() -> None:
+    assert len({c.scheduler_name for c in CONTENDERS.values()}) == len(CONTENDERS)
+
+
+def test_an_unknown_contender_is_named_beside_those_there_are() -> None:
+    with pytest.raises(SuiteError, match="there is no contender 'volcano'; there are pyscheduler, kube-scheduler"):
+        chosen("pyscheduler,volcano")
+
+
+def test_a_workload_in_another_size_keeps_the_rest() -> None:
+    [basic] = with_params(select(SUITE, ["SchedulingBasic/5000Nodes"]), {"measurePods": 7})
+
+    assert basic.workload.params == {"initNodes": 5000, "initPods": 1000, "measurePods": 7}
+    assert basic.targets["pods_per_second"] == 4
+
+
+def test_a_size_that_nothing_takes_is_an_error() -> None:
+    with pytest.raises(SuiteError, match="no workload that was picked has a parameter pods"):
+        with_params(select(SUITE, ["SchedulingBasic"]), {"pods": 7})

@@ -1,0 +1,154 @@
+"""A whole turn of this scheduler, against the embedded API server: what it measures, and what it leaves behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bench import bulk
+from bench.balance import Balance
+from bench.compare import Plan, outcome_of
+from bench.contenders import CONTENDERS, OURS, Contender, Running
+from bench.ground import Ground
+from bench.program import Program, compiled
+from bench.turn import Arena, take_turn
+from bench.watch import Unfinished
+from pyscheduler.embedded.server import ApiServer
+from tests.e2e.client import ApiClient
+from tests.e2e.plane import EMBEDDED, Plane
+from tests.unit.bench.cases import case, program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
+# Eight pods of half a CPU fill the only node. What is measured fits once they are deleted; one of it is gated, too.
+OPERATIONS = """
+- {opcode: createNodes, count: 1}
+- {opcode: createPods, count: 8, namespace: before}
+- {opcode: createPods, count: 3, namespace: measured, collectMetrics: true}
+- opcode: createPods
+  count: 1
+  namespace: held
+  podTemplate:
+    kind: Pod
+    metadata: {name: "held-{{.Index}}"}
+    spec: {schedulingGates: [{name: a.b/c}], containers: [{name: a, image: b}]}
+  collectMetrics: true
+- {opcode: churn, mode: create, number: 1, namespace: churned, templates: [{kind: Service, spec: {ports: [{port: 1}]}}]}
+- {opcode: barrier, stageRequirement: Attempted}
+- {opcode: deletePods, namespace: before, skipWaitToCompletion: true}
+- opcode: updateAny
+  namespace: held
+  template: {kind: Pod, metadata: {name: "held-{{.Index}}"}, spec: {schedulingGates: null}}
+"""
+
+
+@pytest.fixture
+async def plane(tmp_path: Path) -> AsyncIterator[Plane]:
+    """An API server in this process, and nothing else."""
+    server = ApiServer()
+    await server.start()
+    try:
+        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
+        async with ApiClient(kubeconfig) as api:
+            yield Plane(EMBEDDED, kubeconfig, api)
+    finally:
+        await server.stop()
+
+
+async def there(plane: Plane, program: Program) -> dict[str, list[str]]:
+    """The names of all pods, and of all services that are not the API server's own."""
+    found = {}
+    for namespace in program.namespaces:
+        for kind in ("pods", "services"):
+            objects = await plane.api.list(f"/api/v1/namespaces/{namespace}/{kind}")
+            found[f"{namespace}/{kind}"] = sorted(each["metadata"]["name"] for each in objects)
+    return found
+
+
+async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with bulk.opened(plane.api) as calls:
+        ground = Ground(calls, calls)
+        await ground.prepare(made)
+        before = await there(plane, made)
+
+        turn = await take_turn(Arena(plane, ground, made, 30.0), CONTENDERS[OURS], 1, tmp_path)
+
+        assert await there(plane, made) == before
+    assert len(before["before/pods"]) == 8
+    assert before["measured/pods"] == before["churned/services"] == []
+    assert (turn.contender, turn.pods) == (OURS, 4)
+    assert turn.balance == Balance(nodes_used=1, most_on_a_node=4, deviation=0.0, cpu_deviation=0.0)
+    assert 0 < turn.first_bind <= turn.last_bind
+    assert turn.attempt_p99 is not None
+    assert turn.cpu > 0
+    assert turn.events >= 4
+
+
+@asynccontextmanager
+async def dead_at_once(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+    """A contender whose process has ended."""
+    log = folder / "log"
+    log.write_text("I give up")
+    yield Running(0, lambda: False, log)
+
+
+async def test_a_contender_that_ends_has_failed_and_leaves_nothing_behind(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with bulk.opened(plane.api) as calls:
+        ground = Ground(calls, calls)
+        await ground.prepare(made)
+        before = await there(plane, made)
+
+        with pytest.raises(
+            Unfinished, match=r"0 of 4 pods were bound when its process ended; its log ends:\nI give up"
+        ):
+            await take_turn(Arena(plane, ground, made, 30.0), Contender("dead", dead_at_once), 1, tmp_path)
+
+        assert await there(plane, made) == before
+
+
+async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane: Plane) -> None:
+    node = "{kind: Node, metadata: {name: 'not a name'}, status: {capacity: {cpu: '4'}}}"
+    refused = case(f"[{{opcode: createNodes, count: 1, nodeTemplate: {node}}}, {MEASURED}]")
+    plan = Plan([Contender("dead", dead_at_once)], [refused], 2, 1.0)
+    async with bulk.opened(plane.api) as calls:
+        outcome = await outcome_of(plan, refused, Arena(plane, Ground(calls, calls), compiled(refused), 1.0))
+
+    assert not outcome.turns
+    [failure] = outcome.failures
+    assert (failure.contender, failure.round) == ("dead", 0)
+    assert "not a name" in failure.reason
+
+
+async def nodes_of(plane: Plane) -> dict[str, str]:
+    """The uid of each node."""
+    return {node["metadata"]["name"]: node["metadata"]["uid"] for node in await plane.api.list("/api/v1/nodes")}
+
+
+async def test_what_the_next_workload_has_too_is_kept(plane: Plane) -> None:
+    nodes, pods = "{opcode: createNodes, count: 2}", "{opcode: createPods, count: 2, namespace: kept}"
+    more_nodes, zone = nodes.replace("2", "3"), "labelNodePrepareStrategy: {labelKey: zone, labelValues: [a]}"
+    async with bulk.opened(plane.api) as calls:
+        ground = Ground(calls, calls)
+        await ground.prepare(program(f"[{nodes}, {pods}, {MEASURED}]"))
+        first = await nodes_of(plane)
+
+        await ground.prepare(program(f"[{more_nodes}, {pods}, {MEASURED}]"))
+        more = await nodes_of(plane)
+        assert first.items() < more.items()
+        assert len(await calls.names("/api/v1/namespaces/kept/pods")) == 2
+
+        await ground.prepare(program(f"[{nodes}, {MEASURED}]"))
+        fewer = await nodes_of(plane)
+        assert len(fewer) == 2
+        assert not fewer.items() & more.items()
+        assert await calls.names("/api/v1/namespaces/kept/pods") == []
+
+        await ground.prepare(program(f"[{nodes.replace('}', f', {zone}}}')}, {MEASURED}]"))
+        assert not (await nodes_of(plane)).items() & fewer.items()
