@@ -1,7 +1,8 @@
 """Carries the machine's commands out: bindings first, on a bounded number of connections, everything else behind them.
 
 Bindings wait in one line and are made by a fixed set of workers, so that a burst neither opens a thousand connections
-nor starves the watches; while the line is long, `is_full` tells the loop to decide no further.
+nor starves the watches. What is decided early is decided on an older cluster and only waits: `is_full` tells the loop
+to decide no further until a worker is about to be free.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("executor")
+AHEAD = 8
+"""Bindings that may wait for a worker, so that none stands idle until the next decision; more would only grow old."""
 PATCHERS = 4
 """Workers for conditions and nominations."""
 EVICTION_REST = 1.0
@@ -60,11 +63,11 @@ class Executor:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many bindings wait that deciding on more would only make their answers older.
+        """Whether the workers have enough to do for now; whatever changes that is told.
 
-        Those that PreBind has not let through yet wait for something else than a worker.
+        Bindings that PreBind has not let through yet wait for something else than a worker.
         """
-        return self._unfinished - len(self._preparing) >= 8 * self._workers
+        return self._unfinished - len(self._preparing) >= self._workers + AHEAD
 
     @property
     def unfinished(self) -> int:

@@ -18,7 +18,7 @@ from pyscheduler.shell.executor import Executor
 BURST = 0.005
 """Seconds of attempts before the event loop gets its turn."""
 NAP = 0.001
-"""Seconds to wait while the executor is full."""
+"""Seconds to rest at least, however early something is due."""
 
 
 class Loop:
@@ -47,8 +47,6 @@ class Loop:
             self._awake.clear()
             if self._burst():
                 await asyncio.sleep(0)
-            elif self._executor.is_full:
-                await self._clock.sleep(NAP)
             else:
                 await self._rest()
 
@@ -73,12 +71,14 @@ class Loop:
         return True
 
     async def _rest(self) -> None:
-        """Wait until something happens or time is up for somebody."""
+        """Wait until something happens (that a worker is free is told too) or time is up for somebody."""
         due = self._machine.next_wake()
-        wait = None if due is None else max(due - self._clock.now(), NAP)
+        if due is None:
+            await self._awake.wait()
+            return
         try:
             # Not wait_for: in Python 3.11 that may swallow a cancellation that comes together with an event.
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(max(due - self._clock.now(), NAP)):
                 await self._awake.wait()
         except TimeoutError:
             return

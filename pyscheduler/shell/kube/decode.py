@@ -17,6 +17,7 @@ from pyscheduler.shell import logs
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+_CHANGES = (ADDED, MODIFIED, DELETED)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _REMEMBERED = 1000
 _log = logs.get("decode")
@@ -123,6 +124,8 @@ class ObjectDecoder(Generic[T]):
     def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:
         self._resource = resource
         self._decode: Callable[[msgspec.Raw], T] = msgspec.json.Decoder(type).decode
+        whole = msgspec.defstruct("Event", [("type", str), ("object", type)])
+        self._decode_event: Callable[[bytes], Any] = msgspec.json.Decoder(whole).decode
         self._refusals = refusals
 
     def page(self, body: bytes) -> Page[T]:
@@ -135,6 +138,18 @@ class ObjectDecoder(Generic[T]):
 
     def line(self, line: bytes) -> Line[T]:
         """An event of a watch. UnreadableList if it is not one; an event of unknown type comes with its name only."""
+        try:
+            event = self._decode_event(line)
+            meta = event.object.metadata
+            if event.type in _CHANGES:
+                identity = Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
+                return Line(event.type, Item(identity, event.object))
+        except (*_UNREADABLE, AttributeError):
+            pass  # a plain object, or one that takes a closer look
+        return self._part_by_part(line)
+
+    def _part_by_part(self, line: bytes) -> Line[T]:
+        """The envelope first, so that an object which cannot be read has a name at least."""
         try:
             event = _event(line)
             if event.type == ERROR:

@@ -19,12 +19,11 @@ class Limiter:
         self._tokens = self._burst
         self._at = clock.now()
 
-    async def take(self) -> None:
-        """Wait for this call's turn; turns are given in the order of asking."""
+    def take(self) -> float:
+        """Take this call's turn: the seconds until then. Turns are given in the order of asking."""
         if self._qps < 0:
-            return
+            return 0.0
         now = self._clock.now()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1
         self._at = now
-        if self._tokens < 0:
-            await self._clock.sleep(-self._tokens / self._qps)
+        return max(0.0, -self._tokens / self._qps)

@@ -15,7 +15,6 @@ from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
 from pyscheduler.shell.clock import Clock, SystemClock
 from pyscheduler.shell.kube import paths
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection, unanswered
-from pyscheduler.shell.kube.traffic import Traffic
 
 _CONFLICT = 409
 _BIND_TRIES = 3
@@ -26,9 +25,8 @@ _decode_pod = msgspec.json.Decoder(PodObject).decode
 class KubeWriter(ApiWriter):
     """Carries out calls one by one; how many run at once is up to the connection."""
 
-    def __init__(self, connection: Connection, traffic: Traffic | None = None, clock: Clock | None = None) -> None:
+    def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
         self._connection = connection
-        self._traffic = traffic or Traffic()
         self._clock = clock or SystemClock()
 
     async def bind(self, pod: Pod, node_name: str) -> None:
@@ -41,16 +39,15 @@ class KubeWriter(ApiWriter):
             }
         )
         path = paths.pod(pod.namespace, pod.name, "/binding")
-        with self._traffic:
-            for tries in range(1, _BIND_TRIES + 1):
-                try:
-                    await self._connection.request("POST", path, body)
+        for tries in range(1, _BIND_TRIES + 1):
+            try:
+                await self._connection.request("POST", path, body)
+                return
+            except ApiError as problem:
+                if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):
                     return
-                except ApiError as problem:
-                    if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):
-                        return
-                    if not unanswered(problem) or tries == _BIND_TRIES:
-                        raise
+                if not unanswered(problem) or tries == _BIND_TRIES:
+                    raise
 
     async def _is_bound(self, pod: Pod, node_name: str) -> bool:
         found = _decode_pod(await self._connection.request("GET", paths.pod(pod.namespace, pod.name)))

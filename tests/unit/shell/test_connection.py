@@ -255,14 +255,16 @@ async def test_a_certificate_of_nobody_we_trust(tmp_path: Path, clock: VirtualCl
     )
 
 
-def self_signed(folder: Path) -> Path:
-    """A file with a key and a certificate that nobody vouches for."""
+def self_signed(folder: Path, host: str = "") -> Path:
+    """A file with a key and a certificate that nobody vouches for, for `host` if given."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     builder = x509.CertificateBuilder(
         name, name, key.public_key(), x509.random_serial_number(), begin, begin.replace(2126)
     )
+    if host:
+        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
     file = folder / "server.pem"
     plain = serialization.NoEncryption()
     pem = serialization.Encoding.PEM

@@ -96,6 +96,21 @@ def test_events() -> None:
     assert (error.code, error.message) == (410, "too old")
 
 
+def test_a_readable_event_is_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = ObjectDecoder("pods", PodObject, Refusals())
+    monkeypatch.setattr(decoder, "_part_by_part", None)
+    for kind in ("ADDED", "MODIFIED", "DELETED"):
+        line = decoder.line(event(kind, pod("a").version(3).manifest))
+        assert (line.type, line.item.identity) == (kind, Identity("default", "a", "a", "3"))
+
+
+def test_an_error_is_an_error_even_if_it_could_be_a_pod() -> None:
+    line = ObjectDecoder("pods", PodObject, Refusals()).line(
+        event("ERROR", {**pod("a").manifest, "code": 410, "message": "too old"})
+    )
+    assert (line.type, line.code, line.message) == ("ERROR", 410, "too old")
+
+
 @pytest.mark.parametrize(
     "broken", [b"{", b'{"type":1,"object":{}}', b'{"type":"ADDED"}', b'{"type":"ERROR","object":3}']
 )

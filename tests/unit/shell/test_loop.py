@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from pyscheduler.core.commands import Command
-from pyscheduler.core.events import Event, PodGone, Tick
+from pyscheduler.core.events import Bound, Event, PodGone, Tick
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.loop import Loop
@@ -83,12 +83,14 @@ async def test_attempts_are_made_until_there_are_none_and_again_when_something_h
         assert machine.cycles == 5
 
 
-async def test_no_attempt_is_made_while_the_executor_is_full() -> None:
-    machine, executor, clock = FakeMachine(attempts=1), FakeExecutor(is_full=True), SteppedClock()
-    async with looping(machine, executor, clock):
+async def test_no_attempt_is_made_while_the_executor_is_full_and_one_as_soon_as_it_tells_of_an_end() -> None:
+    machine, executor = FakeMachine(attempts=1), FakeExecutor(is_full=True)
+    async with looping(machine, executor, SteppedClock()):
+        executor.tell(Bound(1.0, "a"))
+        await settle()
         assert machine.cycles == 0
         executor.is_full = False
-        await clock.advance(0.01)
+        executor.tell(Bound(1.0, "b"))
         await settle()
         assert machine.cycles == 1
 

@@ -6,7 +6,6 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection
-from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.testing import pod
 
@@ -64,12 +63,10 @@ async def test_a_conflict_at_once_is_not_looked_into(api: FakeApi, connection: C
 
 
 async def test_a_binding_that_is_never_answered_fails(api: FakeApi, connection: Connection) -> None:
-    traffic = Traffic()
     api.script(BINDING, Hangup(), Hangup(), Hangup(), Hangup())
     with pytest.raises(ApiError, match="the connection broke"):
-        await KubeWriter(connection, traffic).bind(A, "n1")
+        await KubeWriter(connection).bind(A, "n1")
     assert len(api.calls) == 3
-    assert traffic.bindings == 0
 
 
 async def test_the_other_verbs(api: FakeApi, connection: Connection) -> None:

@@ -1,0 +1,213 @@
+"""HTTP/1.1 as a client needs it, bytes in and bytes out: what is sent, and the answer as it comes in pieces.
+
+A call costs the scheduler more than the decision that it tells of, so this knows nothing beyond that: an answer has a
+Content-Length, comes in chunks, or ends with the connection.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+LONGEST_HEAD: Final = 1 << 16
+LONGEST_BODY: Final = 1 << 32
+"""Bytes. A list that cannot be paged is a GiB at 150,000 pods; what has no end is no answer."""
+_LONGEST_SIZE_LINE = 1 << 10
+_END = b"\r\n\r\n"
+_CODING, _LENGTH = b"\r\ntransfer-encoding:", b"\r\ncontent-length:"
+_CONNECTION, _RETRY_AFTER = b"\r\nconnection:", b"\r\nretry-after:"
+_BODILESS = (204, 304)
+_SWITCHING = 101
+_target = re.compile(r"/[!-~]*").fullmatch
+
+
+class BadAnswer(Exception):
+    """The peer does not speak HTTP as we know it."""
+
+
+class Answer(NamedTuple):
+    """An answer. `reason` and `retry_after` (the header) are "" for the good ones, where nobody asks for them."""
+
+    status: int
+    body: bytes
+    reason: str = ""
+    retry_after: str = ""
+
+
+def request(method: str, target: str, fixed: bytes, body: bytes | None, content_type: str) -> bytes:
+    """What is sent: `fixed` are header lines that all calls share. ValueError if `target` is none."""
+    if not _target(target):
+        raise ValueError(f"{target!r} is not the path of a URL")
+    if body is None:
+        return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.encode(), fixed)
+    return b"%b %b HTTP/1.1\r\n%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        method.encode(),
+        target.encode(),
+        fixed,
+        content_type.encode(),
+        len(body),
+        body,
+    )
+
+
+_HEAD, _BODY, _UNTIL_CLOSED, _SIZE, _CHUNK, _CHUNK_END, _TRAILER, _NOTHING = range(8)
+"""What is to come next. Plain numbers: to look up a member of an Enum takes longer than to read a header."""
+
+
+class AnswerReader:
+    """Bytes in, one answer out."""
+
+    __slots__ = ("_due", "_head", "_next", "_parts", "_rest", "_size", "reusable", "status")
+
+    def __init__(self) -> None:
+        self.status = 0
+        """0 until the head is there."""
+        self.reusable = True
+        """Whether the connection can carry another call after this answer."""
+        self._head = b""
+        self._next = _HEAD
+        self._due = 0
+        self._rest = b""
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether a single byte has come."""
+        return self._next != _HEAD or bool(self._rest)
+
+    def feed(self, data: bytes) -> bool:
+        """Take what has come; whether the answer is whole. BadAnswer, also for bytes beyond its end."""
+        if self._next in (_BODY, _UNTIL_CLOSED):
+            return self._body(data)
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        while self._next == _HEAD:  # more than once after a 100 Continue
+            end = data.find(_END)
+            if end < 0 or end > LONGEST_HEAD:
+                return self._keep(data, LONGEST_HEAD)
+            self._begin(data[:end])
+            data = data[end + 4 :]
+        return self._content(data)
+
+    def ended(self) -> bool:
+        """The peer has closed the connection; whether that was the end of the answer."""
+        return self._next == _UNTIL_CLOSED
+
+    def take(self) -> bytes:
+        """The body that has come since the last time."""
+        body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        return body
+
+    def answer(self) -> Answer:
+        """The whole answer."""
+        if self.status < 300:
+            return Answer(self.status, self.take())
+        reason = self._head.partition(b"\r\n")[0][13:].decode("latin-1")
+        retry_after = _field(self._head.lower(), _RETRY_AFTER) or b""
+        return Answer(self.status, self.take(), reason, retry_after.decode("latin-1"))
+
+    def _begin(self, head: bytes) -> None:
+        """Read the head: what it says of the body and of the connection."""
+        lower = head.lower()
+        if lower[:7] != b"http/1." or lower[8:9] != b" " or not lower[9:12].isdigit():
+            raise BadAnswer("this is not HTTP/1.1")
+        status = int(lower[9:12])
+        if status < 200:
+            if status == _SWITCHING:
+                raise BadAnswer("the server wants to speak another protocol")
+            return
+        self.status, self._head = status, head
+        self.reusable = lower[7:8] == b"1" and b"close" not in (_field(lower, _CONNECTION) or b"")
+        coding, length = _field(lower, _CODING), _field(lower, _LENGTH)
+        if status in _BODILESS:
+            self._next = _NOTHING
+        elif coding is None and length is None:
+            self._next, self.reusable = _UNTIL_CLOSED, False
+        elif coding == b"chunked" and length is None:
+            self._next = _SIZE
+        elif coding is None and length is not None and length.isdigit() and lower.count(_LENGTH) == 1:
+            self._due = int(length)
+            self._next = _BODY if self._due else _NOTHING
+        else:
+            raise BadAnswer("where its answer ends is not clear")
+
+    def _content(self, data: bytes) -> bool:
+        """What follows the head."""
+        if self._next in (_BODY, _UNTIL_CLOSED):
+            return self._body(data)
+        if self._next != _NOTHING:
+            return self._chunks(data)
+        if data:
+            raise BadAnswer("there is more than one answer")
+        return True
+
+    def _body(self, data: bytes) -> bool:
+        if data:
+            self._add(data)
+        if self._next == _UNTIL_CLOSED:
+            return False
+        self._due -= len(data)
+        if self._due < 0:
+            raise BadAnswer("there is more than one answer")
+        return not self._due
+
+    def _chunks(self, data: bytes) -> bool:
+        at, size = 0, len(data)
+        while at < size:
+            if self._next == _CHUNK:
+                piece = data[at : at + self._due]
+                self._add(piece)
+                self._due -= len(piece)
+                at += len(piece)
+                if not self._due:
+                    self._next = _CHUNK_END
+                continue
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                return self._keep(data[at:], _LONGEST_SIZE_LINE)
+            self._line(data[at:end])
+            at = end + 2
+            if self._next == _NOTHING:
+                return self._content(data[at:])
+        return False
+
+    def _line(self, line: bytes) -> None:
+        """A line between the chunks: a size, the end of a chunk, or what follows the last one."""
+        if self._next == _TRAILER:
+            self._next = _TRAILER if line else _NOTHING
+        elif self._next == _CHUNK_END:
+            if line:
+                raise BadAnswer("a chunk is longer than it says")
+            self._next = _SIZE
+        else:
+            digits = line.partition(b";")[0].strip()
+            if not re.fullmatch(rb"[0-9a-fA-F]{1,15}", digits):
+                raise BadAnswer("a chunk does not say how long it is")
+            self._due = int(digits, 16)
+            self._next = _CHUNK if self._due else _TRAILER
+
+    def _add(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self._size += len(piece)
+        if self._size > LONGEST_BODY:
+            raise BadAnswer(f"its answer is longer than {LONGEST_BODY} bytes")
+
+    def _keep(self, data: bytes, longest: int) -> bool:
+        """Not enough yet: keep it until more has come."""
+        if len(data) > longest:
+            raise BadAnswer("a line of its answer has no end")
+        self._rest = data
+        return False
+
+
+def _field(head: bytes, mark: bytes) -> bytes | None:
+    """The value of a header in a head of lower case, None if it is not there."""
+    at = head.find(mark)
+    if at < 0:
+        return None
+    begin = at + len(mark)
+    end = head.find(b"\r\n", begin)
+    return head[begin:end].strip() if end >= 0 else head[begin:].strip()

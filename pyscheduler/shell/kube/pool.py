@@ -1,0 +1,188 @@
+"""A bounded number of kept-alive connections, and the calls that share them.
+
+One timer watches over all calls: a call costs no timer of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, NamedTuple
+
+from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late
+from pyscheduler.shell.kube.http1 import Answer, request
+from pyscheduler.shell.kube.wire import Address, StreamWire, Wire, open_wire
+
+IDLE: Final = 30.0
+"""Seconds after which an unused connection is not used again: below the API server's 90, so that it is we who close."""
+_REPEATABLE = ("GET", "PUT", "DELETE")
+"""Methods of which HTTP says that to do them twice is to do them once."""
+
+
+class Call(NamedTuple):
+    """A request; `path` carries its query already encoded."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = "application/json"
+
+
+class Stream(NamedTuple):
+    """A stream that has begun, or why it was refused; to be closed in any case."""
+
+    refused: Answer | None
+    chunks: AsyncIterator[bytes]
+    close: Callable[[], None]
+
+
+class Pool:
+    """Calls and streams to one server. Must be made and closed inside the event loop."""
+
+    def __init__(self, address: Address, size: int, timeout: float, user_agent: str) -> None:
+        """`timeout` is how many seconds a call may take, waiting for a connection and making one counted in."""
+        self._address = address
+        self._size = size
+        self._timeout = timeout
+        self._hello = f"Host: {address.authority}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
+        self._said: tuple[str, bytes] = ("", self._hello.encode())
+        self._loop = asyncio.get_running_loop()
+        self._wires: set[Wire] = set()
+        self._opening = 0
+        self._idle: list[tuple[float, Wire]] = []
+        """The unused ones and since when, the last used at the end: what is not needed grows old and goes."""
+        self._turns: deque[asyncio.Future[Wire | None]] = deque()
+        """Who waits, and gets a connection, or None where one may be made."""
+        self._due: dict[asyncio.Future[Any], float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def call(self, call: Call, authorization: str) -> Answer:
+        """One call, sent once; a connection that the server had closed meanwhile does not count. Refused."""
+        content = self._request(call, authorization)
+        deadline = self._loop.time() + self._timeout
+        while True:
+            wire = self._idle_wire() or await self._next_wire(deadline)
+            answer: asyncio.Future[Answer] = self._loop.create_future()
+            wire.ask(content, answer)
+            self._watch(answer, deadline)
+            try:
+                return await answer
+            except TimeoutError:
+                raise late() from None
+            except Refused as problem:
+                if not (problem.reason == LOST and wire.is_stale and call.method in _REPEATABLE):
+                    raise
+            finally:
+                del self._due[answer]
+                if wire.asked is answer:
+                    wire.close()
+
+    async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
+        """A call on a connection of its own, whose answer is read as it comes. Refused if there is none.
+
+        `silence` is how many seconds of nothing mean that it is dead.
+        """
+        content = self._request(call, authorization)
+        wire = await open_wire(self._address, lambda: StreamWire(silence), self._loop.time() + self._timeout)
+        try:
+            wire.ask(content)
+            return Stream(await wire.answered(), wire, wire.close)
+        except BaseException:
+            wire.close()
+            raise
+
+    async def close(self) -> None:
+        """Drop all connections; calls under way are lost."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for wire in list(self._wires):
+            wire.close()
+        await asyncio.sleep(0)
+
+    def _request(self, call: Call, authorization: str) -> bytes:
+        if self._said[0] != authorization:
+            self._said = (authorization, f"{self._hello}Authorization: {authorization}\r\n".encode())
+        return request(call.method, self._address.prefix + call.path, self._said[1], call.body, call.content_type)
+
+    def _idle_wire(self) -> Wire | None:
+        """A connection that waits for work; those that have waited too long are closed."""
+        while self._idle:
+            since, wire = self._idle.pop()
+            if since + IDLE > self._loop.time() and wire.is_open:
+                return wire
+            wire.close()
+        return None
+
+    async def _next_wire(self, deadline: float) -> Wire:
+        """A new connection, or with all in use the next that becomes free, in the order of asking."""
+        came_late = False
+        while len(self._wires) + self._opening >= self._size:
+            handed = await self._turn(deadline, came_late)
+            if handed is not None and handed.is_open:
+                return handed
+            came_late = True
+        return await self._new_wire(deadline)
+
+    async def _turn(self, deadline: float, first: bool) -> Wire | None:
+        """Wait for a connection to become free (or to go: None), in front of the others if `first`."""
+        turn: asyncio.Future[Wire | None] = self._loop.create_future()
+        (self._turns.appendleft if first else self._turns.append)(turn)
+        self._watch(turn, deadline)
+        try:
+            return await turn
+        except TimeoutError:
+            raise Refused(0, UNREACHABLE, "no connection became free in time") from None
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._hand_on(turn.result())
+            raise
+        finally:
+            del self._due[turn]
+
+    async def _new_wire(self, deadline: float) -> Wire:
+        self._opening += 1
+        try:
+            wire = await open_wire(self._address, lambda: Wire(self._hand_on, self._gone), deadline)
+        except BaseException:
+            self._hand_on(None)
+            raise
+        finally:
+            self._opening -= 1
+        self._wires.add(wire)
+        return wire
+
+    def _gone(self, wire: Wire) -> None:
+        self._wires.discard(wire)
+        self._hand_on(None)
+
+    def _hand_on(self, wire: Wire | None) -> None:
+        """Give a free connection, or the room for one, to whoever waits longest."""
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(wire)
+                return
+        if wire is not None:
+            self._idle.append((self._loop.time(), wire))
+
+    def _watch(self, future: asyncio.Future[Any], deadline: float) -> None:
+        """Give `future` a TimeoutError at `deadline`, until it is taken out of `_due`."""
+        self._due[future] = deadline
+        if self._timer is None or deadline < self._timer.when():
+            self._set_timer(deadline)
+
+    def _set_timer(self, deadline: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._give_up)
+
+    def _give_up(self) -> None:
+        """End what is overdue, and come back for what will be next."""
+        self._timer, now = None, self._loop.time()
+        for future, deadline in self._due.items():
+            if deadline <= now and not future.done():
+                future.set_exception(TimeoutError())
+        waiting = [deadline for deadline in self._due.values() if deadline > now]
+        if waiting:
+            self._set_timer(min(waiting))

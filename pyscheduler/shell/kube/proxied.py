@@ -1,0 +1,113 @@
+"""Calls through an HTTP proxy: what `Pool` does, by aiohttp, which knows the manners of proxies and costs more."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+from yarl import URL
+
+from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
+from pyscheduler.shell.kube.http1 import Answer
+from pyscheduler.shell.kube.pool import IDLE, Call, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The way to a server. `server_hostname` is what its certificate must name, if not its own name."""
+
+    url: str
+    proxy: str
+    tls: ssl.SSLContext | None
+    server_hostname: str | None
+
+
+class ProxiedPool:
+    """Calls and streams to one server behind a proxy. Must be made and closed inside the event loop."""
+
+    def __init__(self, route: Route, size: int, timeout: float, user_agent: str) -> None:
+        """`timeout` is how many seconds a call may take."""
+        self._route = route
+        self._timeout = timeout
+        self._calls = _session(route, size, user_agent)
+        self._streams = _session(route, 0, user_agent)
+
+    async def call(self, call: Call, authorization: str) -> Answer:
+        """One call. Refused if there is no answer."""
+        timeout = aiohttp.ClientTimeout(total=self._timeout)
+        try:
+            response = await self._send(self._calls, call, authorization, timeout)
+            return _answer(response, await response.read())
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unanswered(error) from None
+
+    async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
+        """A call whose answer is read as it comes. Refused if there is none."""
+        timeout = aiohttp.ClientTimeout(sock_connect=self._timeout, sock_read=silence)
+        try:
+            response = await self._send(self._streams, call, authorization, timeout)
+            refused = _answer(response, await response.read()) if response.status >= 300 else None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _unanswered(error) from None
+        return Stream(refused, _chunks(response), response.close)
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        await self._calls.close()
+        await self._streams.close()
+
+    async def _send(
+        self, session: aiohttp.ClientSession, call: Call, authorization: str, timeout: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        headers = {"Content-Type": call.content_type} if call.body is not None else {}
+        if authorization:
+            headers["Authorization"] = authorization
+        return await session.request(
+            call.method,
+            URL(self._route.url + call.path, encoded=True),
+            data=call.body,
+            headers=headers,
+            allow_redirects=False,
+            proxy=self._route.proxy,
+            server_hostname=self._route.server_hostname,
+            timeout=timeout,
+        )
+
+
+def _session(route: Route, limit: int, user_agent: str) -> aiohttp.ClientSession:
+    connector = aiohttp.TCPConnector(
+        limit=limit, ssl=route.tls if route.tls is not None else True, keepalive_timeout=IDLE
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent},
+        read_bufsize=1 << 18,
+    )
+
+
+def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:
+    return Answer(response.status, body, response.reason or "", response.headers.get("Retry-After", ""))
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise _unanswered(error) from None
+
+
+def _unanswered(error: Exception) -> Refused:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return unreachable(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return unreachable(error.os_error)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return unreachable(error)
+    if isinstance(error, TimeoutError):
+        # A connection that takes too long to make was not made.
+        return unreachable(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else late()
+    return lost(error)

@@ -1,0 +1,271 @@
+"""One connection to the API server, as an asyncio protocol: one call at a time, or one stream.
+
+asyncio's own streams and general HTTP clients cost several times what is here, and a scheduler that binds fast does
+little else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+from aiohappyeyeballs import start_connection
+
+from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
+from pyscheduler.shell.kube.http1 import Answer, AnswerReader, BadAnswer
+
+_HIGH_WATER = 1 << 22
+"""Bytes of a stream that may wait to be read."""
+_NEXT_ADDRESS_AFTER = 0.25
+"""Seconds that one address of a name may take before the next is tried beside it (RFC 8305)."""
+_KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+"""Seconds, seconds, probes: a socket finds out within a minute that its peer has vanished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where connections go. `prefix` comes before every path, `server_hostname` is what the certificate must name."""
+
+    host: str
+    port: int
+    authority: str
+    prefix: str
+    tls: ssl.SSLContext | None
+    server_hostname: str | None
+
+    @classmethod
+    def of(cls, url: str, tls: ssl.SSLContext | None, server_hostname: str | None) -> Address:
+        """From a base URL."""
+        parts = urlsplit(url)
+        secure = tls is not None
+        host = parts.hostname or ""
+        return cls(
+            host,
+            parts.port or (443 if secure else 80),
+            parts.netloc.rpartition("@")[2],
+            parts.path.rstrip("/"),
+            tls,
+            (server_hostname or host) if secure else None,
+        )
+
+
+class Wire(asyncio.Protocol):
+    """Carries one call after the other. `freed` is told when it can take the next one, `gone` when it never will."""
+
+    __slots__ = ("_ended", "_freed", "_reader", "_transport", "asked", "used")
+
+    def __init__(self, freed: Callable[[Wire], None], gone: Callable[[Wire], None]) -> None:
+        self.asked: asyncio.Future[Answer] | None = None
+        """The answer that is waited for."""
+        self.used = False
+        """Whether a call has been answered on it."""
+        self._freed = freed
+        self._ended = gone
+        self._reader = AnswerReader()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        _prepare(transport)
+
+    def ask(self, request: bytes, answer: asyncio.Future[Answer]) -> None:
+        """Send a request; `answer` gets what comes back, or a Refused. Call it on a free wire only."""
+        assert self._transport is not None
+        self.asked = answer
+        self._transport.write(request)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still carry a call."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server may have closed it before it saw the call that is under way."""
+        return self.used and not self._reader.begun
+
+    def close(self) -> None:
+        """End the connection, whatever is under way on it."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            if self.asked is None:
+                raise BadAnswer("the server speaks without being asked")
+            whole = self._reader.feed(data)
+        except BadAnswer as problem:
+            self._fail(lost(problem))
+            self.close()
+            return
+        if whole:
+            self._answered()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self.asked is not None and exc is None and self._reader.ended():
+            self._answered()
+        else:
+            self._fail(lost(exc))
+        self._ended(self)
+
+    def _answered(self) -> None:
+        """Free the wire, before whoever waits for the answer goes on."""
+        reader, asked = self._reader, self.asked
+        assert asked is not None
+        self.asked, self._reader, self.used = None, AnswerReader(), True
+        if not asked.done():
+            asked.set_result(reader.answer())
+        if reader.reusable:
+            self._freed(self)
+        else:
+            self.close()
+
+    def _fail(self, problem: Refused) -> None:
+        asked, self.asked = self.asked, None
+        if asked is not None and not asked.done():
+            asked.set_exception(problem)
+
+
+class StreamWire(asyncio.Protocol):
+    """Carries one call whose answer is read as it comes."""
+
+    def __init__(self, silence: float) -> None:
+        """`silence` is how many seconds of nothing mean that the stream is dead."""
+        self._silence = silence
+        self._loop = asyncio.get_running_loop()
+        self._reader = AnswerReader()
+        self._transport: asyncio.Transport | None = None
+        self._heard_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._news: asyncio.Future[None] | None = None
+        self._whole = False
+        self._problem: Refused | None = None
+        self._waiting = 0
+        self._paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        _prepare(transport)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still carry its call."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def ask(self, request: bytes) -> None:
+        """Send the request."""
+        assert self._transport is not None
+        self._heard_at = self._loop.time()
+        self._timer = self._loop.call_later(self._silence, self._listen)
+        self._transport.write(request)
+
+    async def answered(self) -> Answer | None:
+        """The answer, if it is a refusal; None when the stream has begun. Refused if there is none."""
+        while not self._reader.status:
+            await self._more()
+        if self._reader.status < 300:
+            return None
+        while not self._whole:
+            await self._more()
+        return self._reader.answer()
+
+    def __aiter__(self) -> StreamWire:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """What has come since the last time. Refused if the stream broke or fell silent."""
+        while not (chunk := self._take()):
+            if self._whole:
+                raise StopAsyncIteration
+            await self._more()
+        return chunk
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = self._loop.time()
+        try:
+            self._whole = self._reader.feed(data)
+        except BadAnswer as problem:
+            self._problem = lost(problem)
+            self.close()
+        self._waiting += len(data)
+        if self._waiting > _HIGH_WATER and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+        self._tell()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.close()
+        if exc is None and self._reader.ended():
+            self._whole = True
+        elif not self._whole and self._problem is None:
+            self._problem = lost(exc)
+        self._tell()
+
+    def _take(self) -> bytes:
+        self._waiting = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return self._reader.take()
+
+    async def _more(self) -> None:
+        """Wait until something happens."""
+        if self._problem is not None:
+            raise self._problem
+        self._news = self._loop.create_future()
+        await self._news
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _listen(self) -> None:
+        """One timer for all the silences: it looks when the last word came."""
+        due = self._heard_at + self._silence
+        if due > self._loop.time():
+            self._timer = self._loop.call_at(due, self._listen)
+            return
+        self._problem = late()
+        self.close()
+        self._tell()
+
+
+AnyWire = TypeVar("AnyWire", Wire, StreamWire)
+
+
+async def open_wire(address: Address, make: Callable[[], AnyWire], deadline: float) -> AnyWire:
+    """A new connection, TLS and all, by `deadline` on the event loop's clock. Refused as Unreachable."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout_at(deadline):
+            found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            made = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
+            _, wire = await loop.create_connection(
+                make, sock=made, ssl=address.tls, server_hostname=address.server_hostname
+            )
+    except (OSError, ssl.SSLError, TimeoutError) as error:
+        raise unreachable(error) from None
+    if not wire.is_open:
+        raise unreachable(ConnectionResetError("the server closed the connection at once"))
+    return wire
+
+
+def _prepare(transport: asyncio.BaseTransport) -> None:
+    made: Any = transport.get_extra_info("socket")
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _KEEP_ALIVE:
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

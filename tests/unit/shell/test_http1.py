@@ -1,0 +1,131 @@
+"""Answers as they come off the wire: whole, in pieces, in chunks, and as no server should send them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.shell.kube import http1
+from pyscheduler.shell.kube.http1 import Answer, AnswerReader, BadAnswer, request
+
+WHOLE = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\ntransfer-encoding: CHUNKED\r\n\r\n"
+    b'5\r\n{"a":\r\n0000B;name=value\r\n1,"b":"2"}\n\r\n0\r\nTrailer: x\r\n\r\n'
+)
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
+CONTINUED = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + WHOLE
+BUSY = b"HTTP/1.1 429 Too Many Requests\r\nRETRY-AFTER:  3 \r\nContent-Length: 2\r\n\r\n{}"
+ANSWERS = {
+    "whole": (WHOLE, Answer(201, b'{"a":1}')),
+    "chunked": (CHUNKED, Answer(200, b'{"a":1,"b":"2"}\n')),
+    "empty": (EMPTY, Answer(200, b"")),
+    "no content": (NO_CONTENT, Answer(204, b"")),
+    "after a 100": (CONTINUED, Answer(201, b'{"a":1}')),
+    "refused": (BUSY, Answer(429, b"{}", "Too Many Requests", "3")),
+}
+
+
+@pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
+def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected: Answer, step: int) -> None:
+    assert not AnswerReader().begun
+    reader = AnswerReader()
+    pieces = [data[at : at + step] for at in range(0, len(data), step)]
+    assert [reader.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert reader.begun
+    assert reader.reusable
+    assert reader.answer() == expected
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nconnection: X, Close\r\nContent-Length: 2\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n",
+    ],
+)
+def test_a_connection_that_is_to_be_closed_is_not_used_again(head: bytes) -> None:
+    reader = AnswerReader()
+    assert reader.feed(head + b"ok")
+    assert not reader.reusable
+
+
+def test_an_answer_may_end_with_the_connection() -> None:
+    reader = AnswerReader()
+    assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
+    assert not reader.feed(b"thing")
+    assert reader.ended()
+    assert reader.answer() == Answer(200, b"something")
+    assert not reader.reusable
+
+
+@pytest.mark.parametrize("data", [b"", WHOLE[:-1], WHOLE[:20], CHUNKED[:-2]])
+def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
+    reader = AnswerReader()
+    reader.feed(data)
+    assert not reader.ended()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (WHOLE + WHOLE, "more than one answer"),
+        (EMPTY + b"x", "more than one answer"),
+        (NO_CONTENT + b"x", "more than one answer"),
+        (CHUNKED + b"x", "more than one answer"),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "not HTTP"),
+        (b"HTTP/2 200\r\n\r\n", "not HTTP"),
+        (b"HTTP/1.1 2xx OK\r\n\r\n", "not HTTP"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "not clear"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "not clear"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "not clear"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "not clear"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n", "how long"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "how long"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "longer than it says"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 2000, "no end"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * http1.LONGEST_HEAD, "no end"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * http1.LONGEST_HEAD + b"\r\n\r\n", "no end"),
+    ],
+)
+def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> None:
+    with pytest.raises(BadAnswer, match=problem):
+        AnswerReader().feed(data)
+
+
+def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http1, "LONGEST_BODY", 10)
+    reader = AnswerReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\n\r\n0123456789")
+    with pytest.raises(BadAnswer, match="longer than 10 bytes"):
+        reader.feed(b"x")
+
+
+def test_what_was_taken_from_a_stream_does_not_count_as_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http1, "LONGEST_BODY", 10)
+    reader = AnswerReader()
+    reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(3):
+        reader.feed(b"6\r\nchunk\n\r\n")
+        assert reader.take() == b"chunk\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (None, b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\n\r\n"),
+        (b"{}", b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\nContent-Type: text/x\r\nContent-Length: 2\r\n\r\n{}"),
+        (b"", b"GET /a?b=%20 HTTP/1.1\r\nHost: h\r\nContent-Type: text/x\r\nContent-Length: 0\r\n\r\n"),
+    ],
+)
+def test_a_request(body: bytes | None, expected: bytes) -> None:
+    assert request("GET", "/a?b=%20", b"Host: h\r\n", body, "text/x") == expected
+
+
+@pytest.mark.parametrize("target", ["", "a", "/a b", "/a\r\nX: y", "/ä", "http://elsewhere/"])
+def test_what_is_no_path_is_not_sent(target: str) -> None:
+    with pytest.raises(ValueError, match="is not the path of a URL"):
+        request("GET", target, b"", None, "")

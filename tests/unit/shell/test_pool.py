@@ -1,0 +1,301 @@
+"""Connections that calls share: used again, lost, handed on in turn, and never with another call's answer on them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.shell.kube import pool as pools
+from pyscheduler.shell.kube.faults import LOST, TIMEOUT, UNREACHABLE, Refused
+from pyscheduler.shell.kube.pool import Call, Pool
+from pyscheduler.shell.kube.wire import Address, StreamWire, Wire
+
+from .raw_server import OK, RawServer, Then
+from .test_connection import self_signed
+
+GET, PUT, POST = Call("GET", "/a"), Call("PUT", "/a", b"{}"), Call("POST", "/a", b"{}")
+CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+
+
+@asynccontextmanager
+async def pool_to(server: RawServer, size: int = 4, timeout: float = 5.0) -> AsyncIterator[Pool]:
+    async with server.serving():
+        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), size, timeout, "tests")
+        yield pool
+        await pool.close()
+
+
+async def reason_of(pool: Pool, call: Call) -> str:
+    with pytest.raises(Refused) as caught:
+        await pool.call(call, "")
+    assert caught.value.status == 0
+    return caught.value.reason
+
+
+async def test_one_connection_carries_call_after_call() -> None:
+    server = RawServer([OK, OK, OK])
+    async with pool_to(server) as pool:
+        for call in (GET, POST, GET):
+            assert (await pool.call(call, "")).body == b"ok"
+    assert server.heard == [(0, "GET /a"), (0, "POST /a"), (0, "GET /a")]
+
+
+async def test_every_call_says_who_asks_whom() -> None:
+    server = RawServer([OK, OK, OK])
+    async with pool_to(server) as pool:
+        for authorization in ("", "Bearer old", "Bearer new"):
+            await pool.call(GET, authorization)
+    common = f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nUser-Agent: tests\r\nAccept: application/json\r\n"
+    tokens = ("", "Authorization: Bearer old\r\n", "Authorization: Bearer new\r\n")
+    assert server.heads == [f"{common}{token}\r\n" for token in tokens]
+
+
+async def test_a_server_may_live_below_a_path() -> None:
+    server = RawServer([OK])
+    async with server.serving():
+        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, 5.0, "tests")
+        await pool.call(GET, "")
+        await pool.close()
+    assert server.heard == [(0, "GET /clusters/one/a")]
+
+
+async def test_an_answer_that_closes_the_connection_is_an_answer() -> None:
+    server = RawServer([CLOSED], [b"HTTP/1.1 200 OK\r\n\r\nuntil the end"], [OK])
+    async with pool_to(server, size=1) as pool:
+        bodies = [(await pool.call(POST, "")).body for _ in range(2)]
+        server.heard.clear()
+    assert bodies == [b"ok", b"until the end"]
+
+
+async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again() -> None:
+    server = RawServer([OK], [OK])
+    async with pool_to(server) as pool:
+        await pool.call(POST, "")
+        for _ in range(50):  # the news of it is on its way
+            await asyncio.sleep(0)
+        await pool.call(POST, "")
+    assert server.heard == [(0, "POST /a"), (1, "POST /a")]
+
+
+@pytest.mark.parametrize("call", [GET, PUT], ids=["GET", "PUT"])
+async def test_a_repeatable_call_that_met_a_closing_connection_is_sent_on_another(call: Call) -> None:
+    server = RawServer([OK, Then.CLOSE], [OK])
+    async with pool_to(server) as pool:
+        await pool.call(GET, "")
+        assert (await pool.call(call, "")).body == b"ok"
+    assert [number for number, _ in server.heard] == [0, 0, 1]
+
+
+async def test_any_other_call_that_met_a_closing_connection_is_lost() -> None:
+    server = RawServer([OK, Then.CLOSE], [OK])
+    async with pool_to(server) as pool:
+        await pool.call(GET, "")
+        assert await reason_of(pool, POST) == LOST
+    assert len(server.heard) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Then.CLOSE, OK[:-1], OK[:10], OK + OK, b"SSH-2.0\r\n\r\n"],
+    ids=["nothing", "cut", "cut early", "two answers", "not HTTP"],
+)
+async def test_what_is_no_answer_is_lost_and_the_connection_dropped(answer: bytes | Then) -> None:
+    server = RawServer([answer], [OK])
+    async with pool_to(server, size=1) as pool:
+        assert await reason_of(pool, GET) == LOST
+        assert (await pool.call(GET, "")).body == b"ok"
+    assert [number for number, _ in server.heard] == [0, 1]
+
+
+async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
+    server = RawServer([OK, OK], [OK])
+    async with pool_to(server) as pool:
+        await pool.call(GET, "")
+        (_, wire), *_ = pool._idle
+        wire.data_received(OK)
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert [number for number, _ in server.heard] == [0, 1]
+
+
+async def test_a_cancelled_call_takes_its_connection_along() -> None:
+    server = RawServer([Then.HOLD], [OK])
+    async with pool_to(server, size=1) as pool:
+        call = asyncio.create_task(pool.call(POST, ""))
+        await server.until_heard(1)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await server.until_ended(1)
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert [number for number, _ in server.heard] == [0, 1]
+
+
+async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> None:
+    server = RawServer([Then.HOLD], [OK])
+    async with pool_to(server, size=1, timeout=0.05) as pool:
+        assert await reason_of(pool, POST) == TIMEOUT
+        await server.until_ended(1)
+        assert (await pool.call(POST, "")).body == b"ok"
+
+
+async def test_a_call_that_no_connection_became_free_for_was_not_sent() -> None:
+    server = RawServer([Then.HOLD])
+    async with pool_to(server, size=1) as pool:
+        first = asyncio.create_task(reason_of(pool, POST))
+        await server.until_heard(1)
+        pool._timeout = 0.05
+        assert await reason_of(pool, POST) == UNREACHABLE
+        assert len(server.heard) == 1
+    assert await first == LOST
+
+
+async def test_who_waits_gets_the_next_free_connection_even_if_others_never_rest() -> None:
+    server = RawServer([OK] * 9)
+    done: list[str] = []
+    async with pool_to(server, size=1) as pool:
+
+        async def caller(name: str, calls: int) -> None:
+            for _ in range(calls):
+                await pool.call(POST, "")
+                done.append(name)
+
+        await asyncio.gather(caller("busy", 5), caller("a", 1), caller("b", 1))
+    assert done == ["busy", "a", "b", "busy", "busy", "busy", "busy"]
+
+
+async def test_a_turn_that_nobody_takes_any_more_is_handed_on() -> None:
+    server = RawServer([OK, OK])
+    async with pool_to(server, size=1) as pool:
+
+        async def first() -> None:
+            await pool.call(POST, "")
+            second.cancel()  # which has its turn by now, and has not noticed
+
+        going = asyncio.create_task(first())
+        second, third = (asyncio.create_task(pool.call(POST, "")) for _ in range(2))
+        _, *answers = await asyncio.gather(going, second, third, return_exceptions=True)
+    assert isinstance(answers[0], asyncio.CancelledError)
+    assert not isinstance(answers[1], BaseException)
+
+
+async def test_when_a_connection_goes_whoever_waits_makes_a_new_one() -> None:
+    server = RawServer([Then.CLOSE], [OK])
+    async with pool_to(server, size=1) as pool:
+        outcomes = await asyncio.gather(pool.call(POST, ""), pool.call(POST, ""), return_exceptions=True)
+    assert isinstance(outcomes[0], Refused)
+    assert not isinstance(outcomes[1], BaseException)
+
+
+class Line(asyncio.Transport):
+    """The network between the pool and a server that the test plays."""
+
+    def __init__(self) -> None:
+        super().__init__({"socket": self})
+        self.sent: list[bytes] = []
+        self.cut = False
+
+    def setsockopt(self, *_: int) -> None:
+        pass
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent.append(bytes(data).split()[1])
+
+    def is_closing(self) -> bool:
+        return self.cut
+
+    def abort(self) -> None:
+        self.cut = True
+
+
+async def test_a_connection_that_breaks_as_it_is_handed_on_costs_nobody_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[tuple[Line, Wire]] = []
+
+    async def opened(_: Address, make: Callable[[], Wire], __: float) -> Wire:
+        line, wire = Line(), make()
+        wire.connection_made(line)
+        lines.append((line, wire))
+        return wire
+
+    monkeypatch.setattr(pools, "open_wire", opened)
+    pool = Pool(Address.of("http://nowhere", None, None), 1, 5.0, "tests")
+    calls = [asyncio.create_task(pool.call(Call("POST", f"/{number}", b""), "")) for number in range(4)]
+    await asyncio.sleep(0)
+    (line, wire), *_ = lines
+    wire.data_received(OK)
+    line.abort()
+    wire.connection_lost(None)
+    for number in (1, 2, 3):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        line, wire = lines[-1]
+        assert line.sent[-1] == b"/%d" % number
+        wire.data_received(OK)
+    assert [answer.body for answer in await asyncio.gather(*calls)] == [b"ok"] * 4
+    assert len(lines) == 2
+    await pool.close()
+
+
+async def test_a_connection_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = RawServer([OK, OK], [OK])
+    async with pool_to(server, size=1) as pool:
+        await pool.call(POST, "")
+        monkeypatch.setattr(pools, "IDLE", -1.0)
+        await pool.call(POST, "")
+    assert [number for number, _ in server.heard] == [0, 1]
+
+
+async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyscheduler.shell.kube.wire._HIGH_WATER", 1 << 12)
+    body = bytes(range(256)) * 4096
+    server = RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)])
+    async with pool_to(server) as pool:
+        stream = await pool.stream(GET, "", silence=5)
+        got = []
+        async for chunk in stream.chunks:
+            got.append(chunk)
+            await asyncio.sleep(0.001)
+        stream.close()
+    assert b"".join(got) == body
+    assert len(got) > 4, "it was not all read at once"
+
+
+async def test_a_stream_may_end_with_the_connection() -> None:
+    server = RawServer([b"HTTP/1.1 200 OK\r\n\r\none"])
+    async with pool_to(server) as pool:
+        stream = await pool.stream(GET, "", silence=5)
+        assert [chunk async for chunk in stream.chunks] == [b"one"]
+        stream.close()
+
+
+async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
+    wire = StreamWire(silence=5.0)
+    wire.connection_made(Line())
+    wire.ask(b"GET / HTTP/1.1")
+    wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
+    wire._listen()  # as the timer does that was set when the call was sent
+    assert await anext(wire) == b"one"
+    wire._heard_at -= 5.0
+    wire._listen()
+    with pytest.raises(Refused, match="no answer in time"):
+        await anext(wire)
+
+
+@pytest.mark.parametrize("server_hostname", ["nobody", "somebody"])
+async def test_over_tls_the_server_must_be_who_it_is_meant_to_be(tmp_path: Path, server_hostname: str) -> None:
+    file = self_signed(tmp_path, "nobody")
+    ours, theirs = ssl.create_default_context(cafile=file), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(file)
+    server = RawServer([OK, OK])
+    async with server.serving(theirs):
+        pool = Pool(Address.of(f"https://127.0.0.1:{server.port}", ours, server_hostname), 1, 5.0, "tests")
+        if server_hostname == "nobody":
+            assert [(await pool.call(POST, "")).body for _ in range(2)] == [b"ok", b"ok"]
+        else:
+            assert await reason_of(pool, POST) == UNREACHABLE
+        await pool.close()
