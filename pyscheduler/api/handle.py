@@ -6,7 +6,7 @@ Decisions get a `Handle`: listers and waiting pods, no client. Plugins that act 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -99,6 +99,15 @@ class Handle(Protocol):
 
         Found for all nodes at once, and only where plugins that look at no other node decide it: a node that is not
         rejected here may refuse the pod all the same, and a trial will tell.
+        """
+
+    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+        """Which pods may stay if all below the priority of `pod` leave their node, and some are let back in an order.
+
+        `orders` is by row of `nodes()`. Each of a node's pods stays if `pod` still fits beside it and those that were
+        let stay before; whoever is not in the order does not come back. Found for all nodes at once, and only where
+        `refused_anyway` did not reject the node and plugins that look at no other node decide it: a row that is
+        missing in the answer takes trials.
         """
 
     def is_preempting(self, uid: str) -> bool:

@@ -7,14 +7,14 @@ API's own in snake case.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
 Quantity = str | int | float
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False, dict=False):
+class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False, dict=False):
     """Base of every decoded API object."""
 
 
@@ -163,6 +163,25 @@ class PodSchedulingGroup(Wire, frozen=True):
     pod_group_name: str | None = None
 
 
+class Volume(TypedDict, total=False):
+    """A volume of a pod, as the API writes it; kinds that no scheduler asks about are left out."""
+
+    name: Any
+    persistentVolumeClaim: Any
+    ephemeral: Any
+    csi: Any
+    gcePersistentDisk: Any
+    awsElasticBlockStore: Any
+    azureDisk: Any
+    azureFile: Any
+    cinder: Any
+    portworxVolume: Any
+    vsphereVolume: Any
+    iscsi: Any
+    rbd: Any
+    image: Any
+
+
 class PodSpec(Wire, frozen=True):
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] | None = None
@@ -182,7 +201,7 @@ class PodSpec(Wire, frozen=True):
     scheduling_gates: tuple[PodSchedulingGate, ...] | None = None
     resource_claims: tuple[PodResourceClaim, ...] | None = None
     scheduling_group: PodSchedulingGroup | None = None
-    volumes: tuple[dict[str, Any], ...] | None = None
+    volumes: tuple[Volume, ...] | None = None
 
 
 class PodCondition(Wire, frozen=True):
@@ -226,7 +245,7 @@ class NodeSpec(Wire, frozen=True):
     taints: tuple[Taint, ...] | None = None
 
 
-class ContainerImage(Wire, frozen=True):
+class ContainerImage(Wire, frozen=True, gc=True, weakref=True):
     names: tuple[str, ...] | None = None
     size_bytes: int = 0
 

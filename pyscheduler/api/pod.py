@@ -35,33 +35,41 @@ class VolumeClaim(NamedTuple):
     ephemeral: bool
 
 
+class PodTemplate:
+    """What a controller stamps pods from. Interned like shapes, which differ from it in labels and annotations only."""
+
+    __slots__ = ("__weakref__", "id", "namespace", "owner", "requests", "resized", "spec")
+
+    def __init__(
+        self, id: int, namespace: str, owner: OwnerReference | None, spec: PodSpec, resized: Resized | None = None
+    ) -> None:
+        """QuantityError if an amount cannot be read."""
+        self.id = id
+        self.namespace = namespace
+        self.owner = owner
+        self.spec = spec
+        self.resized = resized
+        self.requests = pod_requests(spec, resized)
+
+
 class PodShape:
     """All that scheduling reads from a pod. Interned: equal shapes are one object, `id` tells them apart."""
 
     def __init__(
-        self,
-        id: int,
-        namespace: str,
-        labels: Mapping[str, str],
-        annotations: Mapping[str, str],
-        owner: OwnerReference | None,
-        spec: PodSpec,
-        resized: Resized | None = None,
+        self, id: int, template: PodTemplate, labels: Mapping[str, str], annotations: Mapping[str, str]
     ) -> None:
         self.id = id
-        self.namespace = namespace
         self.labels = labels
         self.annotations = annotations
-        self.owner = owner
+        self._template = template  # kept, so that the next shape of it finds it
+        self.namespace = template.namespace
+        self.owner = template.owner
         """The controller that owns the pod, or None."""
-        self.spec = spec
+        self.spec = template.spec
         """The decoded pod spec; `spec.node_name` is always "" here: a shape is not bound to a node."""
-        self.resized = resized
+        self.requests = template.requests
+        self.resized = template.resized
         """What containers hold instead of what the spec states, while a resize is under way; None nearly always."""
-
-    @cached_property
-    def requests(self) -> PodRequests:
-        return pod_requests(self.spec, self.resized)
 
     @cached_property
     def priority(self) -> int:
@@ -150,6 +158,7 @@ class Pod:
         self.generation = 0
         self.resource_version = ""
         self.conditions: tuple[PodCondition, ...] = ()
+        """The conditions of a pod without a node; of one that has a node only DisruptionTarget is kept."""
 
     @property
     def key(self) -> str:

@@ -23,19 +23,21 @@ def resized(source: PodObject) -> dict[str, Requests] | None:
     status, spec = source.status, source.spec
     if not status.container_statuses and not status.init_container_statuses and status.resources is None:
         return None
-    infeasible = _is_infeasible(status)
     known = {s.name: s for s in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
     held = {}
     for container in (*spec.containers, *(spec.init_containers or ())):
         own = known.get(container.name)
-        if own is not None and own.resources is not None:
-            stated = _stated(container)
-            holds = _held(stated, own.resources.requests, own.allocated_resources, infeasible)
-            if holds != stated:
-                held[container.name] = holds
+        if own is None or own.resources is None:
+            continue
+        stated, actuated = _stated(container), own.resources.requests
+        if actuated == stated == own.allocated_resources:
+            continue  # nearly always
+        holds = _held(stated, actuated, own.allocated_resources, _is_infeasible(status))
+        if holds != stated:
+            held[container.name] = holds
     if spec.resources and spec.resources.requests and status.resources is not None:
         stated = spec.resources.requests
-        holds = _held(stated, status.resources.requests, status.allocated_resources, infeasible)
+        holds = _held(stated, status.resources.requests, status.allocated_resources, _is_infeasible(status))
         if holds != stated:
             held[""] = holds
     return held or None

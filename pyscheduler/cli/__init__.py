@@ -6,16 +6,14 @@ Exit codes: 0 done, 1 the request failed with its reason on stderr, 2 wrong usag
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
 
 import typer
 
-from pyscheduler.cli import config, evaluate, plugins, run, up
-from pyscheduler.cli.problems import PROBLEMS, describe
+from pyscheduler.cli.commands import Commands
 
 app = typer.Typer(
     name="pyscheduler",
+    cls=Commands,
     help="A Kubernetes scheduler in Python: kube-scheduler's decisions, and plugins you can write in an afternoon.",
     epilog="New here? `pyscheduler up` starts a whole cluster in one process; nothing else is needed.",
     no_args_is_help=True,
@@ -25,21 +23,20 @@ app = typer.Typer(
 )
 
 
-def _add(name: str, command: Callable[..., Any]) -> None:
-    app.command(name)(command)
-
-
-_add("up", up.up)
-_add("run", run.run)
-_add("evaluate", evaluate.evaluate)
-app.add_typer(config.app, name="config")
-app.add_typer(plugins.app, name="plugins")
+@app.callback()
+def _pyscheduler() -> None:
+    """Has no options of its own."""
 
 
 def main() -> None:
     """Run the command line; never a traceback for what a person can mend."""
     try:
         app()
-    except PROBLEMS as problem:
+    except Exception as problem:
+        # The module knows every library that has a way to fail: nothing that a good start should wait for.
+        from pyscheduler.cli.problems import PROBLEMS, describe
+
+        if not isinstance(problem, PROBLEMS):
+            raise
         print(describe(problem), file=sys.stderr)
         sys.exit(1)

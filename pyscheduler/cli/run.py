@@ -12,8 +12,6 @@ import typer
 
 from pyscheduler.cli.options import Config, FeatureGates, Format, Verbosity, loaded, logging, run_async
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.controllers.handlers import GROUP, PLURAL
-from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.http import Checks, HttpServer
@@ -22,6 +20,7 @@ from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
 log = logs.get("run")
+_POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 
 
 def run(
@@ -60,8 +59,10 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
             server = HttpServer(_checks(scheduler), metrics.registry, *address)
             await server.start()
             stack.push_async_callback(server.stop)
-        if any(kind.plural == PLURAL and kind.group == GROUP for kind in scheduler.kinds):
-            # Whoever runs gangs wants to see how they are doing.
+        if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
+            # Whoever runs gangs wants to see how they are doing. All others start without waiting for kopf's import.
+            from pyscheduler.controllers.operator import PodGroupOperator
+
             await stack.enter_async_context(PodGroupOperator(path))
         log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)
         await until_signalled(scheduler)

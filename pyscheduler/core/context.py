@@ -25,6 +25,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.state import ClusterState, Shapes
+from pyscheduler.core.state.images import SharedImages
 
 
 class Stage(enum.Enum):
@@ -73,6 +74,7 @@ class Context:
     queue: SchedulingQueue
     state: ClusterState = field(default_factory=ClusterState)
     shapes: Shapes = field(default_factory=Shapes)
+    images: SharedImages = field(default_factory=SharedImages)
     deciders: dict[str, Decider] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     """Every known pod by UID, as last seen."""
@@ -101,6 +103,8 @@ class Context:
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Tell the waiting pods what has happened."""
+        if not self.queue.is_listening:
+            return
         for event in events:
             self.queue.move_all(event, now)
 

@@ -23,12 +23,14 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
     if source.status.phase in _ENDED:
         pod_gone(context, pod.uid, now)
         return
-    namesake = context.uid_of.get(pod.key)
+    key = pod.key
+    namesake = context.uid_of.get(key)
     if namesake is not None and namesake != pod.uid:
         pod_gone(context, namesake, now)
     old = context.pods.get(pod.uid)
     context.pods[pod.uid] = pod
-    context.uid_of[pod.key] = pod.uid
+    if old is None:
+        context.uid_of[key] = pod.uid
     context.handle.set_pod(old, pod)
     if pod.deleting:
         context.handle.evictions.end(pod.uid)
@@ -50,8 +52,11 @@ def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
         context.state.place(pod, pod.node_name)
     if assumed is not None:
         _confirm(context, pod)
-    if old is None or not old.node_name:
+    if old is not None and not old.node_name:
         context.queue.delete(pod.uid)
+    if not context.queue.is_listening:
+        return
+    if old is None or not old.node_name:
         added = ClusterEvent(ASSIGNED_POD, Action.ADD, None, pod, "AssignedPodAdd")
         context.wake((added,), now)
     else:
@@ -122,6 +127,7 @@ def _room_made(context: Context, pod: Pod, now: float) -> None:
 
 def node_changed(context: Context, source: NodeObject, now: float) -> None:
     """A node was created or updated."""
+    source = context.images.in_node(source)
     before = context.state.set_node(source)
     if before is None:
         context.wake((ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd"),), now)

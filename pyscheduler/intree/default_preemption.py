@@ -22,6 +22,7 @@ from pyscheduler.api import (
     Diagnosis,
     Hint,
     Interest,
+    NodeInfo,
     Nominate,
     Pod,
     PodCount,
@@ -37,7 +38,14 @@ from pyscheduler.api import (
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, refuse
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
-from pyscheduler.intree.preemption.victims import best, is_being_preempted, select_victims
+from pyscheduler.intree.preemption.victims import (
+    Returning,
+    best,
+    candidate,
+    is_being_preempted,
+    returning,
+    try_out,
+)
 
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
@@ -171,17 +179,29 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         worth_trying = places[lower[places] & (hopeless.codes[places] == 0)]
         enough = total + 1 if exhaustive else self.args.enough(total)
         budgets, infos = Budgets(self.handle.objects(PDB)), list(nodes)
-        for place in worth_trying.tolist():
-            node = infos[place]
-            with self.handle.trial(cycle, pod, node.name) as trial:
-                tried.note(node.name, select_victims(trial, pod, node, budgets))
-            if tried.suffices(enough):
-                return tried
+        while worth_trying.size:
+            # Many at once, and no more than will do if each is a candidate.
+            missing = enough - len(tried.candidates)
+            batch, worth_trying = np.split(worth_trying, [missing if missing > 0 else max(1, enough)])
+            pods = {place: returning(pod, infos[place], budgets) for place in batch.tolist()}
+            stay = self.handle.staying(cycle, pod, {place: those.order for place, those in pods.items()})
+            for place, those in pods.items():
+                tried.note(infos[place].name, self._try_out(cycle, pod, infos[place], those, stay.get(place)))
+                if tried.suffices(enough):
+                    return tried
         tried.refusals[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
         counts = np.bincount(hopeless.codes[helpful & lower], minlength=len(hopeless.because) + 1)
         for rejection, count in zip(hopeless.because, counts[1:].tolist(), strict=True):
             tried.refusals[rejection.reasons] += count
         return tried
+
+    def _try_out(
+        self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: Returning, stay: Sequence[bool] | None
+    ) -> Candidate | Status:
+        if stay is not None:
+            return candidate(pods, stay)
+        with self.handle.trial(cycle, pod, node.name) as trial:
+            return try_out(trial, pods, node)
 
 
 def _may_help(status: Status | None) -> bool:

@@ -7,14 +7,15 @@ habits carry over.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
+
+from pyscheduler.shell.webserver import Answer, Question, WebServer
 
 Check = Callable[[], str | None]
 """None if all is well, otherwise what is not, in a few words."""
@@ -22,7 +23,7 @@ Page = Callable[[], Any]
 """Something that can be shown as JSON, made when it is asked for."""
 
 ENDPOINTS: Final = ("healthz", "livez", "readyz")
-_CLOSE_WITHIN = 1.0
+_NOT_FOUND: Final = Answer(b"404 page not found\n", 404)
 
 
 class ServerProblem(Exception):
@@ -54,74 +55,58 @@ class HttpServer:
         ssl_context: ssl.SSLContext | None = None,
         pages: Mapping[str, Page] | None = None,
     ) -> None:
-        self.port = port
         self._address = bind_address
-        self._ssl = ssl_context
         self._checks = checks
         self._registry = registry
-        app = web.Application()
-        for endpoint in ENDPOINTS:
-            app.router.add_get(f"/{endpoint}", self._health(endpoint))
-            app.router.add_get(f"/{endpoint}/{{check}}", self._one_check(endpoint))
-        app.router.add_get("/metrics", self._metrics)
-        for path, page in (pages or {}).items():
-            app.router.add_get(path, _shown(page))
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_CLOSE_WITHIN)
+        self._pages = dict(pages or {})
+        self._server = WebServer(self._answer, bind_address, port, ssl_context)
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once started."""
+        return self._server.port
 
     async def start(self) -> None:
         """Listen. ServerProblem if the address is taken or not ours."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._address, self.port, ssl_context=self._ssl)
         try:
-            await site.start()
+            await self._server.start()
         except OSError as problem:
-            await self._runner.cleanup()
             reason = " ".join((problem.strerror or str(problem)).split()).lower()
             raise ServerProblem(
                 f"cannot serve health and metrics on {self._address}:{self.port}: {reason}; "
                 "choose another with --bind-address and --secure-port"
             ) from None
-        self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Stop listening and answer what is under way."""
-        await self._runner.cleanup()
+        """Stop listening."""
+        await self._server.stop()
 
-    def _health(self, endpoint: str) -> _Handler:
-        async def handle(request: web.Request) -> web.Response:
-            excluded = request.query.getall("exclude", [])
-            checks = {name: check for name, check in self._checks.of(endpoint).items() if name not in excluded}
-            problems = {name: check() for name, check in checks.items()}
-            failed = any(problems.values())
-            if not failed and "verbose" not in request.query:
-                return web.Response(text="ok")
-            lines = [f"[-]{n} failed: {p}" if p else f"[+]{n} ok" for n, p in problems.items()]
-            lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
-            return web.Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
+    def _answer(self, question: Question) -> Answer:
+        _, endpoint, *rest = question.path.split("/")
+        if endpoint in ENDPOINTS and len(rest) <= 1:
+            return self._one_check(endpoint, rest[0]) if rest else self._health(endpoint, question)
+        if question.path == "/metrics":
+            encode, content_type = choose_encoder(question.headers.get("accept", ""))
+            return Answer(encode(self._registry), content_type=content_type)
+        if question.path in self._pages:
+            body = msgspec.json.encode(self._pages[question.path](), enc_hook=str)
+            return Answer(msgspec.json.format(body), content_type="application/json; charset=utf-8")
+        return _NOT_FOUND
 
-        return handle
+    def _health(self, endpoint: str, question: Question) -> Answer:
+        excluded = question.query.get("exclude", ())
+        checks = {name: check for name, check in self._checks.of(endpoint).items() if name not in excluded}
+        problems = {name: check() for name, check in checks.items()}
+        failed = any(problems.values())
+        if not failed and "verbose" not in question.query:
+            return Answer(b"ok")
+        lines = [f"[-]{n} failed: {p}" if p else f"[+]{n} ok" for n, p in problems.items()]
+        lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
+        return Answer(("\n".join(lines) + "\n").encode(), 500 if failed else 200)
 
-    def _one_check(self, endpoint: str) -> _Handler:
-        async def handle(request: web.Request) -> web.Response:
-            check = self._checks.of(endpoint).get(request.match_info["check"])
-            if check is None:
-                return web.Response(text="404 page not found\n", status=404)
-            problem = check()
-            return web.Response(text=f"failed: {problem}\n", status=500) if problem else web.Response(text="ok")
-
-        return handle
-
-    async def _metrics(self, request: web.Request) -> web.Response:
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
-
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def _shown(page: Page) -> _Handler:
-    async def handle(_: web.Request) -> web.Response:
-        body = msgspec.json.format(msgspec.json.encode(page(), enc_hook=str))
-        return web.Response(body=body, content_type="application/json")
-
-    return handle
+    def _one_check(self, endpoint: str, name: str) -> Answer:
+        check = self._checks.of(endpoint).get(name)
+        if check is None:
+            return _NOT_FOUND
+        problem = check()
+        return Answer(f"failed: {problem}\n".encode(), 500) if problem else Answer(b"ok")

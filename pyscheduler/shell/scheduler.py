@@ -17,7 +17,7 @@ from pyscheduler.core.context import Settings
 from pyscheduler.core.events import NodeChanged, NodeGone, ObjectChanged, ObjectGone, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell import logs
+from pyscheduler.shell import garbage, logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.kube.connection import Connection
@@ -64,7 +64,7 @@ class Scheduler:
         self.machine = Machine(profiles, handle, instrument, settings)
         traffic = Traffic()
         self.executor = Executor(
-            KubeWriter(connections.calls, traffic, clock),
+            KubeWriter(connections.calls, clock),
             StatusWriter(connections.calls, clock),
             Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
             traffic,
@@ -90,13 +90,18 @@ class Scheduler:
         async with AsyncExitStack() as stack:
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             work = await stack.enter_async_context(_Running([self.executor.run()]))
-            started = self._clock.now()
-            await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
-            log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
+            with garbage.put_off():
+                await self._sync(watches)
+                stack.enter_context(garbage.SeldomCollected())
             try:
                 await work.or_failure(watches.or_failure(self.loop.run()))
             finally:
                 await self.executor.drain(GRACE)
+
+    async def _sync(self, watches: _Running) -> None:
+        started = self._clock.now()
+        await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
+        log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
 
     def _cache_sizes(self) -> dict[str, float]:
         context = self.machine.context

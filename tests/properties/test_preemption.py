@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,13 +142,16 @@ def test_a_trial_that_ends_as_it_began_hears_the_same(harness: Harness, of: PodB
 
 
 class Unseeing:
-    """A handle that rules nothing out."""
+    """A handle that rules nothing out, and leaves everything to trials."""
 
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
 
     def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
         return Verdicts(len(self._handle.nodes()))
+
+    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+        return {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handle, name)

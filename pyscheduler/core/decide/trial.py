@@ -7,14 +7,16 @@ object alone cannot change in a trial, so it is asked for that only until it has
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask, NodeTable
 from pyscheduler.api.outcome import Code, Status, StatusError, Verdicts
-from pyscheduler.api.plugin import FilterPlugin, Reads
+from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin, Reads
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.direct import (
     counts_pods,
@@ -28,8 +30,21 @@ from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
-from pyscheduler.core.state.lighter import LighterTable
+from pyscheduler.core.state.lighter import LighterTable, RefilledTable
 from pyscheduler.core.state.node import NodeRow
+
+_MANY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Plugins:
+    """Who has a part in the trials of an attempt."""
+
+    told: Sequence[PreFilterPlugin]
+    """Those that are told of pods that come and go."""
+    asked: Sequence[FilterPlugin]
+    asked_again: Sequence[FilterPlugin]
+    """Those whose answer may be another once pods have come or gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +54,7 @@ class Trials:
     profiles: Mapping[str, Profile]
     state: ClusterState
     nominator: Nominator
+    _known: dict[tuple[str, frozenset[str]], _Plugins] = field(default_factory=dict)
 
     @contextmanager
     def open(self, cycle: Cycle, pod: Pod, node_name: str) -> Iterator[NodeTrial]:
@@ -51,6 +67,19 @@ class Trials:
             yield NodeTrial(self, cycle, pod, node.copy())
         finally:
             cycle.restore(before)
+
+    def plugins(self, cycle: Cycle) -> _Plugins:
+        """Who has a part in the attempt's trials: the same for all that skip the same plugins."""
+        key = (cycle.profile, cycle.skipped)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MANY:
+                self._known.clear()
+            profile = self.profiles[cycle.profile]
+            asked = [p for p in profile.filter if p.name not in cycle.skipped]
+            again = [p for p in asked if p.reads is not Reads.OWN_NODE]
+            known = self._known[key] = _Plugins(told_of_pods(profile, cycle), asked, again)
+        return known
 
     def has_place(self, uid: str) -> bool:
         """Whether a pod is on a node or on its way there (`Handle.has_place`)."""
@@ -80,6 +109,26 @@ class Trials:
         found.codes[table.beyond | self._promised()] = 0
         return found
 
+    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> dict[int, list[bool]]:
+        """Who may stay of pods that are let back one by one (`Handle.staying`)."""
+        plugins = self.plugins(cycle)
+        if plugins.told or pod.shape.host_ports or not all(_is_told_by_columns(plugin) for plugin in plugins.asked):
+            return {}  # ports: of two pods with the same one, it matters in a trial who comes and goes first
+        table = RefilledTable(self.state, pod.priority)
+        stay: dict[int, list[bool]] = {row: [] for row in orders}
+        for step in range(max(map(len, orders.values()), default=0)):
+            back = {row: order[step] for row, order in orders.items() if step < len(order)}
+            table.put(back)
+            refused = np.zeros(len(table), np.bool_)
+            for plugin in plugins.asked_again:
+                refused |= _filter_all(plugin, cycle, pod, table).codes != 0
+            gone = {row: one for row, one in back.items() if refused[row]}
+            table.take(gone)
+            for row in back:
+                stay[row].append(row not in gone)
+        doubtful = table.beyond | self._promised()
+        return {row: answers for row, answers in stay.items() if not doubtful[row]}
+
     def _promised(self) -> Mask:
         """The rows where others are nominated: what a trial is told there depends on them."""
         return self.state.table().named(frozenset(self.nominator.nodes()))
@@ -100,17 +149,16 @@ def _filter_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) 
 class NodeTrial:
     """The `Trial` of the public interface."""
 
-    __slots__ = ("_again", "_asked", "_cycle", "_node", "_nominator", "_pod", "_profile", "_told")
+    __slots__ = ("_again", "_asked", "_cycle", "_node", "_pod", "_profile", "_rivals", "_told")
 
     def __init__(self, trials: Trials, cycle: Cycle, pod: Pod, node: NodeRow) -> None:
         self._profile = trials.profiles[cycle.profile]
-        self._nominator = trials.nominator
+        self._rivals = trials.nominator.rivals(pod, node.name)
         self._cycle = cycle
         self._pod = pod
         self._node = node
-        self._told = told_of_pods(self._profile, cycle)
-        self._asked = [p for p in self._profile.filter if p.name not in cycle.skipped]
-        self._again = [p for p in self._asked if p.reads is not Reads.OWN_NODE]
+        plugins = trials.plugins(cycle)
+        self._told, self._asked, self._again = plugins.told, plugins.asked, plugins.asked_again
 
     def remove(self, victim: Pod) -> None:
         self._node.take(victim.uid)
@@ -129,8 +177,9 @@ class NodeTrial:
             raise
 
     def _refusal(self) -> Status | None:
-        others = self._nominator.rivals(self._pod, self._node.name)
-        refusal = fits_with(self._profile, self._cycle, self._pod, self._node, others) if others else None
+        refusal = None
+        if self._rivals:
+            refusal = fits_with(self._profile, self._cycle, self._pod, self._node, self._rivals)
         if refusal is None:
             refusal = first_refusal(self._asked, self._cycle, self._pod, self._node)
         if refusal is None:

@@ -7,7 +7,7 @@ once the call is over, so that a plugin never re-enters the scheduler.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -120,6 +120,9 @@ class CoreHandle:
 
     def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
         return self._cluster.refused_anyway(cycle, pod, priority)
+
+    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+        return self._cluster.staying(cycle, pod, orders)
 
     def is_preempting(self, uid: str) -> bool:
         return self.evictions.under_way_for(uid)

@@ -94,6 +94,11 @@ class SchedulingQueue:
         """Whether the pod waits in one of the tiers; a pod in flight does not."""
         return uid in self._active or uid in self._unschedulable or uid in self._backoff
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether an event may matter: a pod waits for one, or is being tried while it happens."""
+        return len(self._unschedulable) > 0 or len(self._in_flight) > 0
+
     def get(self, uid: str) -> QueuedPod | None:
         """The pod in one of the tiers, or None."""
         return self._active.get(uid) or self._unschedulable.get(uid) or self._backoff.get(uid)

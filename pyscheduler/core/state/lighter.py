@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
-from pyscheduler.api.pod import HostPort, PodShape
+from pyscheduler.api.pod import HostPort, Pod, PodShape
 from pyscheduler.api.resources import CPU, MEMORY
-from pyscheduler.api.topology import PodCount, PodFacet
+from pyscheduler.api.topology import Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.table import ColumnTable
 
@@ -59,10 +59,13 @@ class LighterTable(ColumnTable):
 
     @property
     def pod_counts(self) -> Ints:
-        return super().pod_counts - super().count_pods(Below(self._priority))
+        return super().pod_counts - self._gone(Below(self._priority))
 
     def count_pods(self, count: PodCount) -> Ints:
         return super().count_pods(_FromUp(self._priority, count))
+
+    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
+        raise NotImplementedError("what domains hold is nothing that one node's answer may rest on")
 
     def carried(self, facet: PodFacet) -> Mapping[Any, int]:
         raise NotImplementedError("what pods all over the cluster carry is nothing that one node's answer may rest on")
@@ -75,13 +78,67 @@ class LighterTable(ColumnTable):
 
     def _less(self, amounts: Ints, count: PodCount) -> Ints:
         self.beyond |= amounts >= TOO_BIG
-        return amounts - super().count_pods(count)
+        return amounts - self._gone(count)
+
+    def _gone(self, count: PodCount) -> Ints:
+        """What the pods that are left out count for; `count` is of such pods only."""
+        return super().count_pods(count)
 
     def _lighter(self, node: NodeRow) -> NodeRow:
         lighter = node.copy()
         for pod in node.pods.values():
             if pod.priority < self._priority:
                 lighter.take(pod.uid)
+        return lighter
+
+
+class RefilledTable(LighterTable):
+    """The same with some of those pods back on their nodes."""
+
+    __slots__ = ("_back", "_sums")
+
+    def __init__(self, state: ClusterState, priority: int) -> None:
+        super().__init__(state, priority)
+        self._back: dict[int, dict[str, Pod]] = {}
+        self._sums: dict[PodCount, Ints] = {}
+
+    def put(self, pods: Mapping[int, Pod]) -> None:
+        """Pods of those left out are back on their nodes, one on each of some rows."""
+        for row, pod in pods.items():
+            self._back.setdefault(row, {})[pod.uid] = pod
+        self._add(pods, 1)
+
+    def take(self, pods: Mapping[int, Pod]) -> None:
+        """They have gone again."""
+        for row, pod in pods.items():
+            del self._back[row][pod.uid]
+        self._add(pods, -1)
+
+    def _add(self, pods: Mapping[int, Pod], sign: int) -> None:
+        rows, shapes = list(pods), [pod.shape for pod in pods.values()]
+        distinct = set(shapes)
+        for count, sums in self._sums.items():
+            each = {shape: sign * count.of(shape) for shape in distinct}
+            sums[rows] += np.fromiter((each[shape] for shape in shapes), np.int64, len(rows))
+
+    def count_pods(self, count: PodCount) -> Ints:
+        return super().count_pods(count) + self._returned(count)
+
+    def _gone(self, count: PodCount) -> Ints:
+        return super()._gone(count) - self._returned(count)
+
+    def _returned(self, count: PodCount) -> Ints:
+        sums = self._sums.get(count)
+        if sums is None:
+            sums = self._sums[count] = np.zeros(len(self), np.int64)
+            for row, pods in self._back.items():
+                sums[row] = sum(count.of(pod.shape) for pod in pods.values())
+        return sums
+
+    def _lighter(self, node: NodeRow) -> NodeRow:
+        lighter = super()._lighter(node)
+        for pod in self._back.get(node.row, {}).values():
+            lighter.put(pod)
         return lighter
 
 

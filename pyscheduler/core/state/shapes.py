@@ -2,44 +2,37 @@
 
 The key of a shape is the packed form of everything scheduling reads. Fields that differ between siblings without
 meaning anything to a scheduler (the node, secrets' and tokens' volumes, kubectl's bookkeeping) are left out of it.
+Pods of a StatefulSet are less alike, since each has labels of its own; so what they do share is interned by itself.
+
+A large cluster has hundreds of thousands of pods, so that every byte of one counts: what only repeats (the namespace,
+the node, the phase) is one string for all, and of a pod that runs only those conditions are kept that tell that it is
+about to go.
 """
 
 from __future__ import annotations
 
+from sys import intern
 from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from pyscheduler.api.objects import ObjectMeta, OwnerReference, PodObject, PodSpec
-from pyscheduler.api.pod import Pod, PodShape
+from pyscheduler.api.objects import ObjectMeta, OwnerReference, PodCondition, PodObject, PodSpec
+from pyscheduler.api.pod import Pod, PodShape, PodTemplate
 from pyscheduler.api.resize import resized
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-_SCHEDULED_VOLUMES = (
-    "persistentVolumeClaim",
-    "ephemeral",
-    "csi",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "azureDisk",
-    "azureFile",
-    "cinder",
-    "portworxVolume",
-    "vsphereVolume",
-    "iscsi",
-    "rbd",
-    "image",
-)
+_DISRUPTION_TARGET = "DisruptionTarget"
 
 
 class Shapes:
     """The shapes in use; one is forgotten when its last pod is."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
-        self._pack = msgspec.msgpack.Encoder()
-        self._next_id = 1
+        self._known: WeakValueDictionary[tuple[int, bytes], PodShape] = WeakValueDictionary()
+        self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
+        self._pack = msgspec.msgpack.Encoder().encode
+        self._last_id = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -47,41 +40,60 @@ class Shapes:
     def pod(self, source: PodObject) -> Pod:
         """The pod of a decoded API object. QuantityError or SelectorError if scheduling cannot read its spec."""
         meta, status = source.metadata, source.status
-        pod = Pod(meta.uid or f"{meta.namespace}/{meta.name}", meta.namespace, meta.name, self._shape(source))
-        pod.node_name = source.spec.node_name
+        shape = self._shape(source)
+        pod = Pod(meta.uid or f"{meta.namespace}/{meta.name}", shape.namespace, meta.name, shape)
+        pod.node_name = intern(source.spec.node_name)
         pod.nominated_node_name = status.nominated_node_name
-        pod.phase = status.phase
+        pod.phase = intern(status.phase)
         pod.deleting = meta.deletion_timestamp is not None
         pod.created = meta.creation_timestamp
         pod.start_time = status.start_time
         pod.generation = meta.generation
         pod.resource_version = meta.resource_version
-        pod.conditions = status.conditions or ()
+        if status.conditions:
+            pod.conditions = _about_to_go(status.conditions) if pod.node_name else status.conditions
         return pod
 
     def _shape(self, source: PodObject) -> PodShape:
         meta = source.metadata
-        spec = _without_noise(source.spec)
-        annotations = {k: v for k, v in (meta.annotations or {}).items() if k != _NOISY_ANNOTATION}
-        owner = _controller(meta)
-        held = resized(source)
-        key = self._pack.encode((meta.namespace, meta.labels, annotations, owner, spec, held))
+        template = self._template(source)
+        annotations = meta.annotations or {}
+        if _NOISY_ANNOTATION in annotations:
+            annotations = {k: v for k, v in annotations.items() if k != _NOISY_ANNOTATION}
+        key = (template.id, self._pack((meta.labels, annotations)))
         shape = self._known.get(key)
         if shape is None:
-            shape = PodShape(self._next_id, meta.namespace, meta.labels or {}, annotations, owner, spec, held)
-            _ = shape.requests  # read it now, so that a bad quantity is found at the door
-            self._next_id += 1
-            self._known[key] = shape
+            labels = {intern(k): intern(v) for k, v in (meta.labels or {}).items()}
+            shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations)
         return shape
+
+    def _template(self, source: PodObject) -> PodTemplate:
+        meta, owner, held = source.metadata, _controller(source.metadata), resized(source)
+        spec = _without_noise(source.spec)
+        key = self._pack((meta.namespace, owner, spec, held))
+        template = self._templates.get(key)
+        if template is None:
+            template = PodTemplate(self._new_id(), intern(meta.namespace), owner, spec, held)
+            self._templates[key] = template
+        return template
+
+    def _new_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
 
 
 def _controller(meta: ObjectMeta) -> OwnerReference | None:
-    return next((o for o in meta.owner_references or () if o.controller), None)
+    for owner in meta.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
 
 
 def _without_noise(spec: PodSpec) -> PodSpec:
-    volumes = tuple(v for v in spec.volumes or () if any(kind in v for kind in _SCHEDULED_VOLUMES)) or None
-    if not spec.node_name and volumes is spec.volumes:
-        return spec
-    changes: dict[str, Any] = {"node_name": "", "volumes": volumes}
+    volumes = tuple([v for v in spec.volumes or () if len(v) > ("name" in v)])
+    changes: dict[str, Any] = {"node_name": "", "volumes": volumes or None}
     return msgspec.structs.replace(spec, **changes)
+
+
+def _about_to_go(conditions: tuple[PodCondition, ...]) -> tuple[PodCondition, ...]:
+    return tuple([c for c in conditions if c.type == _DISRUPTION_TARGET])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
 
 from pyscheduler.api import Candidate, NodeInfo, Pod, Status, Trial
 from pyscheduler.intree.preemption.budgets import Budgets
@@ -14,23 +16,44 @@ _OFFSET = 1 << 31
 """Makes all priorities positive, so that a sum of them never gets better by one more victim."""
 
 
-def select_victims(trial: Trial, pod: Pod, node: NodeInfo, budgets: Budgets) -> Candidate | Status:
-    """The fewest and least important pods without which the pod fits, or why it never does.
+class Returning(NamedTuple):
+    """The pods of a lower priority on a node, in the order in which they may come back once all have left.
 
-    All pods of a lower priority go; then one by one they are let back, those that a budget guards first and the most
-    important first. A pod without which there is no room is a victim (kube-scheduler's SelectVictimsOnNode). The
-    candidate has no victims if all could stay after all.
+    Those that a budget guards go first, then the most important (kube-scheduler's SelectVictimsOnNode).
     """
-    lower = [p for p in node.pods.values() if p.priority < pod.priority]
-    for victim in lower:
+
+    guarded: Sequence[Pod]
+    others: Sequence[Pod]
+
+    @property
+    def order(self) -> list[Pod]:
+        """All of them."""
+        return [*self.guarded, *self.others]
+
+
+def returning(pod: Pod, node: NodeInfo, budgets: Budgets) -> Returning:
+    """The pods of the node that could make room for `pod`."""
+    return Returning(*budgets.split(by_importance(p for p in node.pods.values() if p.priority < pod.priority)))
+
+
+def try_out(trial: Trial, pods: Returning, node: NodeInfo) -> Candidate | Status:
+    """The fewest and least important of the pods without which there is room, or why there is none without them all.
+
+    A pod without which there is no room is a victim. The candidate has no victims if all could stay after all.
+    """
+    lower = set(pods.order)
+    for victim in [p for p in node.pods.values() if p in lower]:
         trial.remove(victim)
     refusal = trial.refusal()
-    if refusal is not None:
-        return refusal
-    guarded, others = budgets.split(by_importance(lower))
-    violations = [p for p in guarded if not _reprieved(trial, p)]
-    victims = violations + [p for p in others if not _reprieved(trial, p)]
-    if guarded and others:
+    return refusal if refusal is not None else candidate(pods, [_reprieved(trial, p) for p in pods.order])
+
+
+def candidate(pods: Returning, stay: Sequence[bool]) -> Candidate:
+    """The node without those of the pods, in their order, that may not stay."""
+    guarded = len(pods.guarded)
+    violations = [p for p, stays in zip(pods.guarded, stay[:guarded], strict=True) if not stays]
+    victims = violations + [p for p, stays in zip(pods.others, stay[guarded:], strict=True) if not stays]
+    if pods.guarded and pods.others:
         victims = by_importance(victims)
     return Candidate(tuple(victims), len(violations))
 
@@ -59,10 +82,13 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
 
 def started(pod: Pod) -> float:
     """status.startTime in seconds, infinity for a pod that has not started or whose time cannot be read."""
-    if pod.start_time is None:
-        return math.inf
+    return math.inf if pod.start_time is None else _seconds(pod.start_time)
+
+
+@lru_cache(maxsize=1 << 14)
+def _seconds(timestamp: str) -> float:
     try:
-        time = datetime.fromisoformat(pod.start_time)
+        time = datetime.fromisoformat(timestamp)
     except ValueError:
         return math.inf
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -1,6 +1,6 @@
 """Who we are to the API server, from a kubeconfig or from the pod we run in.
 
-kubernetes_asyncio knows the many forms of credentials; around it stands what a user meets first: a file that is
+kubernetes_asyncio knows the rarer forms of credentials; around it stands what a user meets first: a file that is
 missing, broken or incomplete gives one sentence that names the place and says what to do.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import yaml
-from kubernetes_asyncio import client as kubernetes_client
-from kubernetes_asyncio import config as kubernetes_config
 
 from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.plain import NotInCluster, PlainConfiguration, of_kubeconfig, of_pod
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
@@ -55,6 +55,8 @@ class Credentials:
             await _quietly(self._loader.load_and_set(self._configuration), self.described)
 
     def _may_change(self) -> bool:
+        if isinstance(self._loader, PlainConfiguration):
+            return self._loader.token_file is not None
         user = getattr(self._loader, "_user", None)
         return user is not None and ("tokenFile" in user or hasattr(self._loader, "exec_plugin_expiry"))
 
@@ -64,27 +66,38 @@ async def load(kubeconfig: Path | None, clock: Clock) -> Credentials:
 
     ConnectionProblem if there are none.
     """
-    configuration = kubernetes_client.Configuration()
     if kubeconfig is None:
-        return _in_cluster(configuration, clock)
-    context = _checked_context(kubeconfig)
-    described = f"context {context} of {kubeconfig}"
-    loading = kubernetes_config.load_kube_config(
-        str(kubeconfig), client_configuration=configuration, persist_config=False
-    )
-    loader = await _quietly(loading, described)
-    return Credentials(configuration, described, clock, loader)
+        return _in_cluster(clock)
+    name, cluster, user = _checked_context(kubeconfig)
+    described = f"context {name} of {kubeconfig}"
+    with TemporaryDirectory(prefix="pyscheduler-") as folder:
+        try:
+            plain = of_kubeconfig(cluster, user, kubeconfig.parent, Path(folder))
+        except Exception as problem:  # strange values lead to anything from AttributeError to binascii.Error
+            raise _unreadable(described, problem) from None
+        if plain is not None:
+            return Credentials(plain, described, clock, plain)
+    return await _with_library(kubeconfig, described, clock)
 
 
-def _in_cluster(configuration: Any, clock: Clock) -> Credentials:
+def _in_cluster(clock: Clock) -> Credentials:
     try:
-        kubernetes_config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]
-    except (kubernetes_config.ConfigException, OSError) as problem:
+        configuration = of_pod()
+    except (NotInCluster, OSError) as problem:
         raise ConnectionProblem(
-            f"no kubeconfig was given and this is not a pod of a cluster ({str(problem).rstrip('.')}); "
+            f"no kubeconfig was given and this is not a pod of a cluster ({problem}); "
             "pass --kubeconfig FILE or set clientConnection.kubeconfig"
         ) from None
-    return Credentials(configuration, "the pod's service account", clock)
+    return Credentials(configuration, "the pod's service account", clock, configuration)
+
+
+async def _with_library(kubeconfig: Path, described: str, clock: Clock) -> Credentials:
+    """Credentials that take an exec plugin or an auth provider."""
+    from kubernetes_asyncio import client, config
+
+    configuration = client.Configuration()
+    loading = config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
+    return Credentials(configuration, described, clock, await _quietly(loading, described))
 
 
 async def _quietly(loading: Any, described: str) -> Any:
@@ -92,11 +105,15 @@ async def _quietly(loading: Any, described: str) -> Any:
     try:
         return await loading
     except Exception as problem:  # the loader raises anything from KeyError to binascii.Error
-        raise ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}") from None
+        raise _unreadable(described, problem) from None
 
 
-def _checked_context(file: Path) -> str:
-    """The name of the current context, once everything it needs is known to be there."""
+def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
+    return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
+
+
+def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The current context's name, its cluster and its user, once everything it needs is known to be there."""
     content = _parsed(file)
     name = content.get("current-context")
     if not name:
@@ -111,7 +128,7 @@ def _checked_context(file: Path) -> str:
     user = _entry(file, content, "user", str(context["user"])) if context.get("user") else {}
     _check_files(file, cluster, ("certificate-authority",))
     _check_files(file, user, ("client-certificate", "client-key", "tokenFile"))
-    return str(name)
+    return str(name), cluster, user
 
 
 def _parsed(file: Path) -> Mapping[str, Any]:

@@ -28,6 +28,7 @@ from pyscheduler.shell.kube.decode import (
     Identity,
     Item,
     ObjectDecoder,
+    Page,
     UnreadableList,
 )
 from pyscheduler.shell.kube.lines import Lines, LineTooLong
@@ -124,29 +125,41 @@ class Reflector(Generic[T]):
     async def _list(self) -> str:
         """Emit the difference between what is there and what was known; returns the version of the list."""
         seen: set[tuple[str, str]] = set()
-        limit, token = self._watched.page, ""
+        limit = self._watched.page
+        body = await self._page(limit, "")
         while True:
+            page = self._decoder.page(body)
+            # The server writes the next page while this one is worked in.
+            coming = asyncio.create_task(self._page(limit, page.next)) if page.next else None
             try:
-                body = await self._connection.request("GET", self._list_path(limit, token))
+                await self._take_in(page, seen)
+                if coming is None:
+                    break
+                body = await coming
             except ApiError as problem:
-                if problem.status != _GONE or not token:
+                if problem.status != _GONE:
                     raise
                 # The pages have expired under us: start over, in one piece that cannot expire.
                 seen.clear()
-                limit, token = 0, ""
-                continue
-            page = self._decoder.page(body)
-            for count, item in enumerate(page.items, 1):
-                seen.add(item.identity[:2])
-                self._upsert(item)
-                if count % _YIELD_EVERY == 0:
-                    await asyncio.sleep(0)
-            token = page.next
-            if not token:
-                break
+                limit, body = 0, await self._page(0, "")
+            finally:
+                if coming is not None:
+                    coming.cancel()
         for key in [key for key in self._known if key not in seen]:
             self._forget(key)
         return page.version
+
+    async def _page(self, limit: int, token: str) -> bytes:
+        return await self._connection.request("GET", self._list_path(limit, token))
+
+    async def _take_in(self, page: Page[T], seen: set[tuple[str, str]]) -> None:
+        """Emit what is new on the page; everything on it is `seen`."""
+        await asyncio.sleep(0)
+        for count, item in enumerate(page.items, 1):
+            seen.add(item.identity[:2])
+            self._upsert(item)
+            if count % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
 
     async def _watch(self, version: str) -> None:
         """Emit what happens after `version` until the server ends the watch."""

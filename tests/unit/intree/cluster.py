@@ -76,6 +76,9 @@ class NoHandle(Handle):
     def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
         return Verdicts(0)
 
+    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+        return {}
+
     def is_preempting(self, uid: str) -> bool:
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -229,15 +230,22 @@ def test_how_many_candidates_are_enough(percentage: int, absolute: int, nodes: i
 
 
 class Counted:
-    """A handle that counts the nodes that are tried."""
+    """A handle that counts the nodes that are tried, one after the other or many at once."""
 
-    def __init__(self, handle: CoreHandle) -> None:
+    def __init__(self, handle: CoreHandle, at_once: bool) -> None:
         self._handle = handle
+        self._at_once = at_once
         self.tried: list[str] = []
 
     def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
         self.tried.append(node_name)
         return self._handle.trial(cycle, pod, node_name)
+
+    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+        if not self._at_once:
+            return {}
+        self.tried += [node.name for row, node in enumerate(self._handle.nodes()) if row in orders]
+        return self._handle.staying(cycle, pod, orders)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handle, name)
@@ -251,15 +259,16 @@ class Counted:
         pytest.param(frozenset({0}), 3, id="one that breaks a budget counts"),
     ],
 )
-def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: int) -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: int, at_once: bool) -> None:
     harness = Harness()
     harness.add_object(PDB, budget("x", 0, ALL_A))
     harness.add(*(node(f"n{i}", cpu="1") for i in range(20)))
     harness.add(*(low(f"{'a' if i in guarded else 'b'}{i}", f"n{i}") for i in range(20)))
     context = harness.machine.context
-    seen: set[str] = set()
+    seen: set[frozenset[str]] = set()
     for attempt in range(1, 9):
-        subject, handle = high().build(context.shapes), Counted(harness.handle)
+        subject, handle = high().build(context.shapes), Counted(harness.handle, at_once)
         cycle = Cycle(harness.now, "default-scheduler", "high", attempt)
         diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
@@ -267,7 +276,7 @@ def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: 
         answer = plugin.post_filter(cycle, subject, diagnosis)
         assert answer.node_name in handle.tried
         assert len(handle.tried) == tried
-        seen.add(handle.tried[0])
+        seen.add(frozenset(handle.tried[:3]))
     assert len(seen) > 3, "it starts somewhere else each time"
 
 

@@ -6,7 +6,9 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 from pyscheduler.api import PodObject, ResourceKind
@@ -46,6 +48,10 @@ def _short(change: Upsert[PodObject] | Gone) -> str:
     if isinstance(change, Gone):
         return f"-{change.name}"
     return f"{change.object.metadata.name}@{change.object.metadata.resource_version}"
+
+
+def list_of(*items: dict[str, Any], next: str = "") -> bytes:
+    return msgspec.json.encode({"metadata": {"resourceVersion": "10", "continue": next}, "items": items})
 
 
 Follow = Callable[..., Followed]
@@ -89,6 +95,28 @@ async def test_pages(api: FakeApi, follow: Follow) -> None:
     await api.called(3)
     assert [call.query.get("continue") for call in api.calls] == [None, "more", None]
     assert api.calls[2].query["resourceVersion"] == "11"
+
+
+async def test_the_next_page_is_asked_for_before_this_one_is_taken_in(
+    connection: Connection, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = []
+    pages = {"": list_of(A1, next="more"), "more": list_of(B1)}
+
+    async def request(_: str, path: str) -> bytes:
+        token = parse_qs(urlsplit(path).query).get("continue", [""])[0]
+        order.append(f"asked for {token or 'the first'}")
+        return pages[token]
+
+    monkeypatch.setattr(connection, "request", request)
+    decoder = ObjectDecoder("pods", PodObject, Refusals())
+    reflector = Reflector(
+        connection, Watched(PODS), decoder, lambda change: order.append(_short(change)), clock, random.Random(1)
+    )
+    task = asyncio.create_task(reflector.run())
+    await reflector.synced.wait()
+    task.cancel()
+    assert order == ["asked for the first", "asked for more", "a@1", "b@2"]
 
 
 async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: FakeApi, follow: Follow) -> None:

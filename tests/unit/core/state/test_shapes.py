@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 
+import msgspec
 import pytest
 
+from pyscheduler.api import PodObject
 from pyscheduler.core.state import Shapes
 from pyscheduler.testing import PodBuilder, pod
 
@@ -45,6 +47,35 @@ def test_siblings_share_a_shape(sibling: PodBuilder) -> None:
 def test_others_do_not(stranger: PodBuilder) -> None:
     shapes = Shapes()
     assert TEMPLATE.build(shapes).shape is not stranger.build(shapes).shape
+
+
+def test_pods_with_labels_of_their_own_share_all_else() -> None:
+    shapes = Shapes()
+    one, other = (TEMPLATE.label("index", n).build(shapes) for n in ("0", "1"))
+    assert one.shape is not other.shape
+    assert one.shape.spec is other.shape.spec
+    assert one.shape.requests is other.shape.requests
+
+
+def test_what_repeats_is_one_string() -> None:
+    shapes, pods = Shapes(), [TEMPLATE.uid(uid).on("n1").phase("Running").manifest for uid in ("a", "b")]
+    one, other = (shapes.pod(msgspec.json.decode(msgspec.json.encode(pod), type=PodObject)) for pod in pods)
+    assert one.namespace is other.namespace
+    assert one.node_name is other.node_name
+    assert one.phase is other.phase
+
+
+@pytest.mark.parametrize(("placed", "kept"), [(False, ["Ready", "DisruptionTarget"]), (True, ["DisruptionTarget"])])
+def test_of_a_pod_on_a_node_only_the_condition_that_it_must_go_is_kept(placed: bool, kept: list[str]) -> None:
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "DisruptionTarget", "status": "True"}]
+    builder = TEMPLATE.on("n1") if placed else TEMPLATE
+    assert [c.type for c in builder.status(conditions=conditions).build(Shapes()).conditions] == kept
+
+
+def test_volumes_that_no_scheduler_asks_about_are_not_kept() -> None:
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+    volumes = [{"name": "token", "projected": {"sources": [{}]}}, claim, {"name": "config", "configMap": {}}]
+    assert TEMPLATE.spec(volumes=volumes).build(Shapes()).spec.volumes == (claim,)
 
 
 def test_a_shape_is_forgotten_with_its_last_pod() -> None:

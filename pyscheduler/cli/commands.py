@@ -1,0 +1,55 @@
+"""The subcommands by name, each imported when it is asked for.
+
+What one of them needs (an operator framework, an API server, a terminal library) takes the others half a second to
+import, and a scheduler that starts has no use for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+import typer.main
+from typer.core import TyperGroup
+
+from pyscheduler.shell.garbage import begin_late
+
+HELP: Final = {
+    "up": "Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.",
+    "run": "Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone.",
+    "evaluate": "Say what each plugin says of each node: JSON lines in, JSON lines out.",
+    "config": "Check and show configuration files.",
+    "plugins": "The plugins that configurations can name.",
+    "bench": (
+        "Measure the scheduler. Works in a checkout of the source, after `make check` or `make test` has set it up."
+    ),
+}
+"""What `pyscheduler --help` says of each. The module of that name has a function of that name, or an `app` of more."""
+
+
+class Commands(TyperGroup):
+    """The group of all subcommands."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        names: Any = dict.fromkeys(HELP)  # which is all that a mistyped one is compared with
+        self.commands = names
+
+    def list_commands(self, _: Any) -> list[str]:
+        return list(HELP)
+
+    def get_command(self, _: Any, cmd_name: str) -> Any:
+        if cmd_name not in HELP:
+            return None
+        begin_late()
+        module = import_module(f"pyscheduler.cli.{cmd_name}")
+        one = typer.Typer(rich_markup_mode=self.rich_markup_mode, callback=lambda: None)
+        if hasattr(module, "app"):
+            one.add_typer(module.app, name=cmd_name)
+        else:
+            one.command(cmd_name)(getattr(module, cmd_name))
+        return typer.main.get_group(one).commands[cmd_name]
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(HELP.items()))

@@ -1,0 +1,77 @@
+"""The garbage collector, kept from looking again and again at what is there to stay.
+
+Reference counts free nearly everything here; collections are for the few cycles. A full one looks at every object that
+can be part of one, which takes a third of a second with 150,000 pods, and nothing is scheduled meanwhile. So none runs
+while modules are imported and while a cluster is first listed, where nearly everything is made to stay; and whatever
+has lived through one that took long is left alone for an hour.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+LONG: Final = 0.01
+"""Seconds from which on a full collection is too long to be repeated."""
+THOROUGH_EVERY: Final = 3600.0
+"""Seconds after which what was left alone is looked at once more."""
+_IMPORTS: Final = 200_000
+"""Objects: more than all modules together make."""
+_THRESHOLDS: Final = (5_000, 5, 50)
+_FULL: Final = 2
+
+
+def begin_late() -> None:
+    """No collections before so much is there that it cannot be modules alone."""
+    gc.set_threshold(_IMPORTS, *_THRESHOLDS[1:])
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """No collections inside; nested ones count from the outermost."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+class SeldomCollected:
+    """While entered, collections are rare, and what they cannot free is not looked at again soon. For one process."""
+
+    def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
+        """`now` is in seconds."""
+        self._now = now
+        self._began = self._thorough = now()
+        self._thresholds = gc.get_threshold()
+
+    def __enter__(self) -> Self:
+        self._thresholds = gc.get_threshold()
+        gc.set_threshold(*_THRESHOLDS)
+        gc.freeze()
+        gc.callbacks.append(self.noticed)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.callbacks.remove(self.noticed)
+        gc.unfreeze()
+        gc.set_threshold(*self._thresholds)
+
+    def noticed(self, phase: str, info: dict[str, Any]) -> None:
+        """Called by the collector at the `start` and the `stop` of each collection."""
+        if info["generation"] != _FULL:
+            return
+        now = self._now()
+        if phase == "start":
+            self._began = now
+            return
+        if now - self._began >= LONG:
+            gc.freeze()
+        if now - self._thorough >= THOROUGH_EVERY:
+            self._thorough = now
+            gc.unfreeze()  # and the next full collection sees it all

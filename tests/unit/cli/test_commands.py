@@ -1,0 +1,36 @@
+"""A command imports what it needs, and no more: a scheduler must not wait for libraries of other commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from pyscheduler.cli.commands import HELP
+
+SLOW = ("kopf", "kubernetes_asyncio", "rich", "pyscheduler.embedded", "hypothesis")
+
+
+def imported(code: str) -> set[str]:
+    """The modules that a fresh Python has after running the code."""
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_running_needs_none_of_the_slow_libraries() -> None:
+    assert imported("import pyscheduler.cli.run").isdisjoint(SLOW)
+
+
+def test_help_imports_no_command() -> None:
+    modules = imported("import pyscheduler.cli\ntry: pyscheduler.cli.app(['--help'])\nexcept SystemExit: pass")
+    assert modules.isdisjoint((*SLOW, "numpy", "aiohttp", "pyscheduler.api"))
+
+
+@pytest.mark.parametrize("name", HELP)
+def test_help_says_what_the_command_says_of_itself(name: str) -> None:
+    module = import_module(f"pyscheduler.cli.{name}")
+    text = module.app.info.help if hasattr(module, "app") else getattr(module, name).__doc__
+    assert text.strip().splitlines()[0] == HELP[name]

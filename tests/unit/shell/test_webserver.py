@@ -1,0 +1,109 @@
+"""What is said on the wire: the questions that are answered, and what becomes of those that are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyscheduler.shell.webserver import LONGEST_HEAD, Answer, Question, WebServer
+
+
+def answer(question: Question) -> Answer:
+    if question.path == "/broken":
+        raise RuntimeError
+    return Answer(f"{question.path} {dict(question.query)} {question.headers.get('accept')}".encode())
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[WebServer]:
+    server = WebServer(answer, "127.0.0.1", 0)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+async def said(server: WebServer, *requests: str) -> str:
+    """All that comes back for the requests, sent in one connection, until the server closes it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    for request in requests:
+        writer.write(request.encode())
+        await asyncio.sleep(0)
+    writer.write_eof()
+    heard = await reader.read()
+    writer.close()
+    return heard.decode()
+
+
+def get(path: str, *headers: str, method: str = "GET") -> str:
+    return "\r\n".join((f"{method} {path} HTTP/1.1", "Host: x", *headers, "", ""))
+
+
+def ok(body: str) -> str:
+    return f"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/a", "/a {} None"),
+        ("/a?verbose", "/a {'verbose': ['']} None"),
+        ("/a?x=1&x=2", "/a {'x': ['1', '2']} None"),
+        ("/a%20b", "/a b {} None"),
+    ],
+)
+async def test_a_question_is_answered(server: WebServer, path: str, body: str) -> None:
+    assert await said(server, get(path)) == ok(body)
+
+
+async def test_headers_in_any_case(server: WebServer) -> None:
+    assert await said(server, get("/a", "ACCEPT: this")) == ok("/a {} this")
+
+
+async def test_a_connection_takes_many_questions(server: WebServer) -> None:
+    assert await said(server, get("/a"), get("/b")) == ok("/a {} None") + ok("/b {} None")
+
+
+async def test_a_question_in_pieces(server: WebServer) -> None:
+    whole = get("/a")
+    assert await said(server, *whole) == ok("/a {} None")
+
+
+@pytest.mark.parametrize("last", [get("/a", "Connection: close"), "GET /a HTTP/1.0\r\n\r\n"])
+async def test_close_ends_the_connection(server: WebServer, last: str) -> None:
+    heard = await said(server, last, get("/b"))
+    assert "\r\nConnection: close\r\n" in heard
+    assert heard.endswith("/a {} None")
+
+
+async def test_head_has_no_body(server: WebServer) -> None:
+    assert await said(server, get("/a", method="HEAD")) == ok("/a {} None").removesuffix("/a {} None")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        pytest.param(get("/a", method="POST"), "405 Method Not Allowed", id="another method"),
+        pytest.param(get("/a", "Content-Length: 3") + "abc", "400 Bad Request", id="a body"),
+        pytest.param(get("/a", "Transfer-Encoding: chunked"), "400 Bad Request", id="a body in chunks"),
+        pytest.param("GET /a HTTP/2.0\r\n\r\n", "400 Bad Request", id="another protocol"),
+        pytest.param("nonsense\r\n\r\n", "400 Bad Request", id="no request"),
+        pytest.param(get("/a", "no header"), "400 Bad Request", id="no header"),
+        pytest.param(get("/a", f"X: {'x' * LONGEST_HEAD}"), "431 Request Header Fields Too Large", id="too long"),
+        pytest.param(get("/broken", "Connection: close"), "500 Internal Server Error", id="an answer that fails"),
+    ],
+)
+async def test_refused(server: WebServer, request_: str, status: str) -> None:
+    heard = await said(server, request_)
+    assert heard.startswith(f"HTTP/1.1 {status}\r\n")
+    assert "\r\nConnection: close\r\n" in heard
+
+
+async def test_stopping_closes_idle_connections(server: WebServer) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(get("/a").encode())
+    await reader.readuntil(b"None")
+    await server.stop()
+    assert await reader.read() == b""
+    writer.close()
