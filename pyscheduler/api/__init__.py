@@ -26,6 +26,7 @@ from pyscheduler.api.normalize import MAX_NODE_SCORE, ByMax, Normalizer, Scores
 from pyscheduler.api.objects import NodeObject, PodObject, Taint, Toleration
 from pyscheduler.api.outcome import (
     SKIP,
+    SKIP_SHAPE,
     Code,
     NodeNames,
     Nominate,
@@ -58,7 +59,7 @@ from pyscheduler.api.pod import HostPort, Pod, PodShape, VolumeClaim
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.topology import MISSING, Domains, PodCount, PodFacet
+from pyscheduler.api.topology import MISSING, Domains, DomainSums, PodCount, PodFacet
 
 __all__ = [
     "ANYTHING",
@@ -69,6 +70,7 @@ __all__ = [
     "NODE",
     "POD",
     "SKIP",
+    "SKIP_SHAPE",
     "UNSCHEDULABLE_POD",
     "Action",
     "ApiError",
@@ -80,6 +82,7 @@ __all__ = [
     "Code",
     "Cycle",
     "Diagnosis",
+    "DomainSums",
     "Domains",
     "FilterPlugin",
     "Handle",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
 from pyscheduler.api.objects import NodeObject, Taint
 from pyscheduler.api.pod import HostPort, Pod
-from pyscheduler.api.topology import Domains, PodCount, PodFacet
+from pyscheduler.api.topology import Domains, DomainSums, PodCount, PodFacet
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -139,7 +139,14 @@ class NodeTable(ABC):
 
     @abstractmethod
     def count_pods(self, count: PodCount) -> Ints:
-        """Per node the sum of what `count` says of its pods, those being bound included; as it is now."""
+        """Per node the sum of what `count` says of its pods, those being bound included; live."""
+
+    @abstractmethod
+    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
+        """The same for the pods of the whole cluster, added up by domain; live.
+
+        `domains` are those of all nodes: from `whole.topology`, or made from them and kept while no node changes.
+        """
 
     @abstractmethod
     def carried(self, facet: PodFacet) -> Mapping[Any, int]:

@@ -27,9 +27,13 @@ class Normalizer(ABC):
     def span(self, scores: Scores) -> Hashable:
         """What all raw scores together contribute, e.g. their maximum. `scores` is never empty."""
 
+    def span_between(self, least: int, most: int) -> Hashable | None:  # noqa: ARG002
+        """The same from the least and the greatest raw score alone, where they are enough; else None."""
+        return None
+
     @abstractmethod
     def rescale(self, scores: Scores, span: Any) -> Scores:
-        """The normalised form of some raw scores, given the span of all."""
+        """The normalised form of some raw scores, each by itself, given the span of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,9 @@ class ByMax(Normalizer):
 
     def span(self, scores: Scores) -> int:
         return int(scores.max())
+
+    def span_between(self, least: int, most: int) -> int:  # noqa: ARG002
+        return most
 
     def rescale(self, scores: Scores, span: int) -> Scores:
         if span == 0:

@@ -40,13 +40,20 @@ class Code(enum.IntEnum):
 
 
 class Skip(enum.Enum):
-    """The type of `SKIP`, so that type checkers can tell it from other answers."""
+    """The type of `SKIP` and `SKIP_SHAPE`, so that type checkers can tell them from other answers."""
 
     SKIP = "skip"
+    SKIP_SHAPE = "skip shape"
 
 
 SKIP = Skip.SKIP
 """PreFilter and PreScore: leave my Filter (or Score) out of this attempt. Bind: let the next Bind plugin do it."""
+SKIP_SHAPE = Skip.SKIP_SHAPE
+"""PreFilter and PreScore: the same for every pod of the shape, and I am not asked again for now.
+
+Right where the answer rests on the shape, on node objects, on objects that plugins watch, and on which shapes of pods
+are placed anywhere, such as for pods without volumes; but not on where they are placed or how many.
+"""
 
 
 @dataclass(frozen=True, slots=True, init=False)

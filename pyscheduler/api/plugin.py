@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -156,6 +156,14 @@ class FilterPlugin(Plugin):
     @abstractmethod
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         """None if the pod fits the node."""
+
+    def filter_basis(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
+        """What the answers rest on beside node objects, as PreFilter found it: the same again, the same answers again.
+
+        For plugins that read DOMAINS: pods come and go all the time, and hardly ever does a domain become full by it.
+        None, which is always right, has every node asked again.
+        """
+        return None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
         """The same answers for many nodes at once."""

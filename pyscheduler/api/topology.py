@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,19 +44,40 @@ class PodFacet(ABC):
         """The things that a pod of the shape carries; none for most. Must depend on the shape alone."""
 
 
-@dataclass(frozen=True, slots=True)
 class Domains:
-    """One label's values over the nodes of a table, as small ints; good until a node object changes."""
+    """Which domain of a topology each node of a table is in: a label's values as small ints.
 
-    ids: NDArray[np.int32]
-    """Per node: the domain it is in, MISSING (0) where it lacks the label."""
-    known: Mapping[str | None, int]
-    """The id of each value. Values that no node has any more may be among them."""
+    Good until a node object changes. Two of them are never equal: what is counted by domain is kept for the object.
+    """
+
+    __slots__ = ("_homeless", "_inhabited", "ids", "known")
+
+    def __init__(self, ids: NDArray[np.intp], known: Mapping[str | None, int]) -> None:
+        self.ids = ids
+        """Per node: the domain it is in, MISSING (0) where it lacks the label."""
+        self.known = known
+        """The id of each value. Values that no node has any more may be among them."""
+        self._homeless: NDArray[np.intp] | None = None
+        self._inhabited = -1
 
     @property
     def size(self) -> int:
         """All ids are below this."""
         return len(self.known)
+
+    @property
+    def homeless(self) -> NDArray[np.intp]:
+        """The places of the nodes that lack the label; mostly none."""
+        if self._homeless is None:
+            self._homeless = np.flatnonzero(self.ids == MISSING)
+        return self._homeless
+
+    @property
+    def inhabited(self) -> int:
+        """How many domains have a node of the table."""
+        if self._inhabited < 0:
+            self._inhabited = int(np.count_nonzero(np.bincount(self.ids)[MISSING + 1 :]))
+        return self._inhabited
 
     def id_of(self, value: str | None) -> int:
         """The id of a label value; MISSING if no node has it."""
@@ -67,3 +88,10 @@ class Domains:
         sums = np.bincount(self.ids, weights=amounts, minlength=self.size).astype(np.int64)
         sums[MISSING] = 0
         return sums
+
+
+class DomainSums(NamedTuple):
+    """What pods count for, added up by domain: `numbers` by id, 0 at MISSING, to be read only; and all together."""
+
+    numbers: NDArray[np.int64]
+    total: int

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pyscheduler.api import MAX_NODE_SCORE, Ints
+from pyscheduler.api import MAX_NODE_SCORE, Ints, NodeTable
 from pyscheduler.api.resources import CPU, MEMORY
 from pyscheduler.intree._problems import forbidden, invalid, required, unsupported
 
@@ -118,11 +118,11 @@ def rating(strategy: ScoringStrategy) -> Rating:
 
 
 def column_rating(strategy: ScoringStrategy) -> Rating:
-    """The NumPy form of a strategy."""
+    """The NumPy form of a strategy: from what is free, which it may overwrite, and the capacity."""
     if strategy.requested_to_capacity_ratio is None:
-        return rating(strategy)
+        return _free_columns if strategy.type == LEAST_ALLOCATED else _used_columns
     at = np.array(ratings_of_shape(strategy.requested_to_capacity_ratio.shape), np.int64)
-    return lambda used, capacity: at[used * 100 // capacity]
+    return lambda free, capacity: at[(capacity - free) * 100 // capacity]
 
 
 def ratings_of_shape(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
@@ -136,6 +136,36 @@ def _least_allocated(used: Amount, capacity: Amount) -> Amount:
 
 def _most_allocated(used: Amount, capacity: Amount) -> Amount:
     return used * MAX_NODE_SCORE // capacity
+
+
+def _free_columns(free: Ints, capacity: Ints) -> Ints:
+    free *= MAX_NODE_SCORE
+    free //= capacity
+    return free
+
+
+def _used_columns(free: Ints, capacity: Ints) -> Ints:
+    return _most_allocated(capacity - free, capacity)
+
+
+class Capacities:
+    """The least and the greatest capacity of any node, by resource: they hold while no node object changes."""
+
+    def __init__(self) -> None:
+        self._version = -1
+        self._known: dict[str, tuple[int, int]] = {}
+
+    def of(self, nodes: NodeTable, resource: str) -> tuple[int, int]:
+        """Over all nodes of the cluster, whichever of them the table shows; (0, 0) where there are none."""
+        if self._version != nodes.version:
+            self._version = nodes.version
+            self._known.clear()
+        known = self._known.get(resource)
+        if known is None:
+            amounts = nodes.whole.allocatable(resource)
+            known = (int(amounts.min()), int(amounts.max())) if len(amounts) else (0, 0)
+            self._known[resource] = known
+        return known
 
 
 def _on_line(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
+    SKIP_SHAPE,
     Action,
     Cycle,
     FilterPlugin,
@@ -43,7 +44,7 @@ from pyscheduler.intree.affinity.counts import (
     Newcomer,
     TimesMeant,
 )
-from pyscheduler.intree.affinity.domain_counts import DomainCounts, KeptSums
+from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
 from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
 from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms
@@ -78,6 +79,9 @@ class ByRange(Normalizer):
 
     def span(self, scores: Scores) -> tuple[int, int]:
         return int(scores.min()), int(scores.max())
+
+    def span_between(self, least: int, most: int) -> tuple[int, int]:
+        return least, most
 
     def rescale(self, scores: Scores, span: tuple[int, int]) -> Scores:
         least, most = span
@@ -147,7 +151,6 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._namespaces = Namespaces(handle)
-        self._kept = KeptSums()
 
     def interests(self) -> Sequence[Interest]:
         return (
@@ -163,9 +166,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
         keys = nodes.carried(KeepingOffKeys())
         if not keys and not terms.affinity and not terms.anti_affinity:
-            return SKIP
+            return SKIP_SHAPE
         newcomer = self._newcomer(pod)
-        keepers = self._kept.counts(nodes, {key: KeepingOff(newcomer, key) for key in keys})
+        keepers = counted(nodes, {key: KeepingOff(newcomer, key) for key in keys})
         if not keepers.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
         near = tuple(self._resolved(term) for term in terms.affinity)
@@ -176,8 +179,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             apart,
             newcomer,
             nodes,
-            friends=self._kept.counts(nodes, {term.key: friends for term in near}),
-            strangers=self._kept.counts(nodes, {key: TimesMeant(peers) for key, peers in _by_key(apart).items()}),
+            friends=counted(nodes, {term.key: friends for term in near}),
+            strangers=counted(nodes, {key: TimesMeant(peers) for key, peers in _by_key(apart).items()}),
             keepers=keepers,
             may_be_first=all_match(near, pod),
         )
@@ -198,6 +201,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return NOT_APART
         return KEPT_OFF if rules.keepers.above_0(labels) else None
 
+    def filter_basis(self, cycle: Cycle) -> Hashable:
+        rules = cycle[_RULES]
+        return (rules.is_first, rules.friends.basis, rules.strangers.basis, rules.keepers.basis)
+
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
         rules, verdicts = cycle[_RULES], Verdicts(len(nodes))
         if rules.is_first:
@@ -217,11 +224,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         terms = affinity_terms(pod.shape)
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
-            return SKIP
+            return SKIP_SHAPE
         required_weight = self.args.hard_pod_affinity_weight
         carried = nodes.carried(DrawingKeys(required_weight))
         if not own and not carried:
-            return SKIP
+            return SKIP_SHAPE
         if terms.problem:  # PreFilter, which rejects such pods, may be off
             raise StatusError(f"failed to parse pod: {terms.problem}")
         newcomer = self._newcomer(pod)
@@ -229,10 +236,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         for term, weight in own:
             preferred[term.key] = (*preferred.get(term.key, ()), Weighted(self._resolved(term), weight))
         drawing = {key: Drawing(newcomer, key, wishes, required_weight) for key, wishes in preferred.items()}
-        pull = self._kept.counts(nodes, drawing)
+        pull = counted(nodes, drawing)
         if not pull.total:
             # Weights may come to 0 together; nothing to score is only where there is nothing to weigh.
-            terms_found = self._kept.counts(nodes, {k: replace(d, weighed=False) for k, d in drawing.items()})
+            terms_found = counted(nodes, {k: replace(d, weighed=False) for k, d in drawing.items()})
             if not terms_found.total:
                 return SKIP
         cycle[_PULL] = pull

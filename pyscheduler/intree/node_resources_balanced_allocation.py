@@ -13,6 +13,8 @@ from pyscheduler.api import (
     MAX_NODE_SCORE,
     SKIP,
     Cycle,
+    Handle,
+    Mask,
     NodeInfo,
     NodeTable,
     Pod,
@@ -26,7 +28,7 @@ from pyscheduler.api import (
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from pyscheduler.intree._problems import duplicate, invalid, refuse
-from pyscheduler.intree._scoring import CPU_AND_MEMORY, ResourceSpec
+from pyscheduler.intree._scoring import CPU_AND_MEMORY, Capacities, ResourceSpec
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +65,10 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     Args = NodeResourcesBalancedAllocationArgs
     reads = Reads.OWN_ROW
 
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._capacities = Capacities()
+
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         held = pod.requests.held
         names = [r.name for r in self.args.resources]
@@ -90,11 +96,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         before, after, counted = [], [], []
         for resource, amount in asked:
             capacity = nodes.allocatable(resource)
+            has_all = self._capacities.of(nodes, resource)[0] > 0
+            whole = capacity if has_all else np.maximum(capacity, 1)
             free = np.maximum(capacity - nodes.requested(resource), 0)
-            whole = np.maximum(capacity, 1).astype(np.float64)
             before.append((capacity - free) / whole)
-            after.append((capacity - np.maximum(free - amount, 0)) / whole)
-            counted.append(capacity > 0)
+            free -= amount
+            after.append((capacity - np.maximum(free, 0)) / whole)
+            counted.append(None if has_all else capacity > 0)
         if not asked:
             return np.full(len(nodes), _gain(MAX_NODE_SCORE, MAX_NODE_SCORE), np.int64)
         return _gain_columns(_evenness_columns(after, counted), _evenness_columns(before, counted))
@@ -112,7 +120,11 @@ def _gain(after: int, before: int) -> int:
 
 
 def _gain_columns(after: Scores, before: Scores) -> Scores:
-    return MAX_NODE_SCORE // 2 + (MAX_NODE_SCORE // 2 + after - before) // 2
+    gain = after - before
+    gain += MAX_NODE_SCORE // 2
+    gain >>= 1  # halved and rounded down
+    gain += MAX_NODE_SCORE // 2
+    return gain
 
 
 def _evenness(shares: Sequence[float]) -> int:
@@ -132,17 +144,24 @@ def _evenness(shares: Sequence[float]) -> int:
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 
-def _evenness_columns(shares: Sequence[Floats], counted: Sequence[NDArray[np.bool_]]) -> Scores:
+def _evenness_columns(shares: Sequence[Floats], counted: Sequence[Mask | None]) -> Scores:
+    """`counted` says for each resource which nodes have it; None: all of them."""
     if len(shares) == 1:
         return np.full(len(shares[0]), MAX_NODE_SCORE, np.int64)
     if len(shares) == 2:
-        deviation = np.where(counted[0] & counted[1], np.abs((shares[0] - shares[1]) / 2), 0.0)
+        deviation = np.abs((shares[0] - shares[1]) / 2)
+        for has_it in counted:
+            if has_it is not None:
+                deviation *= has_it
     else:
-        deviation = _deviation(shares, counted)
-    return ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+        everywhere = np.ones(len(shares[0]), np.bool_)
+        deviation = _deviation(shares, [everywhere if has_it is None else has_it for has_it in counted])
+    np.subtract(1, deviation, out=deviation)
+    deviation *= MAX_NODE_SCORE
+    return deviation.astype(np.int64)
 
 
-def _deviation(shares: Sequence[Floats], counted: Sequence[NDArray[np.bool_]]) -> Floats:
+def _deviation(shares: Sequence[Floats], counted: Sequence[Mask]) -> Floats:
     n = np.maximum(sum(c.astype(np.int64) for c in counted), 1)
     total = np.zeros(len(shares[0]))
     for share, counts in zip(shares, counted, strict=True):

@@ -106,6 +106,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
         self._rate = _scoring.rating(strategy)
         self._rate_column = _scoring.column_rating(strategy)
+        self._capacities = _scoring.Capacities()
         self._is_ratio = strategy.type == _scoring.REQUESTED_TO_CAPACITY_RATIO
 
     # -- events --------------------------------------------------------------------------------------------------
@@ -203,23 +204,32 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         total = np.zeros(len(nodes), np.int64)
-        weights = np.zeros(len(nodes), np.int64)
+        weights: Ints | int = 0
         for rated in cycle[_RATED]:
-            capacity = nodes.allocatable(rated.resource)
-            if rated.amount > MAX_INT64 or (len(capacity) and capacity.max() > _MOST_RATED):
+            least, most = self._capacities.of(nodes, rated.resource)
+            if rated.amount > MAX_INT64 or most > _MOST_RATED:
                 return super().score_all(cycle, pod, nodes)
-            self._add_column(rated, capacity, nodes, (total, weights))
-        np.maximum(weights, 1, out=weights)
+            score = self._rated_column(rated, nodes, has_all=least > 0)
+            if least > 0 and not self._is_ratio:
+                weights = weights + rated.weight
+            else:
+                counts = (nodes.allocatable(rated.resource) > 0) & ((score > 0) | (not self._is_ratio))
+                score *= counts
+                weights = weights + counts * rated.weight
+            total += score if rated.weight == 1 else score * rated.weight
+        weights = np.maximum(weights, 1)
         return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
 
-    def _add_column(self, rated: _Rated, capacity: Ints, nodes: NodeTable, sums: tuple[Ints, Ints]) -> None:
-        total, weights = sums
+    def _rated_column(self, rated: _Rated, nodes: NodeTable, has_all: bool) -> Ints:
+        """The rating of every node by one resource; meaningless where a node has none of it (not `has_all`)."""
+        capacity = nodes.allocatable(rated.resource)
         column = nodes.non_zero_requested if rated.with_defaults else nodes.requested
-        free = np.maximum(np.maximum(capacity - column(rated.resource), 0) - rated.amount, 0)
-        score = self._rate_column(capacity - free, np.maximum(capacity, 1))
-        counts = (capacity > 0) & (score > 0) if self._is_ratio else capacity > 0
-        total += np.where(counts, score * rated.weight, 0)
-        weights += counts * rated.weight
+        # In two steps, so that no amount leaves int64.
+        free = np.maximum(capacity - column(rated.resource), 0)
+        free -= rated.amount
+        np.maximum(free, 0, out=free)
+        rates: Ints = self._rate_column(free, capacity if has_all else np.maximum(capacity, 1))
+        return rates
 
 
 def _is_counted(resource: str) -> bool:

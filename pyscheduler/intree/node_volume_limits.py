@@ -11,7 +11,7 @@ import numpy as np
 
 from pyscheduler.api import (
     POD,
-    SKIP,
+    SKIP_SHAPE,
     Action,
     ClusterEvent,
     Cycle,
@@ -107,7 +107,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.spec.volumes or not _needs_attaching(pod.shape):
-            return SKIP
+            return SKIP_SHAPE
         cycle[_INCOMING] = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
         return None
 

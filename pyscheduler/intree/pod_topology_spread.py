@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api import (
     NODE,
     POD,
-    SKIP,
+    SKIP_SHAPE,
     Action,
     ClusterEvent,
     Cycle,
@@ -39,7 +39,7 @@ from pyscheduler.intree.spread.constraints import HARD, HOSTNAME, SOFT, Constrai
 from pyscheduler.intree.spread.counts import Skew
 from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
 from pyscheduler.intree.spread.nodes import Regions, includes
-from pyscheduler.intree.spread.score import Crowding, crowding
+from pyscheduler.intree.spread.score import Crowding, LeastCrowded, crowding
 
 SYSTEM, LIST = "System", "List"
 _ZONE = "topology.kubernetes.io/zone"
@@ -83,6 +83,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     name = "PodTopologySpread"
     Args = PodTopologySpreadArgs
     reads = Reads.DOMAINS
+    normalizer = LeastCrowded()
     watches = KINDS
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
@@ -141,11 +142,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             text = "get constraints from pod: obtaining pod's hard topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
-            return SKIP
+            return SKIP_SHAPE
         nodes = nodes.whole
         regions = self._regions.of(spreads, pod.shape, nodes, require_all=True)
-        counts = [nodes.count_pods(s.count) if s.count is not None else None for s in spreads]
-        cycle[_SKEWS] = tuple(map(Skew.of, spreads, regions, counts, [pod.labels] * len(spreads)))
+        found = zip(spreads, regions, strict=True)
+        cycle[_SKEWS] = tuple(Skew.of(spread, region, nodes, pod.labels) for spread, region in found)
         return None
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
@@ -173,6 +174,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return refusal
         return None
 
+    def filter_basis(self, cycle: Cycle) -> Hashable:
+        return tuple(skew.basis for skew in cycle[_SKEWS])
+
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
         verdicts = Verdicts(len(nodes))
         for skew in cycle[_SKEWS]:
@@ -188,7 +192,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             text = "calculating preScoreState: obtaining pod's soft topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
-            return SKIP
+            return SKIP_SHAPE
         # Nodes without a zone can still be told apart by host name, which is what the system's defaults are for.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
         cycle[_CROWDING] = crowding(spreads, pod.shape, nodes, self._regions, require_all)
@@ -199,9 +203,6 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_CROWDING].on_all(nodes)
-
-    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:
-        return cycle[_CROWDING].rescaled(scores)
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:

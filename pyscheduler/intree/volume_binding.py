@@ -14,6 +14,7 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     SKIP,
+    SKIP_SHAPE,
     Action,
     ApiWriter,
     Cycle,
@@ -124,7 +125,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         claims = pod.shape.volume_claims
         if not claims:
-            return SKIP
+            return SKIP_SHAPE
         for claim in claims:
             problem = self._problem(pod, claim)
             if problem:
@@ -178,7 +179,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return SKIP
+        return SKIP_SHAPE
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 0

@@ -12,6 +12,7 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
+    SKIP_SHAPE,
     Action,
     ClusterEvent,
     Cycle,
@@ -131,7 +132,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         shape = pod.shape
         if not shape.spec.volumes:
-            return SKIP
+            return SKIP_SHAPE
         claims = self._exclusive_claims(shape)
         if isinstance(claims, Rejection):
             return claims

@@ -10,6 +10,7 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     SKIP,
+    SKIP_SHAPE,
     Action,
     ClusterEvent,
     Cycle,
@@ -86,7 +87,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         if not pod.shape.volume_claims:
-            return SKIP
+            return SKIP_SHAPE
         places: list[_Place] = []
         for name in _named_claims(pod):
             answer = self._places_of(pod.namespace, name)

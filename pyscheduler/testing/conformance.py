@@ -12,7 +12,6 @@ import numpy as np
 
 from pyscheduler.api import (
     MAX_NODE_SCORE,
-    SKIP,
     Cycle,
     FilterPlugin,
     NodeObject,
@@ -23,6 +22,7 @@ from pyscheduler.api import (
     PreScorePlugin,
     Rejection,
     ScorePlugin,
+    Skip,
     StatusError,
 )
 from pyscheduler.core.state import ClusterState
@@ -54,7 +54,7 @@ def assert_filters_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTabl
             answer = plugin.pre_filter(cycle, pod, nodes)
         except StatusError:
             return
-        if answer is SKIP or isinstance(answer, Rejection):
+        if isinstance(answer, Skip | Rejection):
             return
     if not isinstance(plugin, FilterPlugin):
         return
@@ -70,7 +70,7 @@ def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable
     if not isinstance(plugin, ScorePlugin) or not len(nodes):
         return
     try:
-        if isinstance(plugin, PreScorePlugin) and plugin.pre_score(cycle, pod, nodes) is SKIP:
+        if isinstance(plugin, PreScorePlugin) and isinstance(plugin.pre_score(cycle, pod, nodes), Skip):
             return
     except StatusError:
         return

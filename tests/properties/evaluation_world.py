@@ -11,10 +11,11 @@ import numpy as np
 from pyscheduler.api import Cycle, Pod, Scores, Status
 from pyscheduler.core.decide.decider import Choice, Decider
 from pyscheduler.core.decide.direct import filter_node, score_columns
-from pyscheduler.core.decide.evaluation import Evaluation, Rows
+from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.core.decide.kept_answers import KeptAnswers
 from pyscheduler.core.decide.order import EveryNode
-from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
-from pyscheduler.core.decide.scoring import INFEASIBLE
+from pyscheduler.core.decide.prefilter import run_pre_filter
+from pyscheduler.core.decide.staleness import Rows
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
@@ -149,7 +150,7 @@ class EvaluationWorld(StateWorld):
     def _count(self, what: str, plugins: Iterable[str]) -> None:
         self.said.update(f"{what} {plugin}" for plugin in plugins)
 
-    def _with_rivals(self, pod: Pod, name: str, skipped: set[str]) -> Status | None:
+    def _with_rivals(self, pod: Pod, name: str, skipped: frozenset[str]) -> Status | None:
         """The answer for a node on which the pods nominated to it run already.
 
         Who left itself out before they were thought of stays out, as in kube-scheduler.
@@ -190,5 +191,5 @@ def _narrowed(decider: Decider, pod: Pod) -> bool:
 
 def _add_totals(answers: Answers, kept: Evaluation, state: ClusterState) -> None:
     for node, total in zip(state.rows, kept.scores.total[: len(state)].tolist(), strict=True):
-        if total != INFEASIBLE:
+        if total >= 0:
             answers.totals[node.name] = total

@@ -17,8 +17,9 @@ from pyscheduler.api import Cycle, Pod, Status
 from pyscheduler.core.decide import order as order_module
 from pyscheduler.core.decide.decider import Choice, Decider
 from pyscheduler.core.decide.direct import filter_node, fits_with, score_nodes
+from pyscheduler.core.decide.kept_answers import KeptAnswers
 from pyscheduler.core.decide.order import KubeSchedulerOrder, Start, nodes_to_find
-from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
+from pyscheduler.core.decide.prefilter import run_pre_filter
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_order import NodeOrder, zone_of

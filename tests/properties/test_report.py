@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyscheduler.api import SKIP, Cycle, Pod, Status
+from pyscheduler.api import Cycle, Pod, Skip, Status
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.context import Context
 from pyscheduler.core.decide.direct import filter_node, fits_with
-from pyscheduler.core.decide.prefilter import KeptAnswers, run_pre_filter
+from pyscheduler.core.decide.kept_answers import KeptAnswers
+from pyscheduler.core.decide.prefilter import run_pre_filter
 from pyscheduler.core.decide.report import report
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -49,7 +50,7 @@ def _asked(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: Nod
 
 def _scored(context: Context, profile: Profile, cycle: Cycle, pod: Pod, fitting: list[NodeRow]) -> Scores:
     table = context.state.table(np.array([node.row for node in fitting], np.intp))
-    skipped = {plugin.name for plugin in profile.pre_score if plugin.pre_score(cycle, pod, table) is SKIP}
+    skipped = {plugin.name for plugin in profile.pre_score if isinstance(plugin.pre_score(cycle, pod, table), Skip)}
     scores: Scores = {}
     for weighted in profile.score:
         plugin = weighted.plugin

@@ -55,7 +55,7 @@ class Decider:
         self._profile = profile
         self._state = state
         self._finder = Finder(profile, state, nominator)
-        self._instrument = instrument
+        self._points = _Points(instrument, profile.name)
         percentage = profile.percentage_of_nodes_to_score
         self._order: Order = EveryNode()
         if percentage is not None:
@@ -75,8 +75,8 @@ class Decider:
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
-        finder, name = self._finder, self._profile.name
-        with _Point(self._instrument, "PreFilter", name) as point:
+        finder = self._finder
+        with self._points.pre_filter as point:
             pre = finder.pre_filter(cycle, pod, evaluation)
             if pre.rejection is not None:
                 point.status = pre.rejection.code.camel
@@ -85,37 +85,36 @@ class Decider:
         nominated = finder.nominated(cycle, pod, pre)
         if nominated is not None and nominated.refusal is None:
             return Choice(nominated.node, 1)
-        with _Point(self._instrument, "Filter", name) as point:
+        with self._points.filter as point:
             if pre.names is None:
                 found = finder.everywhere(cycle, pod, pre, evaluation)
             else:
                 found = finder.among(cycle, pod, pre, pre.names, nominated)
             rows = self._order.visit(found, nominated.node.row if nominated else None)
-            feasible = int(np.count_nonzero(found.fits)) if rows is None else len(rows)
+            feasible = evaluation.fitting if rows is None else len(rows)
             if not feasible:
                 point.status = Code.UNSCHEDULABLE.camel
         if not feasible:
             return diagnose(self._state, pre, found)
         if feasible == 1:
             return Choice(self._state.rows[int(np.argmax(found.fits) if rows is None else rows[0])], 1)
-        with _Point(self._instrument, "Score", name):
+        with self._points.score:
             return Choice(self._best(cycle, pod, found, rows), feasible)
 
     def _best(self, cycle: Cycle, pod: Pod, found: Found, rows: Rows | None) -> NodeRow:
         """The best of `rows`, of those that the evaluation holds feasible where that is None."""
-        evaluation, order = found.kept, self._order
-        if evaluation is not None and found.as_kept and (rows is None or len(rows) == np.count_nonzero(found.fits)):
+        evaluation = found.kept
+        if evaluation is not None and found.as_kept and (rows is None or len(rows) == evaluation.fitting):
             evaluation.refresh_scores(cycle, pod)
-            total = evaluation.scores.total[: len(self._state)]
             if rows is None:
-                return self._state.rows[order.pick(total, cycle)]
-            return self._state.rows[int(rows[order.pick(total[rows], cycle)])]
+                return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)]
+            return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])]
         # Scores are normalised over the nodes that count, and those kept are of others too.
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
         ]
         totals = score_nodes(self._profile, self._state, cycle, pod, fitting)
-        return fitting[order.pick(totals, cycle)]
+        return fitting[self._order.pick(totals, cycle)]
 
     def _evaluation(self, pod: Pod) -> Evaluation:
         """What is kept for the pod's shape, the newest at the end."""
@@ -140,8 +139,19 @@ class Decider:
 _SUCCESS = Code.SUCCESS.camel
 
 
+class _Points:
+    """The extension points of an attempt that the instrument is told of."""
+
+    __slots__ = ("filter", "pre_filter", "score")
+
+    def __init__(self, instrument: Instrument, profile: str) -> None:
+        self.pre_filter = _Point(instrument, "PreFilter", profile)
+        self.filter = _Point(instrument, "Filter", profile)
+        self.score = _Point(instrument, "Score", profile)
+
+
 class _Point:
-    """Tells the instrument when an extension point starts and ends."""
+    """Tells the instrument when an extension point starts and ends: one `with` at a time."""
 
     __slots__ = ("_instrument", "_point", "_profile", "status")
 
@@ -152,6 +162,7 @@ class _Point:
         self.status = _SUCCESS
 
     def __enter__(self) -> _Point:
+        self.status = _SUCCESS
         self._instrument.point_entered(self._point, self._profile)
         return self
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Scores
-from pyscheduler.api.outcome import SKIP, Status
+from pyscheduler.api.outcome import Skip, Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import ask
-from pyscheduler.core.decide.scoring import ScoreColumn
+from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
@@ -106,7 +106,7 @@ def _run_pre_score(profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod
     skipped = set()
     for plugin in profile.pre_score:
         try:
-            if plugin.pre_score(cycle, pod, state.table(rows)) is SKIP:
+            if isinstance(plugin.pre_score(cycle, pod, state.table(rows)), Skip):
                 skipped.add(plugin.name)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreScore", error) from error

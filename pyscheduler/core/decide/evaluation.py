@@ -10,17 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.outcome import SKIP
+from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.filtering import FilterColumns, are_few
-from pyscheduler.core.decide.prefilter import KeptAnswers
-from pyscheduler.core.decide.scoring import INFEASIBLE, ScoreColumns
-from pyscheduler.core.decide.staleness import Change
-from pyscheduler.core.framework.failure import PluginFailed
-from pyscheduler.core.framework.profile import Profile, is_kept
+from pyscheduler.core.decide.filtering import FITS, FilterColumns, are_few
+from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
+from pyscheduler.core.decide.scoring import ScoreColumns
+from pyscheduler.core.decide.staleness import Change, Rows, Touched
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
-
-Rows = NDArray[np.intp]
 
 
 class Evaluation:
@@ -34,55 +31,134 @@ class Evaluation:
         self.filters = FilterColumns(state, profile.filter)
         self.scores = ScoreColumns(state, profile.score)
         self.feasible: NDArray[np.bool_] = np.zeros(len(state), np.bool_)
+        self.fitting = 0
+        """How many rows are feasible."""
         self._size = 0
         self._nodes_version = -1
         self._node_mark = -1
         self._usage_mark = -1
-        self._unscored: set[int] | None = set()
+        self._due: Touched | None = None
+        """Rows to be scored anew; None for all."""
         self._refit = False
+        self._followed: list[int] | None = None
+        """Rows whose scores are stale by pods that have come or gone, where only `_follows` knows of it yet."""
+        self._fitting_rows: Rows | slice = slice(0, 0)
+        """The rows that fit: the same array while the same do."""
 
     @property
     def bytes(self) -> int:
         """Memory of all columns."""
         return self.filters.bytes + self.scores.bytes + self.feasible.nbytes
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether the cluster has so few nodes that the plain form answers for all of them."""
+        return are_few(self._state.rows)
+
     def begin(self) -> KeptAnswers:
         """The PreFilter answers that still hold; a changed node object voids what plugins said before any node."""
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
             self._pre_filter, self._pre_score = KeptAnswers(), KeptAnswers()
+        version = self._state.surroundings
+        self._pre_filter.renew(version)
+        self._pre_score.renew(version)
         return self._pre_filter
 
-    def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: set[str]) -> int:
+    def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:
         """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""
         self._fit(len(self._state))
+        if self._follows(cycle, pod, skipped):
+            return self.fitting
         stale = self._stale(skipped)
-        if stale is not None and are_few(stale):
+        if stale is None and not self._is_small:
+            self._filter_all(cycle, pod)
+        elif stale is None:
+            for row in range(self._size):
+                self._now(row, self.filters.settle_row(cycle, pod, row))
+        elif isinstance(stale, list):
             for row in stale:
-                fits = self.filters.settle_row(cycle, pod, row)
-                if fits != self.feasible[row]:
-                    self.feasible[row] = fits
-                    self._refit = True
+                self._now(row, self.filters.settle_row(cycle, pod, row))
         else:
-            rows = self._rows(stale)
-            self.filters.settle(cycle, pod, rows)
-            fit = self.filters.first[rows] == 0
-            self._refit |= bool((fit != self.feasible[rows]).any())
-            self.feasible[rows] = fit
-        return int(np.count_nonzero(self.feasible))
+            self.filters.settle(cycle, pod, stale)
+            fits = self.filters.first[stale] == FITS
+            if (fits != self.feasible[stale]).any():
+                self.feasible[stale] = fits
+                self._recount()
+        return self.fitting
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
         """Bring the totals of all feasible nodes up to date. PluginFailed if a plugin raises."""
-        if self.scores.activate(self._run_pre_score(cycle, pod)):
-            self._unscored, self._refit = None, True
-        due, self._unscored = self._unscored, set()
-        if due is not None and are_few(due):
-            self.scores.settle_few(cycle, pod, due, self.feasible, self._refit)
-        else:
-            self.scores.settle(cycle, pod, self._rows(due), self.feasible, self._refit)
-        self._refit = False
+        if self._refit:
+            everyone = self.fitting == self._size and not self._is_small
+            self._fitting_rows = slice(0, self._size) if everyone else np.flatnonzero(self.feasible)
+        fitting = self._fitting_rows
 
-    def _stale(self, skipped: set[str]) -> set[int] | None:
+        def table() -> NodeTable:
+            return self._state.table(None if isinstance(fitting, slice) else fitting)
+
+        if self.scores.activate(run_pre_score(self._profile.pre_score, cycle, pod, table, self._pre_score)):
+            self._due, self._refit = None, True
+        followed, self._followed = self._followed, None
+        self.scores.forget(Change.ATTEMPT, [])
+        if followed is not None:
+            nothing_else = self._due is not None and not len(self._due) and not self._refit
+            if nothing_else and self.scores.follow(cycle, pod, followed):
+                return
+            if self.scores.forget(Change.USAGE, followed):
+                self._due = None
+            self._also_due(followed)
+        everything = list(range(self._size)) if self._is_small else slice(0, self._size)
+        due = everything if self._due is None else self._due
+        self.scores.settle(cycle, pod, due, self.feasible, fitting, self._refit)
+        self._due, self._refit = [], False
+
+    def _follows(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
+        """What is true of most attempts: a pod or two have come or gone since, and all that fitted still does.
+
+        Then nothing is to be forgotten and computed again; the rows in question are noted for scoring.
+        """
+        state = self._state
+        if state.node_log.mark != self._node_mark or not self.filters.leave_out(skipped):
+            return False
+        if not self.filters.rest and not self.filters.unmoved(cycle):
+            return False
+        touched = state.usage_log.since(self._usage_mark)
+        if touched is None or not are_few(touched) or not are_few(self._followed or ()):
+            return False
+        rows = [row for row in set(touched.tolist()) if row < self._size]
+        if not all(self.filters.still_fits(cycle, pod, row) for row in rows):
+            return False
+        self._usage_mark = state.usage_log.mark
+        if len(touched):
+            self._followed = sorted({*rows, *(self._followed or ())})
+        return True
+
+    def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
+        if self.filters.settle(cycle, pod, slice(0, self._size)):
+            if self.fitting == self._size:
+                return
+            fits = np.ones(self._size, np.bool_)
+        else:
+            fits = self.filters.first[: self._size] == FITS
+        flipped = np.flatnonzero(fits != self.feasible[: self._size])
+        if len(flipped):
+            self.feasible[: self._size] = fits
+            self._recount()
+            self._also_due(flipped)
+
+    def _now(self, row: int, fits: bool) -> None:
+        if fits != self.feasible[row]:
+            self.feasible[row] = fits
+            self.fitting += 1 if fits else -1
+            self._refit = True
+            self._also_due([row])
+
+    def _recount(self) -> None:
+        self.fitting = int(np.count_nonzero(self.feasible))
+        self._refit = True
+
+    def _stale(self, skipped: frozenset[str]) -> Touched | None:
         """Forget what changes have made stale: the rows to be answered anew, None for all of them.
 
         They are also to be scored anew, together with those that a rejected attempt has left unscored.
@@ -95,59 +171,67 @@ class Evaluation:
         if first_time or nodes is None or usage is None or self.filters.crowded:
             self.filters.forget_all()
             self.scores.forget_all()
-            self._unscored = None
+            self._due = None
             return None
+        stale: Touched = []
         for change, touched in ((Change.NODE, nodes), (Change.USAGE, usage)):
-            if touched:  # even if only by a row that is no more
-                rows = {row for row in touched if row < self._size}
-                beyond |= self.filters.forget(change, rows)
-                beyond |= self.scores.forget(change, rows)
-        beyond |= self.filters.forget(Change.ATTEMPT, ())
-        beyond |= self.scores.forget(Change.ATTEMPT, ())
-        stale = {row for row in nodes | usage if row < self._size}
-        if beyond or self._unscored is None:
-            self._unscored = None
-            return None if beyond else stale
-        self._unscored |= stale
-        return stale
+            if len(touched):  # even if only by a row that is no more
+                rows = self._known(touched)
+                beyond |= self._forget(change, rows)
+                stale = _both(stale, rows)
+        beyond |= self.filters.forget(Change.ATTEMPT, [])
+        self._also_due(stale)
+        return None if beyond else stale
 
-    def _rows(self, rows: set[int] | None) -> Rows | slice:
-        # A slice spares copying every column once for each question.
-        return slice(0, self._size) if rows is None else np.fromiter(sorted(rows), np.intp, len(rows))
+    def _forget(self, change: Change, rows: Touched) -> bool:
+        """Drop what the change makes stale; whether the filters are stale beyond those rows."""
+        if self.scores.forget(change, rows):
+            self._due = None
+        return self.filters.forget(change, rows)
+
+    def _also_due(self, rows: Touched) -> None:
+        if self._due is not None:
+            self._due = _both(self._due, rows)
+            if len(self._due) > self._size:
+                self._due = None
+
+    def _known(self, touched: Rows) -> Touched:
+        """Those of the rows that there still are."""
+        if are_few(touched):
+            return sorted({row for row in touched.tolist() if row < self._size})
+        return touched[touched < self._size]
 
     def _fit(self, n: int) -> None:
         """Follow the number of nodes."""
+        if n == self._size:
+            return
+        self._refit = True
         if n > len(self.feasible):
             bigger = np.zeros(max(n, 2 * len(self.feasible)), np.bool_)
             bigger[: len(self.feasible)] = self.feasible
             self.feasible = bigger
-            self.filters.fit(n)
-            self.scores.fit(n)
         elif n < self._size:
-            self._refit |= bool(self.feasible[n : self._size].any())
             self.feasible[n : self._size] = False
-            self.scores.total[n : self._size] = INFEASIBLE
-            if self._unscored is not None:
-                self._unscored = {row for row in self._unscored if row < n}
+            self._recount()
+            self._followed = self._followed and [row for row in self._followed if row < n]
+            if self._due is not None:
+                self._due = self._due_below(n)
+        self.filters.fit(n)
+        self.scores.fit(n)
         self._size = n
 
-    def _run_pre_score(self, cycle: Cycle, pod: Pod) -> set[str]:
-        """Ask the PreScore plugins, those whose answer is kept once; who is to be left out of scoring."""
-        kept = self._pre_score
-        skipped = set(kept.skipped)
-        table = self._state.table(np.flatnonzero(self.feasible))
-        for plugin in self._profile.pre_score:
-            if plugin.name in kept.asked:
-                if plugin.name in kept.states:
-                    cycle.adopt(kept.states[plugin.name])
-                continue
-            before = cycle.state()
-            try:
-                answer = plugin.pre_score(cycle, pod, table)
-            except Exception as error:
-                raise PluginFailed(plugin.name, "PreScore", error) from error
-            if answer is SKIP:
-                skipped.add(plugin.name)
-            if is_kept(plugin):
-                kept.keep(plugin, cycle, before, answer is SKIP)
-        return skipped
+    def _due_below(self, n: int) -> Touched | None:
+        due = self._due
+        return [row for row in due if row < n] if isinstance(due, list) else due[due < n] if due is not None else None
+
+
+def _both(some: Touched, others: Touched) -> Touched:
+    """Rows of either; a list only while they are few."""
+    if not len(some) or not len(others):
+        return others if not len(some) else some
+    if isinstance(some, list) and isinstance(others, list):
+        rows = sorted({*some, *others})
+        if are_few(rows):
+            return rows
+        return np.array(rows, np.intp)
+    return np.concatenate((np.asarray(some, np.intp), np.asarray(others, np.intp)))

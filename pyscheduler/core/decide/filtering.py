@@ -8,7 +8,8 @@ earlier plugin rejects stays STALE until it is needed. Few rows are answered by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sized
+from collections.abc import Hashable, Iterable, Sized
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,11 @@ from pyscheduler.api.nodes import NodeInfo
 from pyscheduler.api.outcome import Code, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.staleness import Change, Scope, overwrite, scopes
+from pyscheduler.core.decide.staleness import Change, KeptColumn, Rows, Scope, Touched
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
 
 Codes = NDArray[np.int32]
-Rows = NDArray[np.intp]
 _SPARE_STATUSES = 1024
 STALE = -1
 FITS = 0
@@ -31,30 +31,64 @@ FEW = 6
 """Up to so many rows the plain form is quicker than the NumPy form's fixed cost; read it through `are_few`."""
 
 
-class FilterColumn:
+class FilterColumn(KeptColumn):
     """One Filter plugin and what it said of every node."""
 
-    __slots__ = ("all_fit", "codes", "plugin", "reach")
+    __slots__ = ("all_fit", "basis", "codes", "doubtful", "plugin")
 
     def __init__(self, plugin: FilterPlugin, n: int) -> None:
+        super().__init__(plugin)
         self.plugin = plugin
         self.codes: Codes = np.full(n, STALE, np.int32)
-        self.reach = scopes(plugin)
         self.all_fit = False
-        """Whether it is known that every row's code is FITS: true of most plugins for most pods, and nothing to do."""
+        """Whether every row's code is known to be FITS, but for `doubtful` ones: so most plugins answer most pods."""
+        self.doubtful: list[int] = []
+        self.basis: Hashable | None = None
+        """What the codes of a plugin that moves rest on; None if they must be asked for again."""
+
+    def drop(self, rows: Touched) -> None:
+        self.codes[rows] = STALE
+        if self.all_fit:
+            self.all_fit = are_few(rows) and are_few(self.doubtful)
+            if self.all_fit:
+                self.doubtful.extend(rows)
+
+    def fit(self, n: int) -> None:
+        """Make room for `n` rows; what is new is STALE."""
+        self.all_fit, self.basis = False, None
+        if n > len(self.codes):
+            self.codes = _grown(self.codes, n)
+
+    def fits(self, row: int) -> bool:
+        """Whether the row's code is known to be FITS without a look at it."""
+        return self.all_fit and not self.all_stale and row not in self.doubtful
+
+    def written(self) -> Codes:
+        """The codes to be written to: STALE where nothing holds."""
+        if self.all_stale:
+            self.codes.fill(STALE)
+            self.all_stale = self.all_fit = False
+            self.basis = None
+        return self.codes
+
+    def answered(self, all_fit: bool) -> None:
+        """Every row has been answered."""
+        self.all_stale, self.all_fit = False, all_fit
+        self.doubtful.clear()
 
 
 class FilterColumns:
     """What every Filter plugin of a profile says of every node, for one pod shape."""
-
-    __slots__ = ("_active", "_columns", "_known", "_plugins", "_skipped", "_state", "first", "statuses")
 
     def __init__(self, state: ClusterState, plugins: tuple[FilterPlugin, ...]) -> None:
         self._state = state
         self._plugins = plugins
         self._columns: dict[str, FilterColumn] = {}
         self._active: list[FilterColumn] = []
-        self._skipped: set[str] | None = None
+        self._reached: list[list[FilterColumn]] = [[] for _ in Change]
+        self._skipped: frozenset[str] | None = None
+        self.rest = True
+        """Whether no plugin's answers change but in rows where something happened."""
         self.first: Codes = np.full(len(state), STALE, np.int32)
         """Per row: 0 if the pod fits, else the code of the first status in the way."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
@@ -65,31 +99,35 @@ class FilterColumns:
         """Memory of the columns."""
         return self.first.nbytes * (1 + len(self._columns))
 
-    def activate(self, skipped: set[str]) -> bool:
+    def activate(self, skipped: frozenset[str]) -> bool:
         """Leave the plugins out that PreFilter skipped; whether that is another set than last time."""
         if skipped == self._skipped:
             return False
-        self._skipped = set(skipped)
+        self._skipped = skipped
+        before = self._active
         self._active = [self._column(p) for p in self._plugins if p.name not in skipped]
+        for column in self._active:
+            column.all_stale |= column not in before  # while it was left out, nobody told it of changes
+        self._reached = reached(self._active)
+        self.rest = not any(column.moves for column in self._active)
         return True
+
+    def leave_out(self, skipped: frozenset[str]) -> bool:
+        """Whether just these plugins are left out now."""
+        return skipped is self._skipped or skipped == self._skipped
 
     def fit(self, n: int) -> None:
         """Make room for `n` rows; what is new is STALE."""
         if n > len(self.first):
             self.first = _grown(self.first, n)
         for column in self._columns.values():
-            column.all_fit = False
-            if n > len(column.codes):
-                column.codes = _grown(column.codes, n)
+            column.fit(n)
 
-    def forget(self, change: Change, rows: Collection[int]) -> bool:
+    def forget(self, change: Change, rows: Touched) -> bool:
         """Drop the answers that the change makes stale; whether that goes beyond `rows`."""
         everywhere = False
-        for column in self._columns.values():
-            reach = column.reach[change]
-            if reach is Scope.EVERYWHERE or (rows and reach is Scope.ROWS):
-                column.all_fit = False
-                everywhere |= overwrite(column.codes, reach, rows, STALE)
+        for column in self._reached[change]:
+            everywhere |= column.forget(change, rows)
         return everywhere
 
     @property
@@ -100,15 +138,41 @@ class FilterColumns:
     def forget_all(self) -> None:
         """Drop every answer."""
         for column in self._columns.values():
-            column.codes.fill(STALE)
-            column.all_fit = False
+            column.all_stale, column.basis = True, None
         del self.statuses[1:]
         self._known.clear()
+
+    def unmoved(self, cycle: Cycle) -> bool:
+        """Whether the answers of all plugins that move are what they were: each rests on the same as before."""
+        for column in self._active:
+            if column.moves:
+                basis = self._basis(column, cycle)
+                if basis is None or basis != column.basis:
+                    return False
+        return True
+
+    def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
+        if column.reach[Change.ATTEMPT] is not Scope.NOWHERE:
+            return None
+        basis = column.plugin.filter_basis(cycle)
+        return None if basis is None else (self._state.nodes_version, basis)
+
+    def still_fits(self, cycle: Cycle, pod: Pod, row: int) -> bool:
+        """Whether the pod fits a row as before, now that pods have come or gone there; False: it must be settled."""
+        if self.first[row] != FITS:
+            return False
+        node = self._state.rows[row]
+        for column in self._reached[Change.USAGE]:
+            if not column.moves and (column.all_stale or ask(column.plugin, cycle, pod, node) is not None):
+                return False
+        return True
 
     def settle_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Bring one row up to date by the plain form; whether the pod fits there."""
         for column in self._active:
-            code = int(column.codes[row])
+            if column.fits(row):
+                continue
+            code = int(column.written()[row])
             if code == STALE:
                 code = self._ask_row(cycle, pod, column, row)
             if code:
@@ -117,23 +181,47 @@ class FilterColumns:
         self.first[row] = FITS
         return True
 
-    def settle(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> None:
-        """Bring many rows up to date, each plugin only where the ones before it let the pod through."""
+    def settle(self, cycle: Cycle, pod: Pod, rows: Rows | slice) -> bool:
+        """Bring many rows up to date, each plugin only where the ones before it let the pod through.
+
+        Whether it is known without looking that the pod fits all of them.
+        """
         self.first[rows] = FITS
+        left = rows
         for column in self._active:
-            if not column.all_fit:
-                rows = self._pass(cycle, pod, column, rows)
+            if not self._no_doubt(cycle, pod, column, left is rows):
+                left = self._pass(cycle, pod, column, left)
+        return left is rows
+
+    def _no_doubt(self, cycle: Cycle, pod: Pod, column: FilterColumn, may_ask: bool) -> bool:
+        """Whether the column lets the pod through everywhere, once the few rows have been asked that are in doubt.
+
+        `may_ask`: no earlier plugin has refused any, so that this one may be asked.
+        """
+        if column.all_stale or not column.all_fit:
+            return False
+        if not may_ask:
+            return not column.doubtful
+        doubtful, column.doubtful = column.doubtful, []
+        return all(self._ask_row(cycle, pod, column, row) == FITS for row in doubtful if row < len(self._state))
 
     def _pass(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Rows | slice:
-        """Bring one column up to date; the rows that it lets the pod through to."""
+        """Bring one column up to date; the rows that it lets the pod through to, `rows` itself where it is all."""
+        everywhere = isinstance(rows, slice)
+        if everywhere and column.all_stale:
+            column.basis = self._basis(column, cycle)
+            if not self._ask(cycle, pod, column, rows):
+                column.answered(all_fit=True)
+                return rows
+        else:
+            stale = column.written()[rows] == STALE
+            if stale.any():
+                self._ask(cycle, pod, column, picked(rows, stale))
         codes = column.codes[rows]
-        stale = codes == STALE
-        if stale.any():
-            self._ask(cycle, pod, column, picked(rows, stale))
-            codes = column.codes[rows]
         refused = codes != FITS
+        if everywhere:
+            column.answered(all_fit=not refused.any())
         if not refused.any():
-            column.all_fit = isinstance(rows, slice)
             return rows
         self.first[picked(rows, refused)] = codes[refused]
         return picked(rows, ~refused)
@@ -161,21 +249,26 @@ class FilterColumns:
     def _ask_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
         rejection = ask(column.plugin, cycle, pod, self._state.rows[row])
         code = FITS if rejection is None else self._code(column.plugin, rejection)
-        column.codes[row] = code
+        column.written()[row] = code
+        column.all_fit &= code == FITS
         return code
 
-    def _ask(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> None:
+    def _ask(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> bool:
+        """Ask the plugin of some rows; whether it may have refused any."""
         if not isinstance(rows, slice) and are_few(rows):
-            for row in rows.tolist():
-                self._ask_row(cycle, pod, column, row)
-            return
+            codes = [self._ask_row(cycle, pod, column, row) for row in rows.tolist()]
+            return any(codes)
         plugin = column.plugin
         try:
             verdicts = plugin.filter_all(cycle, pod, self._state.table(None if isinstance(rows, slice) else rows))
         except Exception as error:
             raise PluginFailed(plugin.name, "Filter", error) from error
+        if not verdicts.because:
+            column.codes[rows] = FITS
+            return False
         known = [FITS, *(self._code(plugin, rejection) for rejection in verdicts.because)]
         column.codes[rows] = np.array(known, np.int32)[verdicts.codes]
+        return True
 
     def _code(self, plugin: FilterPlugin, rejection: Rejection) -> int:
         key = (plugin.name, rejection)
@@ -184,6 +277,15 @@ class FilterColumns:
             code = self._known[key] = len(self.statuses)
             self.statuses.append(Status.of(plugin.name, rejection))
         return code
+
+
+C = TypeVar("C", bound=KeptColumn)
+
+
+def reached(columns: Iterable[C]) -> list[list[C]]:
+    """The columns that each kind of change reaches; `Change` values are the places."""
+    known = list(columns)
+    return [[column for column in known if column.reach[change] is not Scope.NOWHERE] for change in Change]
 
 
 def are_few(rows: Sized) -> bool:
@@ -197,7 +299,7 @@ def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
     All stay a slice where everything is picked: reading a slice of a column copies nothing.
     """
     if not isinstance(rows, slice):
-        return rows[mask]
+        return rows if mask.all() else rows[mask]
     return rows if len(mask) > FEW and mask.all() else np.flatnonzero(mask)
 
 

@@ -35,7 +35,8 @@ class Order(ABC):
 
     @abstractmethod
     def visit(self, found: Found, nominated: int | None = None) -> Rows | None:
-        """The rows that fit and count, in the order in which they are found; None: all that fit, in row order.
+        """The rows that fit and count, in the order in which they are found; None: all that the evaluation holds
+        feasible, and between equals chance decides.
 
         `nominated` is the row of the pod's nominated node where the pod did not fit there.
         """

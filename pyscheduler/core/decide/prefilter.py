@@ -7,15 +7,14 @@ the others were asked; node names are intersected.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from pyscheduler.api.cycle import Cycle, StateKey
+from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeTable
-from pyscheduler.api.outcome import SKIP, NodeNames, Rejection, Status
-from pyscheduler.api.plugin import Plugin, PreFilterPlugin
+from pyscheduler.api.outcome import NodeNames, Rejection, Skip, Status
+from pyscheduler.api.plugin import PreFilterPlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.decide.kept_answers import KeptAnswers
 from pyscheduler.core.framework.failure import PluginFailed
-from pyscheduler.core.framework.profile import is_kept
 
 Answer = NodeNames | Rejection | None
 
@@ -24,7 +23,7 @@ Answer = NodeNames | Rejection | None
 class PreFiltered:
     """What came of it: who is left out, which nodes remain (None: all), and whether the pod was rejected."""
 
-    skipped: set[str] = field(default_factory=set)
+    skipped: frozenset[str] = frozenset()
     names: frozenset[str] | None = None
     restricted_by: list[str] = field(default_factory=list)
     rejection: Status | None = None
@@ -43,48 +42,28 @@ class PreFiltered:
 _UNRESOLVABLE = Rejection(resolvable=False)
 
 
-@dataclass(slots=True)
-class KeptAnswers:
-    """The PreFilter or PreScore answers and state that serve every pod of one shape."""
-
-    skipped: set[str] = field(default_factory=set)
-    asked: set[str] = field(default_factory=set)
-    states: dict[str, dict[StateKey[Any], Any]] = field(default_factory=dict)
-    """What each plugin wrote, by its name."""
-
-    def keep(self, plugin: Plugin, cycle: Cycle, before: dict[StateKey[Any], Any], skipped: bool) -> None:
-        """Remember that the plugin was asked, what it wrote since `before`, and whether it is left out."""
-        self.asked.add(plugin.name)
-        written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
-        if written:
-            self.states[plugin.name] = written
-        if skipped:
-            self.skipped.add(plugin.name)
-
-
 def run_pre_filter(
     plugins: tuple[PreFilterPlugin, ...], cycle: Cycle, pod: Pod, nodes: NodeTable, kept: KeptAnswers
 ) -> PreFiltered:
     """Ask every plugin, those whose answer is kept only once for a shape. PluginFailed if one raises."""
-    result = PreFiltered(skipped=set(kept.skipped))
-    for plugin in plugins:
-        if plugin.name in kept.asked:
-            # Not before its turn: a plugin whose turn does not come must leave no trace in the cycle.
-            if plugin.name in kept.states:
-                cycle.adopt(kept.states[plugin.name])
-            continue
-        before = cycle.state() if is_kept(plugin) else None
+    if kept.outcome is not None:
+        known: PreFiltered = kept.replay(cycle)
+        cycle.skipped = known.skipped
+        return known
+    result, skipped = PreFiltered(), set(kept.skipped)
+    for plugin in kept.still_to_ask(plugins, cycle):
+        before = kept.before(plugin, cycle)
         try:
             answer = plugin.pre_filter(cycle, pod, nodes)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreFilter", error) from error
-        if before is not None and (answer is None or answer is SKIP):
-            kept.keep(plugin, cycle, before, answer is SKIP)
-        if answer is SKIP:
-            result.skipped.add(plugin.name)
+        kept.note(plugin, answer, cycle, before)
+        if isinstance(answer, Skip):
+            skipped.add(plugin.name)
         elif _ends(result, plugin, answer):
             break
-    cycle.skipped = frozenset(result.skipped)
+    cycle.skipped = result.skipped = frozenset(skipped)
+    kept.settle(result)
     return result
 
 

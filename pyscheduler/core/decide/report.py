@@ -6,7 +6,6 @@ attempt differs only in where it stops asking.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.decide.decider import NO_NODES
 from pyscheduler.core.decide.direct import score_columns
 from pyscheduler.core.decide.evaluation import Evaluation
-from pyscheduler.core.decide.finding import Finder, Found, Nominated, Rows, diagnose
+from pyscheduler.core.decide.finding import Finder, Found, Nominated, diagnose
 from pyscheduler.core.decide.postfilter import PostFiltered, run_post_filter
 from pyscheduler.core.decide.prefilter import PreFiltered
-from pyscheduler.core.decide.scoring import ScoreColumn
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
@@ -107,9 +105,9 @@ class _Evaluation:
 
     def _rank(self, found: Found) -> None:
         """Score the nodes that fit, even if it is one and an attempt would just take it."""
-        rows = np.flatnonzero(found.fits)
-        names = [self._context.state.rows[row].name for row in rows]
-        columns = self._columns(found, rows)
+        state, rows = self._context.state, np.flatnonzero(found.fits)
+        names = [state.rows[row].name for row in rows]
+        columns = score_columns(self._profile, state, self._cycle, self._pod, rows)
         # Where no plugin ranks nodes, each is worth 1.
         total = np.full(len(rows), 0 if self._profile.score else 1, np.int64)
         for column in columns:
@@ -120,12 +118,6 @@ class _Evaluation:
         self._answer["weights"] = {weighted.plugin.name: weighted.weight for weighted in self._profile.score}
         self._answer["total"] = dict(zip(names, total.tolist(), strict=True))
         self._answer["choice"] = sorted(name for name, is_best in zip(names, best, strict=True) if is_best)
-
-    def _columns(self, found: Found, rows: Rows) -> Sequence[ScoreColumn]:
-        if found.kept is not None and found.as_kept:
-            found.kept.refresh_scores(self._cycle, self._pod)
-            return found.kept.scores.active
-        return score_columns(self._profile, self._context.state, self._cycle, self._pod, rows)
 
     def _explain(self, diagnosis: Diagnosis) -> None:
         """Nothing fits: what users are told, and what PostFilter would do about it."""

@@ -1,264 +1,209 @@
-"""Score answers for one pod shape: raw, normalised and weighted, summed per node, kept up to date row by row."""
+"""Score answers for one pod shape, summed per node and kept up to date row by row.
+
+There are three kinds of plugins. Those that rest are kept in columns, whose sum (`_still`) hardly ever changes. What
+live ones say of a node is new when a pod comes to it or leaves it, and is asked and added to that sum row by row
+(`_rest`). Those that move are new nearly everywhere as soon as any pod has come or gone, and are added on top of that
+each time (`total`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
-from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
-from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.normalize import Scores
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.filtering import are_few, picked
-from pyscheduler.core.decide.staleness import Change, Scope, overwrite, scopes
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.decide.filtering import picked, reached
+from pyscheduler.core.decide.leaders import Leaders
+from pyscheduler.core.decide.live_score import LiveScore
+from pyscheduler.core.decide.score_column import ScoreColumn, grown
+from pyscheduler.core.decide.staleness import Change, Rows, Touched
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 
-Rows = NDArray[np.intp]
-INFEASIBLE = -1
-"""The total of a node that does not fit, below every real total."""
-
-
-class ScoreColumn:
-    """One Score plugin: its raw answers, which of them are current, and the weighted result."""
-
-    __slots__ = ("_free_form", "fresh", "normalizer", "plugin", "raw", "reach", "settled", "span", "weight", "weighted")
-
-    def __init__(self, weighted: Weighted, n: int) -> None:
-        self.plugin: ScorePlugin = weighted.plugin
-        self.weight = weighted.weight
-        self.reach = scopes(weighted.plugin)
-        self._free_form = type(self.plugin).normalize is not ScorePlugin.normalize
-        self.normalizer: Normalizer | None = None if self._free_form else self.plugin.normalizer
-        self.raw: Scores = np.zeros(n, np.int64)
-        self.fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
-        self.weighted: Scores = np.zeros(n, np.int64)
-        self.settled = False
-        """Whether every row that fitted when all were last settled is current, and nothing was forgotten since."""
-        self.span: Any = None
-
-    def fit(self, n: int) -> None:
-        """Make room for `n` rows; what is new is not current."""
-        if n > len(self.raw):
-            size = max(n, 2 * len(self.raw))
-            for name in ("raw", "fresh", "weighted"):
-                cells = getattr(self, name)
-                bigger = np.zeros(size, cells.dtype)
-                bigger[: len(cells)] = cells
-                setattr(self, name, bigger)
-
-    @property
-    def depends_on_others(self) -> bool:
-        """Whether a node's final score depends on which other nodes fit."""
-        return self._free_form or self.normalizer is not None
-
-    def ask_row(self, cycle: Cycle, pod: Pod, state: ClusterState, row: int) -> bool:
-        """The raw score of one row by the plain form; whether it changed."""
-        known = int(self.raw[row]) if self.fresh[row] else None
-        try:
-            score = self.plugin.score(cycle, pod, state.rows[row])
-            self.raw[row] = score  # raises if it is no number, or beyond 64 bits
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
-        self.fresh[row] = True
-        return score != known
-
-    def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
-        """The raw scores of some rows, of few by the plain form."""
-        if not isinstance(rows, slice) and are_few(rows):
-            for row in rows.tolist():
-                self.ask_row(cycle, pod, state, row)
-            return
-        table = state.table(None if isinstance(rows, slice) else rows)
-        try:
-            self.raw[rows] = self.plugin.score_all(cycle, pod, table)
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
-        self.fresh[rows] = True
-
-    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
-        """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
-        raw = self._raw(feasible)
-        try:
-            if self._free_form:
-                final = self.plugin.normalize(cycle, pod, raw)
-            elif self.normalizer is None:
-                final = raw
-            else:
-                span = self.normalizer.span(raw)
-                if span == self.span:
-                    return False
-                final = self.normalizer.rescale(raw, span)
-                self.span = span
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "NormalizeScore", error) from error
-        self._check(final)
-        self.weighted[feasible] = final * self.weight
-        return True
-
-    def weigh(self, rows: Rows | slice) -> None:
-        """Weigh some rows, with the span that holds."""
-        raw = self._raw(rows)
-        if not len(raw):
-            return
-        final = raw if self.normalizer is None else self.normalizer.rescale(raw, self.span)
-        self._check(final)
-        self.weighted[rows] = final * self.weight
-
-    def weigh_row(self, row: int) -> None:
-        """Weigh one row, with the span that holds."""
-        if self.normalizer is not None:
-            self.weigh(np.array([row], np.intp))
-            return
-        score = int(self.raw[row])
-        if not 0 <= score <= MAX_NODE_SCORE:
-            self._check(self.raw[row : row + 1])
-        self.weighted[row] = score * self.weight
-
-    def _raw(self, rows: Rows | slice) -> Scores:
-        """The raw scores of some rows, for a plugin to compute with: never the column itself."""
-        return self.raw[rows].copy() if isinstance(rows, slice) else self.raw[rows]
-
-    def _check(self, final: Scores) -> None:
-        if len(final) and (int(final.min()) < 0 or int(final.max()) > MAX_NODE_SCORE):
-            worst = int(final.max()) if int(final.max()) > MAX_NODE_SCORE else int(final.min())
-            text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-            raise PluginFailed(self.plugin.name, "NormalizeScore", ValueError(text))
+INFEASIBLE = -(1 << 62)
+"""The total of a node that does not fit, or a little more: below 0 whatever is added."""
 
 
 class ScoreColumns:
     """Every Score plugin of a profile for one pod shape, and the total per node."""
 
-    __slots__ = ("_active", "_columns", "_plugins", "_skipped", "_state", "total")
-
     def __init__(self, state: ClusterState, plugins: Sequence[Weighted]) -> None:
         self._state = state
         self._plugins = plugins
         self._columns: dict[str, ScoreColumn] = {}
-        self._active: list[ScoreColumn] = []
-        self._skipped: set[str] | None = None
-        self.total: Scores = np.full(len(state), INFEASIBLE, np.int64)
+        self._skipped: frozenset[str] | None = None
+        self._live: list[LiveScore] = []
+        self._resting: list[ScoreColumn] = []
+        self._moving: list[ScoreColumn] = []
+        self._reached: list[list[ScoreColumn]] = [[] for _ in Change]
+        size = Leaders.room(len(state))
+        self._still: Scores = np.zeros(size, np.int64)
+        self._rest: Scores = np.full(size, INFEASIBLE, np.int64)
+        self.total = self._rest
+        """The sum of all; the same array where none moves."""
+        self.leaders = Leaders()
+        """The best of `total`."""
+        self._followed = False
+        """Whether the leaders follow what `total` is now."""
 
     @property
     def bytes(self) -> int:
         """Memory of the columns."""
-        return self.total.nbytes + sum(c.raw.nbytes * 2 + c.fresh.nbytes for c in self._columns.values())
+        return self._still.nbytes * (3 if self._moving else 2) + sum(c.bytes for c in self._columns.values())
 
-    @property
-    def active(self) -> Sequence[ScoreColumn]:
-        """The columns of the plugins that have something to say of this shape."""
-        return self._active
-
-    def activate(self, skipped: set[str]) -> bool:
+    def activate(self, skipped: frozenset[str]) -> bool:
         """Leave the plugins out that PreScore skipped; whether that is another set than last time."""
-        if skipped == self._skipped:
+        if skipped is self._skipped or skipped == self._skipped:
             return False
-        self._skipped = set(skipped)
-        self._active = [self._column(w) for w in self._plugins if w.plugin.name not in skipped]
+        self._skipped = skipped
+        before = self._resting + self._moving
+        asked = [w for w in self._plugins if w.plugin.name not in skipped]
+        self._live = [LiveScore(w) for w in asked if LiveScore.suits(w.plugin)]
+        columns = [self._column(w) for w in asked if not LiveScore.suits(w.plugin)]
+        for column in columns:
+            column.all_stale |= column not in before  # while it was left out, nobody told it of changes
+        self._resting = [column for column in columns if not column.moves]
+        self._moving = [column for column in columns if column.moves]
+        if not self._resting:
+            self._still.fill(0)
+        self._reached = reached(columns)
+        self._make_total()
         return True
 
     def fit(self, n: int) -> None:
-        """Make room for `n` rows."""
-        if n > len(self.total):
-            bigger = np.full(max(n, 2 * len(self.total)), INFEASIBLE, np.int64)
-            bigger[: len(self.total)] = self.total
-            self.total = bigger
-        for column in self._columns.values():
-            column.fit(n)
+        """Follow the number of nodes: make room for new ones, and let go of those that are no more."""
+        self._rest[n:] = INFEASIBLE
+        size = Leaders.room(n)
+        if size > len(self._rest):
+            room = max(size, 2 * len(self._rest))
+            self._still, self._rest = grown(self._still, room), grown(self._rest, room, INFEASIBLE)
+            for column in self._columns.values():
+                column.fit(room)
+            self._make_total()
+        self._followed = False
 
-    def forget(self, change: Change, rows: Collection[int]) -> bool:
-        """Drop the raw scores that the change makes stale; whether that goes beyond `rows`."""
-        everywhere = False
-        for column in self._columns.values():
-            reach = column.reach[change]
-            if reach is Scope.EVERYWHERE or (rows and reach is Scope.ROWS):
-                column.settled = False
-                everywhere |= overwrite(column.fresh, reach, rows, False)
-        return everywhere
+    def forget(self, change: Change, rows: Touched) -> bool:
+        """Drop the raw scores that the change makes stale; whether that goes beyond `rows` in a column that rests."""
+        beyond = False
+        for column in self._reached[change]:
+            beyond |= column.forget(change, rows) and not column.moves
+        return beyond
 
     def forget_all(self) -> None:
         """Drop every raw score."""
         for column in self._columns.values():
-            column.fresh.fill(False)
-            column.settled = False
+            column.all_stale = True
 
-    def settle(self, cycle: Cycle, pod: Pod, changed: Rows | slice, feasible: Mask, refit: bool) -> None:
-        """Bring the totals up to date where answers may be new; `refit`: some rows began or ceased to fit."""
-        fitting = picked(changed, feasible[changed])
-        everywhere = isinstance(changed, slice)
-        for column in self._active:
-            if column.settled and not refit:
-                continue
-            fresh = column.fresh[fitting]
-            outdated = not fresh.all()
-            stale = picked(fitting, ~fresh)
-            if outdated:
-                column.ask(cycle, pod, self._state, stale)
-            if outdated or refit:
-                if self._renormalized(cycle, pod, column, feasible):
-                    everywhere = True
-                else:
-                    column.weigh(fitting if refit else stale)
-            column.settled = isinstance(changed, slice)
-        if everywhere:
-            self._sum_all(feasible)
+    def follow(self, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
+        """Bring rows up to date that fitted before and do so now, where nothing but pods on them has changed.
+
+        Whether that could be done: it cannot where one row's score depends on others.
+        """
+        if not self._followed or self._moving or self._reached[Change.USAGE]:
+            return False
+        for row in rows:
+            self._sum_row(cycle, pod, row, fits=True)
+        return True
+
+    def settle(
+        self, cycle: Cycle, pod: Pod, due: Touched | slice, feasible: Mask, fitting: Rows | slice, refit: bool
+    ) -> None:
+        """Bring the totals up to date: of the rows that are `due`, and of all where columns move.
+
+        `feasible` says which rows fit, `fitting` names them, `refit` is whether those are others than last time.
+        """
+        everywhere = isinstance(due, slice)
+        if isinstance(due, list):
+            ours: Rows | slice = np.array([row for row in due if feasible[row]], np.intp)
         else:
-            self.total[changed] = INFEASIBLE
-            self._sum(fitting)
+            ours = fitting if everywhere else picked(due, feasible[due])
+        for column in self._resting:
+            everywhere |= self._settle(cycle, pod, column, ours, fitting, refit)
+        for column in self._moving:
+            self._settle(cycle, pod, column, fitting, fitting, refit)
+        self._sum_resting(everywhere, due)
+        if isinstance(due, list):
+            for row in due:
+                self._sum_row(cycle, pod, row, bool(feasible[row]))
+        else:
+            self._sum_rows(cycle, pod, due, ours)
+        self._add_moving()
 
-    def settle_few(self, cycle: Cycle, pod: Pod, changed: Collection[int], feasible: Mask, refit: bool) -> None:
-        """The same for a few rows, by the plain form: what follows nearly every placement."""
-        fitting = [row for row in changed if feasible[row]]
-        everywhere = False
-        for column in self._active:
-            moved = False
-            for row in fitting:
-                if not column.fresh[row]:
-                    moved |= column.ask_row(cycle, pod, self._state, row)
-            if moved or refit:
-                if self._renormalized(cycle, pod, column, feasible):
-                    everywhere = True
-                else:
-                    for row in fitting:
-                        column.weigh_row(row)
-        if everywhere:
-            self._sum_all(feasible)
+    def _settle(
+        self, cycle: Cycle, pod: Pod, column: ScoreColumn, rows: Rows | slice, fitting: Rows | slice, refit: bool
+    ) -> bool:
+        """Bring one column up to date in some rows that fit; whether all that fit were weighed anew."""
+        if column.settled and not column.all_stale and not refit:
+            return False
+        stale = rows
+        if not column.all_stale:
+            stale = picked(rows, ~column.fresh()[rows])
+        outdated = isinstance(stale, slice) or len(stale) > 0
+        if outdated:
+            column.ask(cycle, pod, self._state, stale)
+        column.settled = rows is fitting
+        if not outdated and not refit:
+            return False
+        if column.depends_on_others and column.renormalize(cycle, pod, fitting):
+            return True
+        column.weigh(rows if refit else stale)
+        return False
+
+    def _sum_resting(self, everywhere: bool, due: Touched | slice) -> None:
+        """Add up the columns that rest, in rows that are due or everywhere."""
+        rows = slice(0, len(self._state)) if everywhere else due
+        if not self._resting or (not isinstance(rows, slice) and not len(rows)):
             return
-        for row in changed:
-            fits = feasible[row]
-            self.total[row] = sum(int(c.weighted[row]) for c in self._active) if fits else INFEASIBLE
+        sums = self._resting[0].weighted[rows]
+        for column in self._resting[1:]:
+            sums = sums + column.weighted[rows]
+        if everywhere:
+            # What live plugins say is not kept, but it has not changed either where nothing is due.
+            self._rest[rows] += sums - self._still[rows]
+            self._followed = False
+        self._still[rows] = sums
 
-    def _renormalized(self, cycle: Cycle, pod: Pod, column: ScoreColumn, feasible: Mask) -> bool:
-        """Whether new raw scores have changed what the others of the column come to, and all are weighed anew."""
-        if not column.depends_on_others:
-            return False
-        if not feasible.any():
-            return False
-        return column.renormalize(cycle, pod, picked(slice(0, len(self._state)), feasible[: len(self._state)]))
+    def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
+        now = INFEASIBLE
+        if fits:
+            now, node = int(self._still[row]), self._state.rows[row]
+            for live in self._live:
+                now += live.of_row(cycle, pod, node)
+        before = int(self._rest[row])
+        self._rest[row] = now
+        if self._followed and not self._moving:
+            self.leaders.changed(row, before, now)
+
+    def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, ours: Rows | slice) -> None:
+        """Add what live plugins say to the sum of the resting ones, in many rows of which `ours` fit."""
+        if ours is not due:
+            self._rest[due] = INFEASIBLE
+        sums = self._still[ours]
+        for live in self._live:
+            sums = sums + live.of_rows(cycle, pod, self._state, ours)
+        self._rest[ours] = sums
+        self._followed = False
+
+    def _add_moving(self) -> None:
+        if self._moving:
+            np.add(self._rest, self._moving[0].weighted, out=self.total)
+            for column in self._moving[1:]:
+                self.total += column.weighted
+        if self._moving or not self._followed:
+            self.leaders.follow(self.total)
+            self._followed = True
 
     def _column(self, weighted: Weighted) -> ScoreColumn:
         name = weighted.plugin.name
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = ScoreColumn(weighted, len(self.total))
+            column = self._columns[name] = ScoreColumn(weighted, len(self._rest))
         return column
 
-    def _sum_all(self, feasible: Mask) -> None:
-        """Add up every row: quicker than picking out those that fit, whose sums alone are kept."""
-        n = len(self._state)
-        total = self.total[:n]
-        total.fill(0)
-        for column in self._active:
-            total += column.weighted[:n]
-        np.copyto(total, INFEASIBLE, where=~feasible[:n])
-
-    def _sum(self, rows: Rows | slice) -> None:
-        """Add up what the columns say of some feasible rows."""
-        self.total[rows] = 0
-        for column in self._active:
-            self.total[rows] += column.weighted[rows]
+    def _make_total(self) -> None:
+        self.total = np.empty_like(self._rest) if self._moving else self._rest
+        self._followed = False

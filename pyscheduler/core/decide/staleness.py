@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection
-from typing import Any, Protocol
+from typing import Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.plugin import Reads
+
+Rows = NDArray[np.intp]
+Touched = Rows | list[int]
+"""Rows that something happened to: a list where they are few, else an array, which may name a row twice."""
 
 
 class Change(enum.IntEnum):
@@ -70,12 +74,31 @@ def scopes(plugin: _Reader) -> tuple[Scope, ...]:
     return tuple(reach)
 
 
-def overwrite(cells: NDArray[Any], reach: Scope, rows: Collection[int], stale: int) -> bool:
-    """Mark what a change reaches of one plugin's answers as `stale`; whether that goes beyond `rows`."""
-    if reach is Scope.EVERYWHERE:
-        cells.fill(stale)
-        return True
-    if reach is Scope.ROWS:
-        for row in rows:
-            cells[row] = stale
-    return False
+class KeptColumn:
+    """What one plugin said of every node, as far as that still holds."""
+
+    __slots__ = ("all_stale", "reach")
+
+    def __init__(self, plugin: _Reader) -> None:
+        self.reach = scopes(plugin)
+        self.all_stale = True
+        """Whether nothing that it said holds any more."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether all of it is stale as soon as any pod comes or goes, or at every attempt."""
+        return Scope.EVERYWHERE in (self.reach[Change.USAGE], self.reach[Change.ATTEMPT])
+
+    def forget(self, change: Change, rows: Touched) -> bool:
+        """Drop what the change makes stale; whether that goes beyond `rows`."""
+        reach = self.reach[change]
+        if reach is Scope.EVERYWHERE:
+            self.all_stale = True
+            return True
+        if reach is Scope.ROWS and not self.all_stale:
+            self.drop(rows)
+        return False
+
+    def drop(self, rows: Touched) -> None:
+        """The answers for some rows are stale."""
+        raise NotImplementedError

@@ -6,31 +6,37 @@ reader to start over rather than answer wrongly.
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 _KEEP = 1 << 16
 
 
 class ChangeLog:
     """An append-only list of row numbers with a movable start."""
 
-    __slots__ = ("_base", "_rows")
+    __slots__ = ("_base", "_rows", "_size")
 
     def __init__(self) -> None:
-        self._rows: list[int] = []
+        self._rows: NDArray[np.intp] = np.empty(2 * _KEEP, np.intp)
         self._base = 0
+        self._size = 0
 
     @property
     def mark(self) -> int:
         """The place after the newest entry."""
-        return self._base + len(self._rows)
+        return self._base + self._size
 
     def append(self, row: int) -> None:
         """Note that the row has changed."""
-        self._rows.append(row)
-        if len(self._rows) > 2 * _KEEP:
-            del self._rows[:_KEEP]
+        if self._size == len(self._rows):
+            self._rows[:_KEEP] = self._rows[_KEEP:]
+            self._size = _KEEP
             self._base += _KEEP
+        self._rows[self._size] = row
+        self._size += 1
 
-    def since(self, mark: int) -> set[int] | None:
-        """The rows changed after `mark`, or None if the log no longer reaches back that far."""
+    def since(self, mark: int) -> NDArray[np.intp] | None:
+        """The rows changed after `mark`, as often as they were; None if the log no longer reaches back that far."""
         start = mark - self._base
-        return None if start < 0 else set(self._rows[start:])
+        return None if start < 0 else self._rows[start : self._size].copy()

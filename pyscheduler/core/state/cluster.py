@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.topology import Domains
 from pyscheduler.core.state.changelog import ChangeLog
 from pyscheduler.core.state.columns import Categories
 from pyscheduler.core.state.node import NodeRow
@@ -22,6 +24,9 @@ from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.store import ImageSet, NodeColumns
 from pyscheduler.core.state.table import ColumnTable
+
+_versions = count()
+_MANY_TOPOLOGIES = 64
 
 
 class ClusterState:
@@ -35,19 +40,23 @@ class ClusterState:
         """Rows whose node object changed."""
         self.usage_log = ChangeLog()
         """Rows whose pods changed."""
-        self.nodes_version = 0
-        """Counts changes to any node object: what plugins that read all nodes depend on."""
+        self.nodes_version = next(_versions)
+        """Another number whenever any node object changes, and never one that another cluster has had."""
         self.image_nodes: Counter[str] = Counter()
         """How many nodes report an image, by its name."""
         self.image_sizes: dict[str, int] = {}
         """Bytes of an image as the first of those nodes told them (kube-scheduler's image states)."""
         self.placed = PlacedPods()
         """The pods on known nodes by shape, and what plugins count of them."""
+        self._topologies: dict[str, tuple[int, Domains]] = {}
         self._by_name: dict[str, NodeRow] = {}
         self._ghosts: dict[str, NodeRow] = {}
         self._node_of: dict[str, NodeRow] = {}
         self._undo: list[tuple[Pod, str, list[str] | None]] = []
         self._trials = 0
+        self._objects_version = 0
+        self._last_table: ColumnTable | None = None
+        """Plugins are asked of the same rows one after the other, and each reads the same columns of them."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -58,7 +67,12 @@ class ClusterState:
 
     def table(self, rows: NDArray[np.intp] | None = None) -> ColumnTable:
         """All nodes in columns, or those of some rows."""
-        return ColumnTable(self, rows)
+        if rows is None:
+            return ColumnTable(self)
+        last = self._last_table
+        if last is None or not last.still_of(rows):
+            last = self._last_table = ColumnTable(self, rows)
+        return last
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -103,7 +117,7 @@ class ClusterState:
             self._write(last)
         # The last row is no more: nothing to compute there, but who reads all nodes must know.
         self.node_log.append(len(self.rows))
-        self.nodes_version += 1
+        self.nodes_version = next(_versions)
         node.row = -1
         self._count_images(node.images, -1)
         if node.pods:
@@ -118,6 +132,18 @@ class ClusterState:
             for node in self.rows:
                 column.set(node.row, node.labels.get(key))
         return column
+
+    def topology(self, key: str) -> Domains:
+        """The domains of all nodes by the values of one label; the same object while no node changes."""
+        known = self._topologies.get(key)
+        column = self.label_column(key)
+        if known is None or known[0] != self.nodes_version or known[1].known is not column.known:
+            ids = column.ids(slice(0, len(self.rows)), len(self.rows)).astype(np.intp)
+            ids.flags.writeable = False
+            if len(self._topologies) >= _MANY_TOPOLOGIES:
+                self._topologies.clear()
+            known = self._topologies[key] = (self.nodes_version, Domains(ids, column.known))
+        return known[1]
 
     def _count_images(self, images: dict[str, int], sign: int) -> None:
         for image, size in images.items():
@@ -141,7 +167,7 @@ class ClusterState:
         for key, column in columns.labels.items():
             column.set(row, node.labels.get(key))
         self.node_log.append(row)
-        self.nodes_version += 1
+        self.nodes_version = next(_versions)
 
     # -- pods ----------------------------------------------------------------------------------------------------
 
@@ -183,8 +209,14 @@ class ClusterState:
             self.placed.changed(node, old, -1)
             self.placed.changed(node, pod, 1)
 
+    @property
+    def surroundings(self) -> int:
+        """Another number whenever the first pod of a shape is placed or the last one leaves, or an object changes."""
+        return self.placed.shapes_version + self._objects_version
+
     def objects_changed(self) -> None:
         """Something beside nodes and pods has changed, such as a Service: counts over many nodes may be new."""
+        self._objects_version += 1
         self.usage_log.append(len(self.rows))  # no row of any node
 
     def node_of(self, uid: str) -> NodeRow | None:
@@ -200,14 +232,10 @@ class ClusterState:
         row = node.row
         if row < 0:
             return
-        columns, requests = self.columns, pod.shape.requests
-        for resource in requests.held:
-            columns.set_requested(row, resource, node.requested.get(resource, 0))
-        for resource in requests.non_zero:
-            columns.set_non_zero(row, resource, node.non_zero_requested[resource])
-        columns.pod_counts.set(row, len(node.pods))
-        if pod.shape.host_ports:
-            columns.ports.set(row, node.used_ports)
+        shape = pod.shape
+        self.columns.follow(row, node, shape.requests)
+        if shape.host_ports:
+            self.columns.ports.set(row, node.used_ports)
         self.placed.changed(node, pod, sign)
         self.usage_log.append(row)
 

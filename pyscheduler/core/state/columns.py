@@ -30,15 +30,19 @@ class Numbers:
 
     def set(self, row: int, amount: int) -> None:
         """Write one row, growing as needed."""
-        if row >= len(self.cells):
+        try:
+            self.cells[row] = amount
+        except IndexError:
             self.cells = _grown(self.cells, row)
-        self.cells[row] = amount if amount <= MAX_INT64 else MAX_INT64
+            self.set(row, amount)
+        except OverflowError:
+            self.cells[row] = MAX_INT64
 
     def read(self, rows: Rows, n: int) -> Ints:
         """The cells of some rows of a table with `n` rows, to be read only; rows never written are 0."""
         if n > len(self.cells):
             self.cells = _grown(self.cells, n - 1)
-        cells = self.cells[rows]
+        cells = self.cells[rows] if isinstance(rows, slice) else self.cells.take(rows)
         cells.flags.writeable = False  # a plugin that computes in place would change the cluster
         return cells
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import Pod, PodShape
-from pyscheduler.api.topology import PodCount, PodFacet
+from pyscheduler.api.topology import MISSING, Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.node import NodeRow
 
 JOURNAL = 1 << 13
@@ -46,7 +46,10 @@ class PlacedPods:
         self._groups: dict[tuple[int, bool], Group] = {}
         self._journal: list[tuple[int, Group, int]] = []
         self._base = 0
+        self.shapes_version = 0
+        """Counts how often the pods of a shape have come to be placed, or ceased to be."""
         self._counts: OrderedDict[PodCount, _Count] = OrderedDict()
+        self._sums: OrderedDict[tuple[PodCount, int], _Sums] = OrderedDict()
         self._facets: OrderedDict[PodFacet, _Facet] = OrderedDict()
 
     # -- what happens ----------------------------------------------------------------------------------------------
@@ -57,6 +60,7 @@ class PlacedPods:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group(pod.shape, pod.deleting)
+            self.shapes_version += 1
         pods = group.nodes.get(node, 0) + sign
         if pods:
             group.nodes[node] = pods
@@ -64,7 +68,8 @@ class PlacedPods:
             del group.nodes[node]
             if not group.nodes:
                 del self._groups[key]
-        if not self._counts and not self._facets:
+                self.shapes_version += 1
+        if not self._counts and not self._facets and not self._sums:
             self._base += 1  # nobody reads along
             return
         self._journal.append((node.row, group, sign))
@@ -81,7 +86,7 @@ class PlacedPods:
     # -- what plugins ask --------------------------------------------------------------------------------------------
 
     def count(self, count: PodCount, n: int) -> Ints:
-        """What the pods of each of all `n` nodes count for now: a copy, which later changes do not reach."""
+        """What the pods of each of all `n` nodes count for now; live, to be read only."""
         kept = self._counts.get(count)
         if kept is None:
             kept = self._counts[count] = _Count(count, n)
@@ -91,7 +96,21 @@ class PlacedPods:
             self._counts.move_to_end(count)
         kept.fit(n)
         kept.catch_up(self)
-        return kept.cells[:n].copy()
+        cells = kept.cells[:n]
+        cells.flags.writeable = False
+        return cells
+
+    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
+        """What the pods on all nodes count for now, by domain; live, to be read only."""
+        place = (count, id(domains))
+        kept = self._sums.get(place)
+        if kept is None:
+            kept = self._sums[place] = _Sums(count, domains)
+            while len(self._sums) > max(KEEP_COUNTS, KEEP_BYTES // (16 * max(1, len(domains.ids)))):
+                self._sums.popitem(last=False)
+        else:
+            self._sums.move_to_end(place)
+        return kept.now(self)
 
     def carried(self, facet: PodFacet) -> Mapping[Hashable, int]:
         """The distinct things that placed pods carry, each with how many of them do; live, to be read only."""
@@ -122,16 +141,36 @@ class PlacedPods:
         return iter(self._groups.values())
 
 
+class _Each:
+    """What one pod of a group counts for, asked once for each shape."""
+
+    __slots__ = ("_known", "_terminating", "count")
+
+    def __init__(self, count: PodCount) -> None:
+        self.count = count
+        self._terminating = count.terminating
+        self._known: dict[int, int] = {}
+
+    def of(self, group: Group) -> int:
+        if group.deleting and not self._terminating:
+            return 0
+        shape = group.shape
+        each = self._known.get(shape.id)
+        if each is None:
+            if len(self._known) >= _REMEMBER:
+                self._known.clear()
+            each = self._known[shape.id] = self.count.of(shape)
+        return each
+
+
 class _Count:
     """One PodCount, kept per row."""
 
-    __slots__ = ("_known", "_mark", "_terminating", "cells", "count")
+    __slots__ = ("_each", "_mark", "cells")
 
     def __init__(self, count: PodCount, n: int) -> None:
-        self.count = count
         self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
-        self._terminating = count.terminating
-        self._known: dict[int, int] = {}
+        self._each = _Each(count)
         self._mark = -1
 
     def fit(self, n: int) -> None:
@@ -154,7 +193,7 @@ class _Count:
             self._count_afresh(pods)
             return
         for row, group, sign in entries:
-            each = self._of(group)
+            each = self._each.of(group)
             if each:
                 self.fit(row + 1)
                 self.cells[row] += sign * each
@@ -162,7 +201,7 @@ class _Count:
     def _count_afresh(self, pods: PlacedPods) -> None:
         self.cells = np.zeros(len(self.cells), np.int64)
         for group in pods.groups():
-            each = self._of(group)
+            each = self._each.of(group)
             if each:
                 self._add(group.nodes, each)
 
@@ -176,16 +215,43 @@ class _Count:
         self.fit(int(rows.max()) + 1)
         self.cells[rows] += each * np.fromiter(nodes.values(), np.int64, len(nodes))
 
-    def _of(self, group: Group) -> int:
-        if group.deleting and not self._terminating:
-            return 0
-        shape = group.shape
-        each = self._known.get(shape.id)
-        if each is None:
-            if len(self._known) >= _REMEMBER:
-                self._known.clear()
-            each = self._known[shape.id] = self.count.of(shape)
-        return each
+
+class _Sums:
+    """One PodCount by domain. `domains` is held on to, so that nothing else can come to have its identity."""
+
+    __slots__ = ("_each", "_mark", "_numbers", "_total", "domains")
+
+    def __init__(self, count: PodCount, domains: Domains) -> None:
+        self.domains = domains
+        self._each = _Each(count)
+        self._numbers: NDArray[np.int64] = np.zeros(1, np.int64)
+        self._total = 0
+        self._mark = -1
+
+    def now(self, pods: PlacedPods) -> DomainSums:
+        if self._mark != pods.mark:
+            entries = pods.since(self._mark) if self._mark >= 0 else None
+            self._mark = pods.mark
+            if entries is None:
+                self._count_afresh(pods)
+            else:
+                self._follow(entries)
+        return DomainSums(self._numbers, self._total)
+
+    def _follow(self, entries: list[tuple[int, Group, int]]) -> None:
+        ids = self.domains.ids
+        for row, group, sign in entries:
+            each = self._each.of(group)
+            domain = int(ids[row]) if each else MISSING
+            if domain != MISSING:
+                self._numbers[domain] += sign * each
+                self._total += sign * each
+
+    def _count_afresh(self, pods: PlacedPods) -> None:
+        by_node = _Count(self._each.count, len(self.domains.ids))
+        by_node.catch_up(pods)
+        self._numbers = self.domains.sum(by_node.cells[: len(self.domains.ids)])
+        self._total = int(self._numbers.sum())
 
 
 class _Facet:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from pyscheduler.api.objects import ContainerImage, Taint
 from pyscheduler.api.pod import HostPort
-from pyscheduler.api.resources import CPU, MEMORY
+from pyscheduler.api.resources import CPU, MEMORY, PodRequests
 from pyscheduler.core.state.columns import Categories, Numbers
+from pyscheduler.core.state.node import NodeRow
 
 _MANY = 256
 """From so many columns of a kind on, those that nobody needs are dropped: pods may name any resource and any label."""
@@ -73,6 +74,17 @@ class NodeColumns:
 
     def set_non_zero(self, row: int, resource: str, amount: int) -> None:
         self._non_zero[resource].set(row, amount)
+
+    def follow(self, row: int, node: NodeRow, requests: PodRequests) -> None:
+        """Bring a row up to date after a pod with these requests has come to the node or left it."""
+        used, columns = node.requested, self._requested
+        for resource in requests.held:
+            numbers = columns.get(resource) or _column(columns, resource)
+            numbers.set(row, used.get(resource, 0))
+        used, columns = node.non_zero_requested, self._non_zero
+        for resource in requests.non_zero:
+            columns[resource].set(row, used[resource])
+        self.pod_counts.set(row, len(node.pods))
 
     def new_label(self, key: str) -> Categories[str | None]:
         """An empty column for a label; too many, and all are dropped, to be built again when asked for."""

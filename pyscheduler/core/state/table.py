@@ -12,8 +12,8 @@ from pyscheduler.api.match import Requirement
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
-from pyscheduler.api.topology import Domains, PodCount, PodFacet
-from pyscheduler.core.state.columns import Rows
+from pyscheduler.api.topology import Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.core.state.columns import Numbers, Rows
 
 if TYPE_CHECKING:
     from pyscheduler.core.state.cluster import ClusterState
@@ -22,12 +22,26 @@ if TYPE_CHECKING:
 class ColumnTable(NodeTable):
     """All rows (a slice, so that columns are not copied) or just those of an index array."""
 
-    __slots__ = ("_n", "_rows", "_state")
+    __slots__ = ("_n", "_nodes_version", "_read", "_rows", "_state", "_topologies", "_usage_mark")
 
     def __init__(self, state: ClusterState, rows: NDArray[np.intp] | None = None) -> None:
         self._state = state
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
         self._n = len(state) if rows is None else len(rows)
+        self._read: dict[int, Ints] = {}
+        """Columns as they were read, while no pod comes or goes."""
+        self._topologies: dict[str, Domains] = {}
+        self._nodes_version = state.nodes_version
+        self._usage_mark = state.usage_log.mark
+
+    def still_of(self, rows: NDArray[np.intp]) -> bool:
+        """Whether this is the table of the very same rows, and no node has changed; brings it up to date if so."""
+        if rows is not self._rows or self._nodes_version != self._state.nodes_version:
+            return False
+        if self._usage_mark != self._state.usage_log.mark:
+            self._usage_mark = self._state.usage_log.mark
+            self._read.clear()
+        return True
 
     def __len__(self) -> int:
         return self._n
@@ -45,21 +59,27 @@ class ColumnTable(NodeTable):
         return len(self._state)
 
     def allocatable(self, resource: str) -> Ints:
-        return self._state.columns.allocatable(resource).read(self._rows, self.total)
+        return self._numbers(self._state.columns.allocatable(resource))
 
     def requested(self, resource: str) -> Ints:
-        return self._state.columns.requested(resource).read(self._rows, self.total)
+        return self._numbers(self._state.columns.requested(resource))
 
     def non_zero_requested(self, resource: str) -> Ints:
-        return self._state.columns.non_zero_requested(resource).read(self._rows, self.total)
+        return self._numbers(self._state.columns.non_zero_requested(resource))
 
     @property
     def allowed_pods(self) -> Ints:
-        return self._state.columns.allowed_pods.read(self._rows, self.total)
+        return self._numbers(self._state.columns.allowed_pods)
 
     @property
     def pod_counts(self) -> Ints:
-        return self._state.columns.pod_counts.read(self._rows, self.total)
+        return self._numbers(self._state.columns.pod_counts)
+
+    def _numbers(self, column: Numbers) -> Ints:
+        read = self._read.get(id(column))
+        if read is None:
+            read = self._read[id(column)] = column.read(self._rows, self.total)
+        return read
 
     @property
     def unschedulable(self) -> Mask:
@@ -93,12 +113,20 @@ class ColumnTable(NodeTable):
         return self if isinstance(self._rows, slice) else ColumnTable(self._state)
 
     def topology(self, key: str) -> Domains:
-        column = self._state.label_column(key)
-        return Domains(column.ids(self._rows, self.total), column.known)
+        whole = self._state.topology(key)
+        if isinstance(self._rows, slice):
+            return whole
+        known = self._topologies.get(key)
+        if known is None or known.known is not whole.known:
+            known = self._topologies[key] = Domains(whole.ids.take(self._rows), whole.known)
+        return known
 
     def count_pods(self, count: PodCount) -> Ints:
         cells = self._state.placed.count(count, self.total)
-        return cells if isinstance(self._rows, slice) else cells[self._rows]
+        return cells if isinstance(self._rows, slice) else cells.take(self._rows)
+
+    def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
+        return self._state.placed.count_by_domain(count, domains)
 
     def carried(self, facet: PodFacet) -> Mapping[Any, int]:
         return self._state.placed.carried(facet)

@@ -1,20 +1,15 @@
-"""Counts of placed pods added up by topology domain, and kept from one attempt to the next."""
+"""Counts of placed pods added up by topology domain."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
-from pyscheduler.api import MISSING, Domains, Ints, Mask, NodeTable, PodCount
+from pyscheduler.api import Domains, Ints, Mask, NodeTable, PodCount
 
-_KEPT = 512
-"""How many sums are kept."""
-_FEW = 16
-"""Up to so many nodes are added up one by one."""
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
 _UNCHANGED: Changes = MappingProxyType({})
@@ -22,7 +17,7 @@ _UNCHANGED: Changes = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A number for each domain of one topology; never changed in place. `total` is all of them together."""
+    """A number for each domain of one topology, to be read only; `total` is all of them together."""
 
     domains: Domains
     numbers: Ints
@@ -62,6 +57,11 @@ class DomainCounts:
         self._changes = changes
         self.total = sum(s.total for s in sums.values()) + sum(changes.values())
         """The sum of all. Where nothing counts less than 0, a total of 0 says that there is nothing anywhere."""
+
+    @property
+    def basis(self) -> Hashable:
+        """Which domains have a number above 0."""
+        return tuple((key, id(s.domains.known), (s.numbers > 0).tobytes()) for key, s in self._with_changes().items())
 
     @property
     def keys(self) -> Collection[str]:
@@ -112,10 +112,12 @@ class DomainCounts:
 
     def sums(self, nodes: NodeTable) -> Ints:
         """`sum` for every node of a table."""
-        sums = np.zeros(len(nodes), np.int64)
-        for key, counted in self._with_changes().items():
-            sums += counted.over(nodes, key)
-        return sums
+        columns = [counted.over(nodes, key) for key, counted in self._with_changes().items()]
+        if not columns:
+            return np.zeros(len(nodes), np.int64)
+        for column in columns[1:]:
+            columns[0] += column
+        return columns[0]
 
     def _with_changes(self) -> Mapping[str, Sum]:
         sums = dict(self._sums) if self._changes else self._sums
@@ -131,57 +133,10 @@ def _plus(counted: Sum, amounts: Mapping[int, int]) -> Sum:
     return Sum(counted.domains, numbers, counted.total + sum(amounts.values()))
 
 
-@dataclass(slots=True)
-class _Kept:
-    """Pods by node and by domain, as they were in the last attempt that asked."""
-
-    version: int
-    by_node: Ints
-    by_domain: Sum
-
-
-class KeptSums:
-    """Sums by domain, of which only what has changed since the last attempt is added up anew."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, PodCount], _Kept] = OrderedDict()
-
-    def counts(self, nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
-        """What is to be counted by each topology key, as it is now in the whole cluster."""
-        whole = nodes.whole
-        return DomainCounts({key: self._sum(whole, key, count) for key, count in counts.items()})
-
-    def _sum(self, nodes: NodeTable, key: str, count: PodCount) -> Sum:
-        domains, by_node, place = nodes.topology(key), nodes.count_pods(count), (key, count)
-        kept = self._kept.get(place)
-        if kept is None:
-            kept = self._kept[place] = _Kept(nodes.version, by_node, _added_up(domains, by_node))
-            if len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
-            return kept.by_domain
-        self._kept.move_to_end(place)
-        if kept.version != nodes.version or kept.by_domain.domains.known is not domains.known:
-            kept.version, kept.by_domain = nodes.version, _added_up(domains, by_node)
-        else:
-            changed = (by_node != kept.by_node).nonzero()[0]
-            if len(changed) > _FEW:
-                kept.by_domain = _added_up(domains, by_node)
-            elif len(changed):
-                kept.by_domain = _plus(kept.by_domain, _moves(domains, changed.tolist(), by_node - kept.by_node))
-        kept.by_node = by_node
-        return kept.by_domain
-
-
-def _added_up(domains: Domains, by_node: Ints) -> Sum:
-    numbers = domains.sum(by_node)
-    return Sum(domains, numbers, int(numbers.sum()))
-
-
-def _moves(domains: Domains, rows: list[int], differences: Ints) -> dict[int, int]:
-    """By how much the numbers of domains have changed with those of some nodes."""
-    amounts: dict[int, int] = {}
-    for row in rows:
-        domain = int(domains.ids[row])
-        if domain != MISSING:
-            amounts[domain] = amounts.get(domain, 0) + int(differences[row])
-    return amounts
+def counted(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
+    """What is to be counted by each topology key, as it is now in the whole cluster."""
+    whole, sums = nodes.whole, {}
+    for key, count in counts.items():
+        domains = whole.topology(key)
+        sums[key] = Sum(domains, *whole.count_by_domain(count, domains))
+    return DomainCounts(sums)

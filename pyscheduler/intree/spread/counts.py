@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Domains, Ints, Rejection, Verdicts
+from pyscheduler.api import Domains, Ints, NodeTable, Rejection, Verdicts
 from pyscheduler.api.topology import MISSING
 from pyscheduler.intree.spread.constraints import Spread
 from pyscheduler.intree.spread.nodes import Region
@@ -43,14 +43,12 @@ class Tally:
         return amounts
 
 
-def tally(region: Region, counts: Ints | None) -> Tally:
-    """What the nodes of a region add up to; `counts` are the pods on each node of the cluster, None for no pods."""
-    domains = len(region.known)
-    if counts is None:
-        return Tally(region.known, np.zeros(domains, np.int64))
-    amounts = np.bincount(region.ids, counts, domains).astype(np.int64)  # counted in float64: exact up to 2**53
-    amounts[MISSING] = 0
-    return Tally(region.known, amounts)
+def tally(spread: Spread, region: Region, nodes: NodeTable) -> Tally:
+    """What the nodes of a region add up to; `nodes` are all nodes of the cluster."""
+    domains = region.domains
+    if spread.count is None:
+        return Tally(domains.known, np.zeros(domains.size, np.int64))
+    return Tally(domains.known, nodes.count_by_domain(spread.count, domains).numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +70,9 @@ class Skew:
     """The domain of the trial's node."""
 
     @staticmethod
-    def of(spread: Spread, region: Region, counts: Ints | None, labels: Mapping[str, str]) -> Skew:
-        """The skew as it is, for a pod with these labels; `counts` as in `tally`."""
-        counted = tally(region, counts)
+    def of(spread: Spread, region: Region, nodes: NodeTable, labels: Mapping[str, str]) -> Skew:
+        """The skew as it is, for a pod with these labels; `nodes` are all nodes of the cluster."""
+        counted = tally(spread, region, nodes)
         rest = _lowest(counted.amounts, region.inhabited)
         return Skew(spread, counted, region.inhabited, int(spread.selects(labels)), rest)
 
@@ -95,14 +93,18 @@ class Skew:
             return MISSING_LABEL
         return MISMATCH if self.tally.at(value) > self.room else None
 
+    @property
+    def basis(self) -> Hashable:
+        """Which domains are full: all that the answers for nodes rest on."""
+        return (id(self.tally.known), (self.tally.amounts > self.room).tobytes())
+
     def refuse(self, topology: Domains, verdicts: Verdicts) -> None:
         """The same of many nodes; `topology` says in which domains they are."""
-        lacking = topology.ids == MISSING
-        if lacking.any():
-            verdicts.reject(lacking, MISSING_LABEL)
+        if len(topology.homeless):
+            verdicts.reject(topology.ids == MISSING, MISSING_LABEL)
         full = self.tally.by_ids_of(topology) > self.room
         if full.any():
-            verdicts.reject(full[topology.ids], MISMATCH)
+            verdicts.reject(full.take(topology.ids), MISMATCH)
 
     def with_pods(self, value: str, pods: int) -> Skew:
         """The skew after so many pods have come to a domain (or left it, if negative)."""

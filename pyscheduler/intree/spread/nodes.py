@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +21,8 @@ _HARD_TAINTS = (NO_SCHEDULE, NO_EXECUTE)
 class Region(NamedTuple):
     """The nodes that one constraint looks at."""
 
-    ids: NDArray[np.intp]
+    domains: Domains
     """The domain of each node of the cluster; MISSING for those that are left out, as if they lacked the label."""
-    known: Mapping[str | None, int]
-    """The id of each domain's label value."""
     inhabited: NDArray[np.intp]
     """The domains that have a node in the region, in ascending order."""
 
@@ -61,7 +59,7 @@ def complete(topologies: list[Domains]) -> Mask:
     return mask
 
 
-def blanks_filled(topology: Domains) -> NDArray[np.int32]:
+def blanks_filled(topology: Domains) -> NDArray[np.intp]:
     """The domain of each node, those that lack the label being in that of the empty value, if there is one."""
     blank = topology.id_of("")
     return np.where(topology.ids == MISSING, blank, topology.ids) if blank else topology.ids
@@ -96,8 +94,8 @@ def _regions(
 
 def _region(topology: Domains, mask: Mask, require_all: bool) -> Region:
     ids = topology.ids if require_all else blanks_filled(topology)
-    inside = np.where(mask, ids, MISSING).astype(np.intp)
-    return Region(inside, topology.known, np.flatnonzero(np.bincount(inside)[1:]) + 1)
+    inside = np.where(mask, ids, MISSING)
+    return Region(Domains(inside, topology.known), np.flatnonzero(np.bincount(inside)[1:]) + 1)
 
 
 def _key(spreads: Spreads, shape: PodShape, require_all: bool) -> Hashable:
@@ -115,4 +113,4 @@ def _key(spreads: Spreads, shape: PodShape, require_all: bool) -> Hashable:
 
 def _speak_of(regions: tuple[Region, ...], topologies: list[Domains]) -> bool:
     """Whether the regions' ids mean what the topologies' do now: ids are given out anew now and then."""
-    return all(region.known is topology.known for region, topology in zip(regions, topologies, strict=True))
+    return all(region.domains.known is topology.known for region, topology in zip(regions, topologies, strict=True))

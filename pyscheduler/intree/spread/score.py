@@ -9,15 +9,38 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import MAX_NODE_SCORE, Ints, Mask, NodeInfo, NodeTable, PodShape, Scores
-from pyscheduler.api.topology import MISSING
+from pyscheduler.api import MAX_NODE_SCORE, Domains, Ints, Mask, NodeInfo, NodeTable, Normalizer, PodShape, Scores
 from pyscheduler.intree.spread.constraints import HOSTNAME, Spread, Spreads
 from pyscheduler.intree.spread.counts import Tally, tally
 from pyscheduler.intree.spread.nodes import Regions, blanks_filled, complete
+
+IGNORED = -1
+"""The raw score of a node that lacks a topology where it would need all of them."""
+_MANY = 1 << 14
+"""Up to so many combinations of domains are added up once each, and then looked up for every node."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastCrowded(Normalizer):
+    """The least crowded node comes to 100, others in proportion; IGNORED ones to 0."""
+
+    def span(self, scores: Scores) -> tuple[int, int]:
+        counted = scores[scores != IGNORED]
+        return (int(counted.min()), int(counted.max())) if len(counted) else (0, 0)
+
+    def span_between(self, least: int, most: int) -> tuple[int, int] | None:
+        return (least, most) if least != IGNORED else None
+
+    def rescale(self, scores: Scores, span: tuple[int, int]) -> Scores:
+        least, most = span
+        final = MAX_NODE_SCORE * (most + least - scores) // most if most else np.full_like(scores, MAX_NODE_SCORE)
+        final[scores == IGNORED] = 0
+        return final
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,77 +57,107 @@ class Crowd:
         value = node.labels.get(self.spread.key)
         if value is None:
             return 0.0
-        pods = self._pods_on(node) if self.tally is None else self.tally.at(value)
-        return pods * self.weight + (self.spread.max_skew - 1)
+        amount: float = self._of(self._pods_on(node) if self.tally is None else self.tally.at(value))
+        return amount
 
-    def on_all(self, nodes: NodeTable) -> NDArray[np.float64]:
+    def on_all(self, nodes: NodeTable) -> Amounts:
         """The same for many nodes."""
         topology = nodes.topology(self.spread.key)
         if self.tally is None:
             count = self.spread.count
             pods = nodes.count_pods(count) if count is not None else np.zeros(len(nodes), np.int64)
+            amounts = Amounts(self._of(np.arange(int(pods.max(initial=0)) + 1)), pods)
         else:
-            pods = self.tally.by_ids_of(topology)[topology.ids]
-        return np.where(topology.ids == MISSING, 0.0, pods * self.weight + (self.spread.max_skew - 1))
+            amounts = Amounts(self._of(self.tally.by_ids_of(topology)), topology.ids)
+        return amounts.without(topology.homeless)
+
+    def _of(self, pods: Any) -> Any:
+        return pods * self.weight + (self.spread.max_skew - 1)
 
     def _pods_on(self, node: NodeInfo) -> int:
         count = self.spread.count
         return sum(count.of(p.shape) for p in node.pods.values() if not p.deleting) if count is not None else 0
 
 
+class Amounts(NamedTuple):
+    """A number for each node: `values` by the small int that it has in `places`."""
+
+    values: NDArray[np.float64]
+    places: NDArray[np.int64]
+
+    def without(self, nodes: NDArray[np.intp]) -> Amounts:
+        """The same with 0 for some nodes."""
+        if not len(nodes):
+            return self
+        places = self.places.copy()
+        places[nodes] = len(self.values)
+        return Amounts(np.append(self.values, 0.0), places)
+
+    def plus(self, others: Amounts) -> Amounts:
+        """Both added up, for each pair of values once if that is less work."""
+        if len(self.values) * len(others.values) > _MANY:
+            both = self.values.take(self.places) + others.values.take(others.places)
+            return Amounts(both, np.arange(len(both)))
+        places = self.places * len(others.values)
+        places += others.places
+        return Amounts(np.add.outer(self.values, others.values).ravel(), places)
+
+
 @dataclass(frozen=True, slots=True)
 class Crowding:
-    """All soft constraints in one attempt. Nodes that are `ignored` (one per feasible node) score 0, the worst."""
+    """All soft constraints in one attempt, one at least."""
 
     crowds: tuple[Crowd, ...]
     require_all: bool
-    ignored: Mask
 
     def on(self, node: NodeInfo) -> int:
         """The raw score of a node."""
         if self.require_all and not _has_all(self.crowds, node.labels):
-            return 0
+            return IGNORED
         return _rounded(sum(crowd.on(node) for crowd in self.crowds))
 
     def on_all(self, nodes: NodeTable) -> Scores:
         """The raw scores of many nodes."""
-        total = np.zeros(len(nodes), np.float64)
-        for crowd in self.crowds:
-            total += crowd.on_all(nodes)
-        scores = _all_rounded(total)
+        total = self.crowds[0].on_all(nodes)
+        for crowd in self.crowds[1:]:
+            total = total.plus(crowd.on_all(nodes))
+        scores: Scores = _all_rounded(total.values).take(total.places)
         if self.require_all:
-            scores[~complete([nodes.topology(crowd.spread.key) for crowd in self.crowds])] = 0
+            for crowd in self.crowds:
+                scores[nodes.topology(crowd.spread.key).homeless] = IGNORED
         return scores
-
-    def rescaled(self, scores: Scores) -> Scores:
-        """The final scores of the feasible nodes: 100 for the least crowded."""
-        counted = scores[~self.ignored]
-        most = max(0, int(counted.max())) if len(counted) else 0
-        if most == 0:
-            final = np.full_like(scores, MAX_NODE_SCORE)
-        else:
-            final = MAX_NODE_SCORE * (most + int(counted.min()) - scores) // most
-        final[self.ignored] = 0
-        return final
 
 
 def crowding(spreads: Spreads, shape: PodShape, feasible: NodeTable, regions: Regions, require_all: bool) -> Crowding:
     """What a pod of the shape finds; `require_all` as in `Regions.of`."""
     whole = feasible.whole
-    topologies = [feasible.topology(spread.key) for spread in spreads]
-    ignored = ~complete(topologies) if require_all else np.zeros(len(feasible), np.bool_)
-    scored = len(feasible) - int(np.count_nonzero(ignored))
+    table = whole if len(feasible) == len(whole) else feasible
+    topologies = [table.topology(spread.key) for spread in spreads]
+    ignored = _lacking_any(topologies) if require_all else None
+    scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
     crowds = []
     for spread, topology, region in zip(
         spreads, topologies, regions.of(spreads, shape, whole, require_all), strict=True
     ):
         if spread.key == HOSTNAME:
             crowds.append(Crowd(spread, _weight(scored), None))
-            continue
-        ids = topology.ids[~ignored] if require_all else blanks_filled(topology)
-        counts = whole.count_pods(spread.count) if spread.count is not None else None
-        crowds.append(Crowd(spread, _weight(int(np.count_nonzero(np.bincount(ids)))), tally(region, counts)))
-    return Crowding(tuple(crowds), require_all, ignored)
+        else:
+            crowds.append(Crowd(spread, _weight(_domains(topology, ignored)), tally(spread, region, whole)))
+    return Crowding(tuple(crowds), require_all)
+
+
+def _lacking_any(topologies: list[Domains]) -> Mask | None:
+    """Which nodes lack a topology; None if none does."""
+    return ~complete(topologies) if any(len(topology.homeless) for topology in topologies) else None
+
+
+def _domains(topology: Domains, ignored: Mask | None) -> int:
+    """How many domains the nodes are in that are not ignored, those that lack the label being one more."""
+    if ignored is not None:
+        return int(np.count_nonzero(np.bincount(topology.ids[~ignored])))
+    if len(topology.homeless):
+        return int(np.count_nonzero(np.bincount(blanks_filled(topology))))
+    return topology.inhabited
 
 
 def _weight(domains: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyscheduler.api import SKIP
+from pyscheduler.api import Skip
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.intree.affinity.namespaces import NAMESPACE
@@ -61,7 +61,7 @@ def kept_out(
     """Why the pod cannot go to a node, in short, by the names of the nodes where it cannot."""
     cluster, attempt = table(nodes, running), cycle()
     assert_filters_agree(subject, attempt, of.build(), cluster)
-    if subject.pre_filter(attempt, of.build(), cluster) is SKIP:
+    if isinstance(subject.pre_filter(attempt, of.build(), cluster), Skip):
         return {}
     answers = {n.name: subject.filter(attempt, of.build(), n) for n in cluster}
     return {name: ANSWERS[answer.message] for name, answer in answers.items() if answer}
@@ -72,7 +72,7 @@ def raw_scores(
 ) -> list[int] | None:
     """The raw score of every node; None if the plugin leaves the pod alone."""
     cluster, attempt = table(nodes, running), cycle()
-    if subject.pre_score(attempt, of.build(), cluster) is SKIP:
+    if isinstance(subject.pre_score(attempt, of.build(), cluster), Skip):
         return None
     assert_scores_agree(subject, attempt, of.build(), cluster)
     scores: list[int] = subject.score_all(attempt, of.build(), cluster).tolist()

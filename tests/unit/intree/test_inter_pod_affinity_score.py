@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyscheduler.api import SKIP, StatusError
+from pyscheduler.api import Skip, StatusError
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
@@ -135,7 +135,7 @@ class Story:
 
     def scores(self, of: PodBuilder) -> list[int] | None:
         attempt, cluster = cycle(), self.state.table()
-        if self._plugin.pre_score(attempt, of.build(), cluster) is SKIP:
+        if isinstance(self._plugin.pre_score(attempt, of.build(), cluster), Skip):
             return None
         scores: list[int] = self._plugin.score_all(attempt, of.build(), cluster).tolist()
         return scores

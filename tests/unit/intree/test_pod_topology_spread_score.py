@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pyscheduler.api import SKIP
+from pyscheduler.api import SKIP_SHAPE
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -70,20 +70,20 @@ def test_the_emptier_domain_is_better(
 
 @pytest.mark.parametrize("of", [web(), web(spread()), pod()])
 def test_without_soft_constraints_there_is_nothing_to_score(of: PodBuilder) -> None:
-    assert build(PodTopologySpread).pre_score(cycle(), of.build(), table(ZONES)) is SKIP
+    assert build(PodTopologySpread).pre_score(cycle(), of.build(), table(ZONES)) is SKIP_SHAPE
 
 
 @pytest.mark.parametrize(
     ("nodes", "others", "raw", "final"),
     [
-        pytest.param([IN_A, IN_B, NOWHERE], placed("b1"), [0, 1, 0], [100, 0, 0], id="worst, whatever it scores"),
+        pytest.param([IN_A, IN_B, NOWHERE], placed("b1"), [0, 1, -1], [100, 0, 0], id="worst, whatever it scores"),
         pytest.param(
-            [IN_A, IN_B, NOWHERE], placed("a1", "b1", "b1"), [1, 3, 0], [100, 33, 0], id="not among the others' scores"
+            [IN_A, IN_B, NOWHERE], placed("a1", "b1", "b1"), [1, 3, -1], [100, 33, 0], id="not among the others' scores"
         ),
         pytest.param(
-            [IN_A, IN_B, NOWHERE], placed("nowhere"), [0, 0, 0], [100, 100, 0], id="its pods count for nobody"
+            [IN_A, IN_B, NOWHERE], placed("nowhere"), [0, 0, -1], [100, 100, 0], id="its pods count for nobody"
         ),
-        pytest.param([NOWHERE, node("nor-here")], [], [0, 0], [0, 0], id="if there are no others either"),
+        pytest.param([NOWHERE, node("nor-here")], [], [-1, -1], [0, 0], id="if there are no others either"),
     ],
 )
 def test_nodes_without_the_label_are_worst(
@@ -96,14 +96,14 @@ def test_nodes_without_the_label_are_worst(
 def test_nodes_without_host_name_do_not_make_more_hosts_of_them() -> None:
     nameless = NodeBuilder({**NOWHERE.manifest, "metadata": {"name": "nameless"}})
     # Two hosts weigh ln 4 = 1.39 a pod, three would weigh ln 5 = 1.61.
-    assert scores(build(PodTopologySpread), web(soft(HOSTNAME)), [IN_A, IN_B, nameless], placed("b1")) == [0, 1, 0]
+    assert scores(build(PodTopologySpread), web(soft(HOSTNAME)), [IN_A, IN_B, nameless], placed("b1")) == [0, 1, -1]
 
 
 def test_nodes_that_lack_one_of_two_labels_are_worst_and_not_counted() -> None:
     of = web(soft(), soft("rack"))
     nodes = [IN_A.label("rack", "1"), IN_A_TOO, IN_B.label("rack", "2")]
     # Zone a would hold two more with a2's.
-    assert scores(build(PodTopologySpread), of, nodes, placed("a1", "a2", "a2", "b1", "b1")) == [3, 0, 6]
+    assert scores(build(PodTopologySpread), of, nodes, placed("a1", "a2", "a2", "b1", "b1")) == [3, -1, 6]
 
 
 def feasible_scores(

@@ -74,11 +74,25 @@ def test_counts_follow_pods(world: World) -> None:
     assert world.count("web") == [1, 1, 1]
 
 
-def test_a_count_is_a_copy(world: World) -> None:
-    before = world.state.table().count_pods(App("web"))
-    world.place("w4", "web", "n1")
-    world.count("web")
-    assert before.tolist() == [1, 0, 2]
+def test_what_is_counted_cannot_be_written_to(world: World) -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        world.state.table().count_pods(App("web"))[0] = 7
+
+
+def test_counts_by_domain_follow_pods_and_nodes(world: World) -> None:
+    def by_zone() -> tuple[dict[str | None, int], int]:
+        table = world.state.table()
+        domains = table.topology("zone")
+        sums = table.count_by_domain(App("web"), domains)
+        return {zone: int(sums.numbers[domain]) for zone, domain in domains.known.items() if zone}, sums.total
+
+    before = by_zone()
+    world.place("w4", "web", "n2")
+    world.place("w5", "web", "n1")
+    assert by_zone() != before
+    afresh = world.state.table().topology("zone").sum(world.state.table().count_pods(App("web")))
+    assert by_zone()[1] == afresh.sum()
+    assert sorted(by_zone()[0].values()) == sorted(afresh[1:].tolist())
 
 
 def test_a_part_of_the_table_counts_its_own_nodes_and_knows_the_whole(world: World) -> None:

@@ -1,0 +1,61 @@
+"""A Score plugin whose answer for a node counts as it is, and is new wherever pods come or go: asked, never kept.
+
+Keeping it would cost more than asking again: with hundreds of shapes, what is kept is no longer in the processor's
+caches when its turn comes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeInfo
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
+from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.decide.filtering import are_few
+from pyscheduler.core.decide.score_column import check_scores
+from pyscheduler.core.decide.staleness import Change, Rows, Scope, scopes
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.state.cluster import ClusterState
+
+
+class LiveScore:
+    """One such plugin and its weight."""
+
+    __slots__ = ("plugin", "weight")
+
+    def __init__(self, weighted: Weighted) -> None:
+        self.plugin = weighted.plugin
+        self.weight = weighted.weight
+
+    @staticmethod
+    def suits(plugin: ScorePlugin) -> bool:
+        """Whether the plugin is of this kind."""
+        as_it_is = plugin.normalizer is None and type(plugin).normalize is ScorePlugin.normalize
+        reach = scopes(plugin)
+        return as_it_is and reach[Change.USAGE] is Scope.ROWS and reach[Change.ATTEMPT] is Scope.NOWHERE
+
+    def of_row(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        """The weighted score of one node. PluginFailed if the plugin raises or its score is out of range."""
+        try:
+            score = self.plugin.score(cycle, pod, node)
+            if not 0 <= score <= MAX_NODE_SCORE:
+                check_scores(self.plugin, np.array([score], np.int64))
+        except PluginFailed:
+            raise
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
+        return int(score) * self.weight
+
+    def of_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
+        """The same of many, of few by the plain form."""
+        if not isinstance(rows, slice) and are_few(rows):
+            return np.array([self.of_row(cycle, pod, state.rows[row]) for row in rows.tolist()], np.int64)
+        try:
+            scores = self.plugin.score_all(cycle, pod, state.table(None if isinstance(rows, slice) else rows))
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
+        check_scores(self.plugin, scores)
+        return scores if self.weight == 1 else scores * self.weight

@@ -1,0 +1,168 @@
+"""One Score plugin's answers for one pod shape: raw, and what they come to once normalised and weighted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
+from pyscheduler.api.plugin import ScorePlugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.decide.filtering import are_few
+from pyscheduler.core.decide.staleness import KeptColumn, Rows, Touched
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Weighted
+from pyscheduler.core.state.cluster import ClusterState
+
+_WIDEST = 4096
+"""Raw scores of at most so many values are normalised once per value, then looked up."""
+
+
+class ScoreColumn(KeptColumn):
+    """The raw answers, which of them are current, and the weighted result."""
+
+    __slots__ = ("_free_form", "_fresh", "normalizer", "plugin", "raw", "settled", "span", "weight", "weighted")
+
+    def __init__(self, weighted: Weighted, n: int) -> None:
+        super().__init__(weighted.plugin)
+        self.plugin: ScorePlugin = weighted.plugin
+        self.weight = weighted.weight
+        self._free_form = type(self.plugin).normalize is not ScorePlugin.normalize
+        self.normalizer: Normalizer | None = None if self._free_form else self.plugin.normalizer
+        self.raw: Scores = np.zeros(n, np.int64)
+        self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        self.weighted: Scores = np.zeros(n, np.int64)
+        self.settled = False
+        """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
+        self.span: Any = None
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the column."""
+        return self.raw.nbytes + self._fresh.nbytes + self.weighted.nbytes
+
+    def fit(self, size: int) -> None:
+        """Make room for so many rows; what is new is not current."""
+        if size > len(self.raw):
+            self.raw, self.weighted = grown(self.raw, size), grown(self.weighted, size)
+            self._fresh = grown(self._fresh, size)
+            self.settled = False
+
+    def drop(self, rows: Touched) -> None:
+        self._fresh[rows] = False
+        self.settled = False
+
+    @property
+    def depends_on_others(self) -> bool:
+        """Whether a node's final score depends on which other nodes fit."""
+        return self._free_form or self.normalizer is not None
+
+    def fresh(self) -> NDArray[np.bool_]:
+        """Per row whether its raw score is current; to be written to."""
+        if self.all_stale:
+            self._fresh.fill(False)
+            self.all_stale = self.settled = False
+        return self._fresh
+
+    def ask_row(self, cycle: Cycle, pod: Pod, state: ClusterState, row: int) -> bool:
+        """The raw score of one row by the plain form; whether it changed."""
+        fresh = self.fresh()
+        known = int(self.raw[row]) if fresh[row] else None
+        try:
+            score = self.plugin.score(cycle, pod, state.rows[row])
+            self.raw[row] = score  # raises if it is no number, or beyond 64 bits
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
+        fresh[row] = True
+        return score != known
+
+    def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
+        """The raw scores of some rows, of few by the plain form."""
+        if not isinstance(rows, slice) and are_few(rows):
+            for row in rows.tolist():
+                self.ask_row(cycle, pod, state, row)
+            return
+        table = state.table(None if isinstance(rows, slice) else rows)
+        try:
+            self.raw[rows] = self.plugin.score_all(cycle, pod, table)
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
+        self.fresh()[rows] = True
+
+    def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
+        """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
+        raw = self._raw(feasible)
+        try:
+            if self._free_form:
+                self._give(feasible, self.plugin.normalize(cycle, pod, raw.copy()))
+            elif self.normalizer is None:
+                self._give(feasible, raw)
+            else:
+                return self._rescaled(self.normalizer, feasible, raw)
+        except PluginFailed:
+            raise
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "NormalizeScore", error) from error
+        return True
+
+    def weigh(self, rows: Rows | slice) -> None:
+        """Weigh some rows, with the span that holds."""
+        raw = self._raw(rows)
+        if len(raw):
+            self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
+
+    def weigh_row(self, row: int) -> None:
+        """Weigh one row, with the span that holds."""
+        if self.normalizer is not None:
+            self.weigh(np.array([row], np.intp))
+            return
+        score = int(self.raw[row])
+        if not 0 <= score <= MAX_NODE_SCORE:
+            check_scores(self.plugin, self.raw[row : row + 1])
+        self.weighted[row] = score * self.weight
+
+    def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
+        """The same for a normaliser, which says by its span whether anything is new."""
+        least, most = int(raw.min()), int(raw.max())
+        span = normalizer.span_between(least, most)
+        if span is None:
+            span = normalizer.span(raw)
+        if span == self.span:
+            return False
+        self.span = span
+        wide = most - least
+        if wide < min(_WIDEST, len(raw)):
+            finals = normalizer.rescale(np.arange(least, most + 1), span)
+            if int(finals.min()) >= 0 and int(finals.max()) <= MAX_NODE_SCORE:
+                self.weighted[feasible] = (finals * self.weight).take(raw - least)
+                return True
+        self._give(feasible, normalizer.rescale(raw, span))
+        return True
+
+    def _raw(self, rows: Rows | slice) -> Scores:
+        """The raw scores of some rows, to be read only."""
+        raw = self.raw[rows]
+        raw.flags.writeable = False
+        return raw
+
+    def _give(self, rows: Rows | slice, final: Scores) -> None:
+        check_scores(self.plugin, final)
+        self.weighted[rows] = final * self.weight
+
+
+def check_scores(plugin: ScorePlugin, final: Scores) -> None:
+    """PluginFailed for a final score outside of 0..100."""
+    if len(final) and (int(final.min()) < 0 or int(final.max()) > MAX_NODE_SCORE):
+        worst = int(final.max()) if int(final.max()) > MAX_NODE_SCORE else int(final.min())
+        text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+        raise PluginFailed(plugin.name, "NormalizeScore", ValueError(text))
+
+
+def grown(cells: NDArray[Any], size: int, empty: int = 0) -> NDArray[Any]:
+    """A longer copy of a column, `empty` in the new places."""
+    bigger = np.full(size, empty, cells.dtype)
+    bigger[: len(cells)] = cells
+    return bigger
