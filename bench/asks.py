@@ -30,8 +30,13 @@ def _affinity(**kinds: Json) -> Json:
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
+_APART = _affinity(podAntiAffinity={_PREFERRED: [_preferred(5, _WEB, _HOSTNAME)]})
+"""Better not beside another web pod."""
+
 ASKS: dict[str, Json] = {
     "nothing": {},
+    # The same, but each pod of one of 200 shapes in turn, which differ in what they request; see `decide.pod`.
+    "mixed": {},
     # Two constraints, one that must and one that should be kept.
     "spread": {
         "topologySpreadConstraints": [
@@ -41,6 +46,15 @@ ASKS: dict[str, Json] = {
     },
     "spread-hard": {
         "topologySpreadConstraints": [_spread(_ZONE, 50, "DoNotSchedule"), _spread(_HOSTNAME, 50, "DoNotSchedule")]
+    },
+    # Two constraints that should be kept, or of which one must, and preferred anti-affinity.
+    "spread-apart": {
+        "topologySpreadConstraints": [_spread(_ZONE, 5, "ScheduleAnyway"), _spread(_HOSTNAME, 1, "ScheduleAnyway")],
+        **_APART,
+    },
+    "spread-hard-apart": {
+        "topologySpreadConstraints": [_spread(_ZONE, 5, "DoNotSchedule"), _spread(_HOSTNAME, 1, "ScheduleAnyway")],
+        **_APART,
     },
     "affinity-required": _affinity(
         podAffinity={_REQUIRED: [_term(_WEB, _ZONE)]}, podAntiAffinity={_REQUIRED: [_term(_NOBODY, _HOSTNAME)]}

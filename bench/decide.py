@@ -1,14 +1,16 @@
-"""Decisions alone: what one attempt costs in process, without an API server, for pods that ask for different things.
+"""Decisions alone: what attempts cost in process, without an API server, for pods that ask for different things.
 
-Run `python -m bench.decide` (or `make bench-decide`). A pod "follows" when one of its shape was decided on before, and
-is "new" when none was; CPU time of `Machine.cycle`, so others on the machine do not count.
+Run `pyscheduler bench decide` (or `make bench-decide`). A queue is filled with pods, and the time is taken in which
+`Machine.cycle` empties it: CPU time, so others on the machine count only as far as they slow its cores down. A pod
+"follows" when one of its shape was decided on before, and is "new" when none was.
 """
 
 from __future__ import annotations
 
+import gc
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -28,20 +30,26 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 
 ZONES = 10
+SHAPES = 200
+"""Shapes of the mixed pods."""
 FEWEST = 20
-"""Decisions of each kind, at least, that a figure is made of."""
+"""New shapes, at least, that a figure is made of."""
+Pods = Callable[[int], Json]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One kind of pod on one size of cluster; milliseconds of CPU."""
+    """One kind of pod on one size of cluster: CPU time of an attempt in microseconds."""
 
     asks: str
     nodes: int
     assigned: int
-    new: float
     follows: float
+    """The median of the rounds, each a mean over its pods."""
+    quickest: float
+    new: float
     worst: float
+    """The slowest single attempt of those that follow."""
 
 
 class World:
@@ -50,28 +58,46 @@ class World:
     def __init__(self, nodes: int, assigned: int) -> None:
         handle = CoreHandle()
         self.machine = Machine(build_profiles(default(), handle), handle, None, Settings())
+        self._named = 0
         for i in range(nodes):
             self.machine.handle(NodeChanged(0.0, msgspec.convert(_node(i), NodeObject)))
         for i in range(assigned):
             # Half of them are like the pods to come, so that there is something to count.
-            labels = {"app": "web" if i % 2 else "other"}
-            self.show(_pod(f"old-{i}", labels, {}, f"node-{i * 7 % nodes}"))
+            self._show(pod({}, 0, {"app": "web" if i % 2 else "other"}), f"old-{i}", f"node-{i * 7 % nodes}")
 
-    def show(self, pod: Json) -> None:
-        self.machine.handle(PodChanged(0.0, msgspec.convert(pod, PodObject)))
-
-    def decide(self, name: str, asks: Json, labels: dict[str, str]) -> float:
-        """Milliseconds of CPU for the attempt of one pod, which must be bound."""
-        self.show(_pod(name, labels, asks))
-        started = time.process_time_ns()
-        commands = self.machine.cycle(0.0)
-        spent = (time.process_time_ns() - started) / 1e6
-        bind = next((c for c in commands or () if isinstance(c, Bind)), None)
-        if bind is None:
-            raise SystemExit(f"{name} was not placed: {commands}")
-        self.machine.handle(Bound(0.0, bind.pod.uid))
-        self.show(_pod(name, labels, asks, bind.node_name))
+    def decide(self, pods: int, of: Pods) -> list[float]:
+        """Queue so many pods and decide on all; microseconds of each attempt. Then they are shown as bound."""
+        waiting = {}
+        for i in range(pods):
+            self._named += 1
+            waiting[f"pod-{self._named}"] = of(i)
+        for name, source in waiting.items():
+            self._show(source, name)
+        commands, spent = [], []
+        for _ in range(pods):
+            started = time.process_time_ns()
+            commands += self.machine.cycle(0.0) or []
+            spent.append((time.process_time_ns() - started) / 1e3)
+        bound = [command for command in commands if isinstance(command, Bind)]
+        if len(bound) < pods:
+            raise SystemExit(f"{pods - len(bound)} of {pods} pods were not placed: {commands[:2]}")
+        for bind in bound:
+            self.machine.handle(Bound(0.0, bind.pod.uid))
+            self._show(waiting[bind.pod.name], bind.pod.name, bind.node_name)
         return spent
+
+    def _show(self, source: Json, name: str, node_name: str = "") -> None:
+        spec = {**source["spec"], "nodeName": node_name}
+        shown = {"metadata": {**source["metadata"], "name": name, "uid": name}, "spec": spec}
+        self.machine.handle(PodChanged(0.0, msgspec.convert(shown, PodObject)))
+
+
+def pod(asks: Json, shape: int, labels: dict[str, str]) -> Json:
+    """A pod that has no name yet; what it requests differs from shape to shape."""
+    requests = {"cpu": f"{100 + shape}m", "memory": f"{200 + shape}Mi"}
+    container = {"name": "main", "image": "app:1", "resources": {"requests": requests}}
+    spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler", **asks}
+    return {"metadata": {"namespace": "default", "labels": labels}, "spec": spec}
 
 
 def _node(i: int) -> Json:
@@ -80,44 +106,53 @@ def _node(i: int) -> Json:
     return {"metadata": {"name": f"node-{i}", "labels": labels}, "status": {"allocatable": allocatable}}
 
 
-def _pod(name: str, labels: dict[str, str], asks: Json, node_name: str = "") -> Json:
-    container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "200Mi"}}}
-    spec: dict[str, Any] = {"containers": [container], "schedulerName": "default-scheduler", **asks}
-    if node_name:
-        spec["nodeName"] = node_name
-    return {"metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels}, "spec": spec}
+def figures(asks: str, nodes: int, assigned: int, pods: int, rounds: int) -> Figure:
+    """Decide on pods that follow their like, round by round, then on pods of which each has a shape of its own."""
+    world, labels = World(nodes, assigned), {"app": "web"}
+    shapes = SHAPES if asks == "mixed" else 1
 
+    def like(i: int) -> Json:
+        return pod(ASKS[asks], i % shapes, labels)
 
-def figures(asks: str, nodes: int, assigned: int, pods: int) -> Figure:
-    """Decide on `pods` pods of one shape, then on pods of which each has a shape of its own."""
-    world = World(nodes, assigned)
-    labels = {"app": "web"}
-    world.decide("first", ASKS[asks], labels)
-    follows = [world.decide(f"next-{i}", ASKS[asks], labels) for i in range(pods)]
-    new = [world.decide(f"new-{i}", ASKS[asks], {**labels, "turn": str(i)}) for i in range(max(FEWEST, pods // 10))]
-    return Figure(asks, nodes, assigned, statistics.median(new), statistics.median(follows), max(follows))
+    world.decide(2 * shapes, like)
+    gc.collect()
+    gc.freeze()
+    follows = [world.decide(pods, like) for _ in range(rounds)]
+    new = world.decide(max(FEWEST, pods // 20), lambda i: pod(ASKS[asks], 0, {**labels, "turn": str(i)}))
+    means = [statistics.fmean(spent) for spent in follows]
+    worst = max(max(spent) for spent in follows)
+    return Figure(asks, nodes, assigned, statistics.median(means), min(means), statistics.median(new), worst)
 
 
 def table(found: list[Figure]) -> Table:
-    """The figures as people read them."""
-    shown = Table("pods ask for", "nodes", "pods there", "new shape, ms", "follows, ms", "worst, ms")
+    """The figures as people read them; growth is against the smallest cluster."""
+    shown = Table(
+        "pods ask for", "nodes", "pods there", "decisions/s", "µs each (quickest round)", "growth", "new shape, µs"
+    )
+    shown.add_column("slowest, µs")
+    least: dict[str, float] = {}
     for f in found:
-        shown.add_row(f.asks, f"{f.nodes:,}", f"{f.assigned:,}", f"{f.new:.2f}", f"{f.follows:.3f}", f"{f.worst:.2f}")
+        growth = f.follows / least.setdefault(f.asks, f.follows)
+        each = f"{f.follows:.0f} ({f.quickest:.0f})"
+        cells = (f"{f.nodes:,}", f"{f.assigned:,}", f"{1e6 / f.follows:,.0f}", each, f"{growth:.1f}")
+        shown.add_row(f.asks, *cells, f"{f.new:,.0f}", f"{f.worst:,.0f}")
     return shown
 
 
 def main(
     nodes: Annotated[list[int], typer.Option(min=1, help="Nodes of the cluster; give it again for a curve.")] = [5000],  # noqa: B006
     per_node: Annotated[int, typer.Option(min=0, help="Pods that run on each node before.")] = 2,
-    pods: Annotated[int, typer.Option(min=1, help="Pods of one shape to decide on.")] = 200,
+    pods: Annotated[int, typer.Option(min=1, help="Pods of one round.")] = 400,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the median of their means is told.")] = 5,
     asks: Annotated[str, typer.Option(help="What pods ask for, by commas.")] = ",".join(ASKS),
 ) -> None:
-    """Measure decisions alone; milliseconds of CPU per decision, medians."""
+    """Measure decisions alone, on one core; CPU time per decision."""
     wanted = [name.strip() for name in asks.split(",")]
     unknown = [name for name in wanted if name not in ASKS]
     if unknown:
         raise typer.BadParameter(f"there is no {unknown[0]}; there are {', '.join(ASKS)}", param_hint="--asks")
-    found = [figures(name, size, size * per_node, pods) for name in wanted for size in _sizes(nodes)]
+    sizes = list(_sizes(nodes))
+    found = [figures(name, size, size * per_node, pods, rounds) for name in wanted for size in sizes]
     Console().print(table(found))
 
 

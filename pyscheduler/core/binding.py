@@ -14,6 +14,9 @@ from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
 from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
 
+# Looking a member up in its class costs more than what is done with it here, for every pod.
+_BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
+
 
 def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float) -> None:
     """Put the pod into Permit's waiting room, its place on the node held."""
@@ -23,7 +26,7 @@ def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float)
 
 def start_binding(context: Context, assumed: Assumed) -> list[Command]:
     """Hand the pod to the shell. From here on the queue need not keep events for it."""
-    assumed.stage = Stage.BINDING
+    assumed.stage = _BINDING
     context.queue.done(assumed.pod.uid)
     return [Bind(assumed.pod, assumed.node_name, assumed.cycle, _plan(context, assumed))]
 
@@ -76,9 +79,9 @@ def _turned_away(waiting: Waiting) -> Failure:
 def bound(context: Context, event: Bound) -> list[Command]:
     """The API server has the pod's node: tell its owner. The place is confirmed when the watch shows it."""
     assumed = context.assumed.get(event.uid)
-    if assumed is None or assumed.stage is not Stage.BINDING:
+    if assumed is None or assumed.stage is not _BINDING:
         return []
-    assumed.stage = Stage.BOUND
+    assumed.stage = _BOUND
     if assumed.confirmed:
         del context.assumed[event.uid]
     queued, pod = assumed.queued, assumed.pod
@@ -86,14 +89,14 @@ def bound(context: Context, event: Bound) -> list[Command]:
     started = queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
     context.instrument.scheduled(queued.attempts, event.at - started, queued.flushed)
     note = f"Successfully assigned {pod.key} to {assumed.node_name}"
-    return [Record(EventType.NORMAL, "Scheduled", "Binding", note, pod)]
+    return [Record(_NORMAL, "Scheduled", "Binding", note, pod)]
 
 
 def bind_failed(context: Context, event: BindFailed) -> list[Command]:
     """The binding cycle failed: give the place back and try again, unless the watch has shown the pod bound."""
     context.handle.evictions.end(event.uid)
     assumed = context.assumed.get(event.uid)
-    if assumed is None or assumed.stage is not Stage.BINDING:
+    if assumed is None or assumed.stage is not _BINDING:
         return []
     if assumed.confirmed:
         return bound(context, Bound(event.at, event.uid))

@@ -13,10 +13,11 @@ from collections.abc import Callable
 
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
-from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
+from pyscheduler.core.events import BindFailed, Bound, Event
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding import bind, prepare
 from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
@@ -26,8 +27,6 @@ AHEAD = 8
 """Bindings that may wait for a worker, so that none stands idle until the next decision; more would only grow old."""
 PATCHERS = 4
 """Workers for conditions and nominations."""
-EVICTION_REST = 1.0
-"""Seconds after a failed eviction before its preemptor is tried again; kube-scheduler does so at once, without end."""
 YIELD = 0.02
 """Seconds that each of them leaves to the bindings under way before it writes."""
 
@@ -54,11 +53,11 @@ class Executor:
         self._workers = workers
         self._bindings: asyncio.Queue[Bind] = asyncio.Queue()
         self._patches: OrderedDict[str, PatchStatus] = OrderedDict()
-        self._evictions: asyncio.Queue[Evict] = asyncio.Queue()
+        self._evictor = Evictor(status, recorder, clock)
+        self._evictor.tell = lambda event: self.tell(event)
         self._patches_due = asyncio.Event()
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._called_off: dict[str, Evict] = {}
-        self._resting: set[asyncio.Task[None]] = set()
         self._unfinished = 0
 
     @property
@@ -94,7 +93,7 @@ class Executor:
             if preparing is not None and preparing.cancel():
                 self._called_off[command.victim.uid] = command
             else:
-                self._evictions.put_nowait(command)
+                self._evictor.add(command)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -103,7 +102,7 @@ class Executor:
                 group.create_task(self._bind_forever())
             for _ in range(PATCHERS):
                 group.create_task(self._patch_forever())
-            group.create_task(self._evict_forever())
+            group.create_task(self._evictor.run())
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:
@@ -140,7 +139,7 @@ class Executor:
                 self._recorder.record(record)
             self._end(BindFailed(self._clock.now(), uid, f"preempted by {eviction.plugin}"))
         elif eviction is not None:
-            self._evictions.put_nowait(eviction)
+            self._evictor.add(eviction)
 
     async def _pre_bind(self, command: Bind) -> None:
         failed = await prepare(command, self._api, self._clock)
@@ -166,25 +165,3 @@ class Executor:
                 await self._status.patch(command)
             except ApiError as problem:
                 log.warning("A pod's status could not be written", problem, pod=command.pod.key)
-
-    async def _evict_forever(self) -> None:
-        while True:
-            command = await self._evictions.get()
-            try:
-                done = await self._status.evict(command)
-            except ApiError as problem:
-                log.warning("A victim could not be evicted", problem, pod=command.victim.key)
-                self._retry_later(command, str(problem))
-                continue
-            if done and command.then is not None:
-                self._recorder.record(command.then)
-
-    def _retry_later(self, command: Evict, problem: str) -> None:
-        """Tell of the failure after a rest: its pod is tried again at once, and what refuses may refuse for ever."""
-        task = asyncio.create_task(self._tell_failed(command, problem))
-        self._resting.add(task)
-        task.add_done_callback(self._resting.discard)
-
-    async def _tell_failed(self, command: Evict, problem: str) -> None:
-        await self._clock.sleep(EVICTION_REST)
-        self.tell(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))

@@ -131,6 +131,7 @@ def _blind(init: Any) -> Any:
     def blind(self: Any, *rest: Any) -> None:
         init(self, *rest)
         self.reach = (*self.reach[: Change.ATTEMPT], Scope.NOWHERE)
+        self.moves = self.reach[Change.USAGE] is Scope.EVERYWHERE
 
     return blind
 

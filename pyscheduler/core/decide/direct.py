@@ -6,6 +6,7 @@ Used where PreFilter narrows the nodes (DaemonSet pods name theirs), for a nomin
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +79,13 @@ def told_of_pods(profile: Profile, cycle: Cycle) -> list[PreFilterPlugin]:
 
 def counts_pods(plugin: Plugin) -> bool:
     """Whether what the plugin says of a node depends on what it was told of pods that came and went."""
-    if not isinstance(plugin, PreFilterPlugin):
-        return False
-    base, cls = PreFilterPlugin, type(plugin)
-    return cls.add_pod is not base.add_pod or cls.remove_pod is not base.remove_pod
+    return _counts_pods(type(plugin))
+
+
+@cache
+def _counts_pods(cls: type[Plugin]) -> bool:
+    base = PreFilterPlugin
+    return issubclass(cls, base) and (cls.add_pod is not base.add_pod or cls.remove_pod is not base.remove_pod)
 
 
 def tell_added(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, added: Pod, node: NodeRow) -> None:

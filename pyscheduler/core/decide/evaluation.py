@@ -6,16 +6,19 @@ reads the state's change logs, forgets just what those rows made stale, and has 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.outcome import Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import FITS, FilterColumns, are_few
 from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.scoring import ScoreColumns
-from pyscheduler.core.decide.staleness import Change, Rows, Touched
+from pyscheduler.core.decide.staleness import ATTEMPT, NODE, USAGE, Change, Rows, Touched
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -30,9 +33,11 @@ class Evaluation:
         self._pre_score = KeptAnswers()
         self.filters = FilterColumns(state, profile.filter)
         self.scores = ScoreColumns(state, profile.score)
-        self.feasible: NDArray[np.bool_] = np.zeros(len(state), np.bool_)
+        self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.fitting = 0
         """How many rows are feasible."""
+        self.beside: dict[str, tuple[Hashable, Status | None]] = {}
+        """What was said of nodes with their nominated pods, and what that rests on; by node name."""
         self._size = 0
         self._nodes_version = -1
         self._node_mark = -1
@@ -60,6 +65,7 @@ class Evaluation:
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
             self._pre_filter, self._pre_score = KeptAnswers(), KeptAnswers()
+            self.beside.clear()
         version = self._state.surroundings
         self._pre_filter.renew(version)
         self._pre_score.renew(version)
@@ -100,12 +106,12 @@ class Evaluation:
         if self.scores.activate(run_pre_score(self._profile.pre_score, cycle, pod, table, self._pre_score)):
             self._due, self._refit = None, True
         followed, self._followed = self._followed, None
-        self.scores.forget(Change.ATTEMPT, [])
+        self.scores.forget(ATTEMPT, [])
         if followed is not None:
             nothing_else = self._due is not None and not len(self._due) and not self._refit
             if nothing_else and self.scores.follow(cycle, pod, followed):
                 return
-            if self.scores.forget(Change.USAGE, followed):
+            if self.scores.forget(USAGE, followed):
                 self._due = None
             self._also_due(followed)
         everything = list(range(self._size)) if self._is_small else slice(0, self._size)
@@ -174,12 +180,12 @@ class Evaluation:
             self._due = None
             return None
         stale: Touched = []
-        for change, touched in ((Change.NODE, nodes), (Change.USAGE, usage)):
+        for change, touched in ((NODE, nodes), (USAGE, usage)):
             if len(touched):  # even if only by a row that is no more
                 rows = self._known(touched)
                 beyond |= self._forget(change, rows)
                 stale = _both(stale, rows)
-        beyond |= self.filters.forget(Change.ATTEMPT, [])
+        beyond |= self.filters.forget(ATTEMPT, [])
         self._also_due(stale)
         return None if beyond else stale
 

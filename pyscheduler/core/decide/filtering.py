@@ -19,7 +19,7 @@ from pyscheduler.api.nodes import NodeInfo
 from pyscheduler.api.outcome import Code, Rejection, Status
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.staleness import Change, KeptColumn, Rows, Scope, Touched
+from pyscheduler.core.decide.staleness import ATTEMPT, USAGE, Change, KeptColumn, Rows, Scope, Touched
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -89,7 +89,7 @@ class FilterColumns:
         self._skipped: frozenset[str] | None = None
         self.rest = True
         """Whether no plugin's answers change but in rows where something happened."""
-        self.first: Codes = np.full(len(state), STALE, np.int32)
+        self.first: Codes = np.full(0, STALE, np.int32)
         """Per row: 0 if the pod fits, else the code of the first status in the way."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._known: dict[tuple[str, Rejection], int] = {}
@@ -152,7 +152,7 @@ class FilterColumns:
         return True
 
     def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
-        if column.reach[Change.ATTEMPT] is not Scope.NOWHERE:
+        if column.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
         basis = column.plugin.filter_basis(cycle)
         return None if basis is None else (self._state.nodes_version, basis)
@@ -162,7 +162,7 @@ class FilterColumns:
         if self.first[row] != FITS:
             return False
         node = self._state.rows[row]
-        for column in self._reached[Change.USAGE]:
+        for column in self._reached[USAGE]:
             if not column.moves and (column.all_stale or ask(column.plugin, cycle, pod, node) is not None):
                 return False
         return True

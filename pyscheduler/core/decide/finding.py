@@ -117,9 +117,9 @@ class Finder:
         """
         feasible = evaluation.refresh_filters(cycle, pod, pre.skipped)
         fits = evaluation.feasible[: len(self._state)]
-        displaced = self._displaced(cycle, pod, fits) if feasible else {}
+        displaced = self._displaced(cycle, pod, fits, evaluation) if feasible else {}
         if told or len(displaced) == feasible:
-            displaced = self._displaced(cycle, pod, np.ones(len(self._state), np.bool_))
+            displaced = self._displaced(cycle, pod, np.ones(len(self._state), np.bool_), evaluation)
         if displaced:
             fits = fits.copy()
             fits[list(displaced)] = False
@@ -151,7 +151,7 @@ class Finder:
                 return status
         return filter_node(self._profile, cycle, pod, node, pre.skipped)
 
-    def _displaced(self, cycle: Cycle, pod: Pod, among: Mask) -> dict[int, Status]:
+    def _displaced(self, cycle: Cycle, pod: Pod, among: Mask, evaluation: Evaluation) -> dict[int, Status]:
         """Of some rows those where the pod would take the place of a nominated one of its priority or above."""
         displaced = {}
         for name in self._nominator.nodes():
@@ -160,10 +160,22 @@ class Finder:
                 continue
             others = self._nominator.rivals(pod, name)
             if others:
-                status = fits_with(self._profile, cycle, pod, node, others)
+                status = self._beside(cycle, pod, node, others, evaluation)
                 if status is not None:
                     displaced[node.row] = status
         return displaced
+
+    def _beside(
+        self, cycle: Cycle, pod: Pod, node: NodeRow, others: list[Pod], evaluation: Evaluation
+    ) -> Status | None:
+        """What is in the way if others run on the node too: kept while the answer rests on that node and them."""
+        if not evaluation.filters.rest:
+            return fits_with(self._profile, cycle, pod, node, others)
+        at = (node.version, tuple([(other.uid, other.shape.id) for other in others]))
+        known = evaluation.beside.get(node.name)
+        if known is None or known[0] != at:
+            known = evaluation.beside[node.name] = (at, fits_with(self._profile, cycle, pod, node, others))
+        return known[1]
 
 
 def diagnose(state: ClusterState, pre: PreFiltered, found: Found | None = None) -> Diagnosis:

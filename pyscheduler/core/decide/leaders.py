@@ -20,12 +20,13 @@ _UNKNOWN = -1
 class Leaders:
     """The best total of each block and how many rows of it have it; a column's place in it is its row."""
 
-    __slots__ = ("_best", "_blocks", "_many")
+    __slots__ = ("_best", "_blocks", "_many", "_picked")
 
     def __init__(self) -> None:
         self._blocks: NDArray[np.int64] = np.empty((0, BLOCK), np.int64)
         self._best: list[int] = []
         self._many: list[int] = []
+        self._picked = False
 
     @staticmethod
     def room(rows: int) -> int:
@@ -37,6 +38,7 @@ class Leaders:
         self._blocks = totals.reshape(-1, BLOCK)
         self._best = self._blocks.max(axis=1).tolist()
         self._many = [_UNKNOWN] * len(self._best)
+        self._picked = False
 
     def changed(self, row: int, before: int, now: int) -> None:
         """A row's total has changed in the column that is followed."""
@@ -48,7 +50,7 @@ class Leaders:
             if self._many[block] > 1:
                 self._many[block] -= 1
             else:
-                self._best[block], self._many[block] = int(self._blocks[block].max()), _UNKNOWN
+                self._best[block], self._many[block] = int(np.maximum.reduce(self._blocks[block])), _UNKNOWN
         elif now == best != before and self._many[block] != _UNKNOWN:
             self._many[block] += 1
 
@@ -57,8 +59,10 @@ class Leaders:
         top, many = max(self._best), self._many
         tied = [block for block, best in enumerate(self._best) if best == top]
         unknown = [block for block in tied if many[block] == _UNKNOWN]
-        if len(unknown) > 2:  # one look at everything is quicker than one at each
-            rows = np.flatnonzero(self._blocks == top)
+        if len(unknown) > 2 and not self._picked:
+            # One look at everything is quicker than one at each, and mostly the last before all is new again.
+            self._picked = True
+            rows = (self._blocks == top).ravel().nonzero()[0]
             return int(rows[chance() % len(rows)])
         for block in unknown:
             many[block] = int(np.count_nonzero(self._blocks[block] == top))

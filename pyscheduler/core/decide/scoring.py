@@ -20,7 +20,7 @@ from pyscheduler.core.decide.filtering import picked, reached
 from pyscheduler.core.decide.leaders import Leaders
 from pyscheduler.core.decide.live_score import LiveScore
 from pyscheduler.core.decide.score_column import ScoreColumn, grown
-from pyscheduler.core.decide.staleness import Change, Rows, Touched
+from pyscheduler.core.decide.staleness import USAGE, Change, Rows, Touched
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 
@@ -40,9 +40,9 @@ class ScoreColumns:
         self._resting: list[ScoreColumn] = []
         self._moving: list[ScoreColumn] = []
         self._reached: list[list[ScoreColumn]] = [[] for _ in Change]
-        size = Leaders.room(len(state))
-        self._still: Scores = np.zeros(size, np.int64)
-        self._rest: Scores = np.full(size, INFEASIBLE, np.int64)
+        # Room is made when nodes are first looked at: pods whose nodes PreFilter names never need it.
+        self._still: Scores = np.zeros(0, np.int64)
+        self._rest: Scores = np.zeros(0, np.int64)
         self.total = self._rest
         """The sum of all; the same array where none moves."""
         self.leaders = Leaders()
@@ -103,7 +103,7 @@ class ScoreColumns:
 
         Whether that could be done: it cannot where one row's score depends on others.
         """
-        if not self._followed or self._moving or self._reached[Change.USAGE]:
+        if not self._followed or self._moving or self._reached[USAGE]:
             return False
         for row in rows:
             self._sum_row(cycle, pod, row, fits=True)

@@ -26,6 +26,10 @@ class Change(enum.IntEnum):
     """Nothing; but this is another attempt, perhaps of another pod."""
 
 
+NODE, USAGE, ATTEMPT = Change
+"""By names of their own, because looking a member up in its class costs more than what is done with it."""
+
+
 class Scope(enum.Enum):
     """How far a change reaches."""
 
@@ -34,6 +38,7 @@ class Scope(enum.Enum):
     EVERYWHERE = enum.auto()
 
 
+_EVERYWHERE, _ROWS = Scope.EVERYWHERE, Scope.ROWS
 _SCOPES: dict[Change, dict[Reads, Scope]] = {
     Change.NODE: {
         Reads.OWN_NODE: Scope.ROWS,
@@ -77,25 +82,22 @@ def scopes(plugin: _Reader) -> tuple[Scope, ...]:
 class KeptColumn:
     """What one plugin said of every node, as far as that still holds."""
 
-    __slots__ = ("all_stale", "reach")
+    __slots__ = ("all_stale", "moves", "reach")
 
     def __init__(self, plugin: _Reader) -> None:
         self.reach = scopes(plugin)
+        self.moves = Scope.EVERYWHERE in (self.reach[Change.USAGE], self.reach[Change.ATTEMPT])
+        """Whether all of it is stale as soon as any pod comes or goes, or at every attempt."""
         self.all_stale = True
         """Whether nothing that it said holds any more."""
-
-    @property
-    def moves(self) -> bool:
-        """Whether all of it is stale as soon as any pod comes or goes, or at every attempt."""
-        return Scope.EVERYWHERE in (self.reach[Change.USAGE], self.reach[Change.ATTEMPT])
 
     def forget(self, change: Change, rows: Touched) -> bool:
         """Drop what the change makes stale; whether that goes beyond `rows`."""
         reach = self.reach[change]
-        if reach is Scope.EVERYWHERE:
+        if reach is _EVERYWHERE:
             self.all_stale = True
             return True
-        if reach is Scope.ROWS and not self.all_stale:
+        if reach is _ROWS and not self.all_stale:
             self.drop(rows)
         return False
 

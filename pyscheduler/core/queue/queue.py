@@ -47,6 +47,7 @@ from pyscheduler.core.queue.unschedulable import UnschedulablePods, Waker
 FLUSH_PERIOD = 30.0
 """Seconds between two looks for pods that have been unschedulable for too long."""
 
+_ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
 _TIMEOUT = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.UNSCHEDULABLE_TIMEOUT)
 
 
@@ -187,7 +188,7 @@ class SchedulingQueue:
             queued = self._backoff.pop_early(now)
             if queued is None:
                 return None
-            self._instrument.queue_incoming(Tier.ACTIVE.value, labels.POP_FROM_BACKOFF)
+            self._instrument.queue_incoming(_ACTIVE, labels.POP_FROM_BACKOFF)
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         queued.attempts += 1
@@ -337,7 +338,7 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         self._active.add(queued)
-        self._instrument.queue_incoming(Tier.ACTIVE.value, label)
+        self._instrument.queue_incoming(_ACTIVE, label)
         return True
 
     def _to_backoff(self, queued: QueuedPod, label: str) -> bool:
@@ -345,10 +346,10 @@ class SchedulingQueue:
             self._park(queued, label)
             return False
         self._backoff.add(queued)
-        self._instrument.queue_incoming(Tier.BACKOFF.value, label)
+        self._instrument.queue_incoming(_BACKOFF, label)
         return True
 
     def _park(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
         # Gated pods count here too: kube-scheduler's queue_incoming_pods_total knows no queue of theirs.
-        self._instrument.queue_incoming(Tier.UNSCHEDULABLE.value, label)
+        self._instrument.queue_incoming(_UNSCHEDULABLE, label)

@@ -204,6 +204,7 @@ class ClusterState:
             self.place(pod, node.name)
             return
         node.pods[pod.uid] = pod  # nothing that is counted has changed
+        node.version += 1
         if pod.deleting != old.deleting and node.row >= 0:
             self.usage_log.append(node.row)  # but a pod that is on its way out may count for less
             self.placed.changed(node, old, -1)

@@ -24,6 +24,8 @@ class NodeRow(NodeInfo):
     def __init__(self, name: str) -> None:
         self.name = name
         self.row = -1
+        self.version = 0
+        """Counts what has happened to it: pods that came and went, new descriptions."""
         self.labels: Mapping[str, str] = _NOTHING
         self.taints: tuple[Taint, ...] = ()
         self.unschedulable = False
@@ -53,6 +55,7 @@ class NodeRow(NodeInfo):
     def describe(self, source: NodeObject) -> None:
         """Take over what the node object says. QuantityError, with nothing changed, if an amount cannot be read."""
         allocatable = amounts(source.status.allocatable)
+        self.version += 1
         self.allowed_pods = allocatable.pop(PODS, 0)
         self.allocatable = allocatable
         self.node = source
@@ -73,6 +76,7 @@ class NodeRow(NodeInfo):
         return pod
 
     def _count(self, pod: Pod, sign: int) -> None:
+        self.version += 1
         requested, requests = self.requested, pod.shape.requests
         for resource, n in requests.held.items():
             total = requested.get(resource, 0) + sign * n

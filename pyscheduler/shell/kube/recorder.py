@@ -31,6 +31,8 @@ REFRESH_EVERY: Final = 1800.0
 SWEEP_EVERY: Final = 60.0
 CAPACITY: Final = 20_000
 """Events that may wait to be written."""
+PATIENCE: Final = 5.0
+"""Seconds that an Event waits for bindings before one writer goes on beside them."""
 
 _REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
 """Series kept in mind by type: what is Normal hardly ever repeats."""
@@ -129,10 +131,10 @@ class Recorder:
         self._work.set()
 
     async def _write_all(self, steady: bool) -> None:
-        """One writer's life. The steady one goes on beside bindings, so that Events are late but never stuck."""
+        """One writer's life. The steady one writes old Events beside bindings: they are late but never stuck."""
         while True:
             await self._work.wait()
-            if not steady and self._must_yield():
+            if self._must_yield() and not (steady and self._is_late()):
                 await self._clock.sleep(_YIELD)
                 continue
             series = self._next()
@@ -148,6 +150,10 @@ class Recorder:
     def _must_yield(self) -> bool:
         crowded = len(self) * 2 > self._capacity
         return self._traffic.bindings > 0 and not crowded and not self._flushing
+
+    def _is_late(self) -> bool:
+        oldest = self._new or self._repeats
+        return bool(oldest) and self._clock.wall() - oldest[0].last > PATIENCE
 
     def _settle(self, series: Series) -> None:
         """After a write: see to what happened meanwhile."""

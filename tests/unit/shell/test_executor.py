@@ -14,7 +14,8 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, Condition, EventType, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.shell.executor import EVICTION_REST, Executor
+from pyscheduler.shell.evictor import REST
+from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
@@ -211,7 +212,7 @@ async def test_a_victim_that_lives_on_is_told_to_who_waits_for_its_room() -> Non
     (told,) = world.told
     assert isinstance(told, EvictFailed)
     assert (told.preemptor_uid, told.victim_uid, told.message) == ("high", "victim", "etcd is down")
-    assert told.at == VirtualClock().at + EVICTION_REST  # what refuses for ever is not asked as fast as it answers
+    assert told.at == VirtualClock().at + REST  # what refuses for ever is not asked as fast as it answers
     assert world.recorded == []
 
 

@@ -1,0 +1,80 @@
+"""Carries evictions out: those for one pod side by side, and for several pods at once.
+
+The last victim of a pod goes when the others have gone, as in kube-scheduler: its deletion is what wakes the pod, which
+would else be tried in vain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from pyscheduler.api.handle import ApiError
+from pyscheduler.core.commands import Evict
+from pyscheduler.core.events import Event, EvictFailed
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.recorder import Recorder
+from pyscheduler.shell.kube.status import StatusWriter
+
+log = logs.get("evictor")
+WORKERS = 8
+"""Pods for which room is made at the same time."""
+REST = 1.0
+"""Seconds after a failed eviction before its preemptor is tried again; kube-scheduler does so at once, without end."""
+
+
+class Evictor:
+    """Takes evictions, never blocks; what fails is told through `tell`, after a rest."""
+
+    def __init__(self, status: StatusWriter, recorder: Recorder, clock: Clock) -> None:
+        self.tell: Callable[[Event], None] = lambda _: None
+        self._status = status
+        self._recorder = recorder
+        self._clock = clock
+        self._waiting: OrderedDict[str, list[Evict]] = OrderedDict()
+        """What is to be evicted, by the UID of the pod that needs the room."""
+        self._due = asyncio.Event()
+        self._resting: set[asyncio.Task[None]] = set()
+
+    def add(self, command: Evict) -> None:
+        """Have a victim evicted."""
+        self._waiting.setdefault(command.preemptor.uid, []).append(command)
+        self._due.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            await self._due.wait()
+            if not self._waiting:
+                self._due.clear()
+                continue
+            _, (*others, last) = self._waiting.popitem(last=False)
+            await asyncio.gather(*map(self._evict, others))
+            await self._evict(last)
+
+    async def _evict(self, command: Evict) -> None:
+        try:
+            done = await self._status.evict(command)
+        except ApiError as problem:
+            log.warning("A victim could not be evicted", problem, pod=command.victim.key)
+            self._retry_later(command, str(problem))
+            return
+        if done and command.then is not None:
+            self._recorder.record(command.then)
+
+    def _retry_later(self, command: Evict, problem: str) -> None:
+        """Tell of the failure after a rest: its pod is tried again at once, and what refuses may refuse for ever."""
+        task = asyncio.create_task(self._tell_failed(command, problem))
+        self._resting.add(task)
+        task.add_done_callback(self._resting.discard)
+
+    async def _tell_failed(self, command: Evict, problem: str) -> None:
+        await self._clock.sleep(REST)
+        self.tell(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))
