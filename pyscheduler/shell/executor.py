@@ -16,6 +16,7 @@ from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding import bind, prepare
+from pyscheduler.shell.breadth import Breadth
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.kube.recorder import Recorder
@@ -23,8 +24,6 @@ from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("executor")
-AHEAD = 8
-"""Bindings that may wait for a worker, so that none stands idle until the next decision; more would only grow old."""
 PATCHERS = 4
 """Workers for conditions and nominations."""
 YIELD = 0.02
@@ -51,6 +50,7 @@ class Executor:
         self._traffic = traffic
         self._clock = clock
         self._workers = workers
+        self._breadth = Breadth(workers)
         self._bindings: asyncio.Queue[Bind] = asyncio.Queue()
         self._patches: OrderedDict[str, PatchStatus] = OrderedDict()
         self._evictor = Evictor(status, recorder, clock)
@@ -62,11 +62,11 @@ class Executor:
 
     @property
     def is_full(self) -> bool:
-        """Whether the workers have enough to do for now; whatever changes that is told.
+        """Whether as many bindings are under way as should be; whatever changes that is told.
 
         Bindings that PreBind has not let through yet wait for something else than a worker.
         """
-        return self._unfinished - len(self._preparing) >= self._workers + AHEAD
+        return self._unfinished - len(self._preparing) >= self._breadth.limit
 
     @property
     def unfinished(self) -> int:
@@ -119,8 +119,10 @@ class Executor:
             await self._bind(await self._bindings.get())
 
     async def _bind(self, command: Bind) -> None:
+        began = self._clock.now()
         with self._traffic:
             outcome = await bind(command, self._api, self._clock)
+        self._breadth.took(self._clock.now() - began)
         self._end(outcome)
 
     def _prepare(self, command: Bind) -> None:
