@@ -1,8 +1,8 @@
 """How many bindings to have under way: as many as the API server works on at once, not as many as it would let wait.
 
-More of them make each slower and bind no more pods a second, and an attempt is not over before its pod is bound. How many
-that are is seen in the calls themselves, as in TCP Vegas: while they take about as long as the quickest do, there is room
-for more; once they take several times as long, they wait for each other.
+More of them make each slower and bind no more pods a second, and an attempt is not over before its pod is bound. How
+many that are is seen in the calls themselves, as in TCP Vegas: while they take about as long as the quickest do, there
+is room for more; once they take several times as long, they wait for each other.
 """
 
 from __future__ import annotations
