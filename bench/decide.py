@@ -7,12 +7,13 @@ Run `pyscheduler bench decide` (or `make bench-decide`). A queue is filled with 
 
 from __future__ import annotations
 
-import gc
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from itertools import pairwise
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -28,6 +29,7 @@ from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
+from pyscheduler.shell.garbage import SeldomCollected
 
 ZONES = 10
 SHAPES = 200
@@ -52,6 +54,14 @@ class Figure:
     """The slowest single attempt of those that follow."""
 
 
+class Round(NamedTuple):
+    """Microseconds of an attempt: CPU time on the average, time in the middle, and of the slowest one."""
+
+    mean: float
+    median: float
+    worst: float
+
+
 class World:
     """A machine with nodes, each pod of `assigned` on the node of its turn."""
 
@@ -65,26 +75,28 @@ class World:
             # Half of them are like the pods to come, so that there is something to count.
             self._show(pod({}, 0, {"app": "web" if i % 2 else "other"}), f"old-{i}", f"node-{i * 7 % nodes}")
 
-    def decide(self, pods: int, of: Pods) -> list[float]:
-        """Queue so many pods and decide on all; microseconds of each attempt. Then they are shown as bound."""
+    def decide(self, pods: int, of: Pods) -> Round:
+        """Queue so many pods and decide on all. Then they are shown as bound."""
         waiting = {}
         for i in range(pods):
             self._named += 1
             waiting[f"pod-{self._named}"] = of(i)
         for name, source in waiting.items():
             self._show(source, name)
-        commands, spent = [], []
+        commands, moments = [], [time.perf_counter_ns()]
+        started = time.process_time_ns()
         for _ in range(pods):
-            started = time.process_time_ns()
             commands += self.machine.cycle(0.0) or []
-            spent.append((time.process_time_ns() - started) / 1e3)
+            moments.append(time.perf_counter_ns())
+        spent = (time.process_time_ns() - started) / 1e3 / pods
+        each = [(later - earlier) / 1e3 for earlier, later in pairwise(moments)]
         bound = [command for command in commands if isinstance(command, Bind)]
         if len(bound) < pods:
             raise SystemExit(f"{pods - len(bound)} of {pods} pods were not placed: {commands[:2]}")
         for bind in bound:
             self.machine.handle(Bound(0.0, bind.pod.uid))
             self._show(waiting[bind.pod.name], bind.pod.name, bind.node_name)
-        return spent
+        return Round(spent, statistics.median(each), max(each))
 
     def _show(self, source: Json, name: str, node_name: str = "") -> None:
         spec = {**source["spec"], "nodeName": node_name}
@@ -115,13 +127,12 @@ def figures(asks: str, nodes: int, assigned: int, pods: int, rounds: int) -> Fig
         return pod(ASKS[asks], i % shapes, labels)
 
     world.decide(2 * shapes, like)
-    gc.collect()
-    gc.freeze()
-    follows = [world.decide(pods, like) for _ in range(rounds)]
-    new = world.decide(max(FEWEST, pods // 20), lambda i: pod(ASKS[asks], 0, {**labels, "turn": str(i)}))
-    means = [statistics.fmean(spent) for spent in follows]
-    worst = max(max(spent) for spent in follows)
-    return Figure(asks, nodes, assigned, statistics.median(means), min(means), statistics.median(new), worst)
+    with SeldomCollected():  # as `run` has it
+        follows = [world.decide(pods, like) for _ in range(rounds)]
+        new = world.decide(max(FEWEST, pods // 20), lambda i: pod(ASKS[asks], 0, {**labels, "turn": str(i)}))
+    means = [each.mean for each in follows]
+    worst = max(each.worst for each in follows)
+    return Figure(asks, nodes, assigned, statistics.median(means), min(means), new.median, worst)
 
 
 def table(found: list[Figure]) -> Table:
@@ -153,7 +164,7 @@ def main(
         raise typer.BadParameter(f"there is no {unknown[0]}; there are {', '.join(ASKS)}", param_hint="--asks")
     sizes = list(_sizes(nodes))
     found = [figures(name, size, size * per_node, pods, rounds) for name in wanted for size in sizes]
-    Console().print(table(found))
+    Console(width=None if sys.stdout.isatty() else 160).print(table(found))
 
 
 def _sizes(nodes: list[int]) -> Iterator[int]:
