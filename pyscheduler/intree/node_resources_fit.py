@@ -164,12 +164,18 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if len(asked) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in asked):
             return super().filter_all(cycle, pod, nodes)
         # One bit for each reason; the lowest says that evicting pods would not help.
-        failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
+        failed: Ints | None = None
+        full = nodes.pod_counts >= nodes.allowed_pods
+        if full.any():
+            failed = full.astype(np.int64) << 1
         for bit, (resource, amount) in enumerate(asked, 2):
             allocatable = nodes.allocatable(resource)
             short = amount > allocatable - nodes.requested(resource)
             if short.any():
-                failed |= (short.astype(np.int64) << bit) | (amount > allocatable)
+                why = (short.astype(np.int64) << bit) | (amount > allocatable)
+                failed = why if failed is None else failed | why
+        if failed is None:
+            return Verdicts(len(nodes))
         return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in asked)))
 
     # -- score ---------------------------------------------------------------------------------------------------

@@ -184,7 +184,7 @@ def _skips_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _who_fitted_fits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilterColumns, "still_fits", lambda self, cycle, pod, row: self.first[row] == 0)
+    patch.setattr(FilterColumns, "still_fit", lambda self, cycle, pod, rows: (self.first[rows] == 0).all())
 
 
 def _surroundings_are_overlooked(patch: pytest.MonkeyPatch) -> None:

@@ -45,7 +45,7 @@ class Evaluation:
         self._due: Touched | None = None
         """Rows to be scored anew; None for all."""
         self._refit = False
-        self._followed: list[int] | None = None
+        self._followed: Touched | None = None
         """Rows whose scores are stale by pods that have come or gone, where only `_follows` knows of it yet."""
         self._fitting_rows: Rows | slice = slice(0, 0)
         """The rows that fit: the same array while the same do."""
@@ -120,7 +120,7 @@ class Evaluation:
         self._due, self._refit = [], False
 
     def _follows(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> bool:
-        """What is true of most attempts: a pod or two have come or gone since, and all that fitted still does.
+        """What is true of most attempts: pods have come or gone since, and where they did the pod fits as it did.
 
         Then nothing is to be forgotten and computed again; the rows in question are noted for scoring.
         """
@@ -130,14 +130,14 @@ class Evaluation:
         if not self.filters.rest and not self.filters.unmoved(cycle):
             return False
         touched = state.usage_log.since(self._usage_mark)
-        if touched is None or not are_few(touched) or not are_few(self._followed or ()):
+        if touched is None or len(touched) > self._size:
             return False
-        rows = [row for row in set(touched.tolist()) if row < self._size]
-        if not all(self.filters.still_fits(cycle, pod, row) for row in rows):
+        rows = self._known(touched)
+        if not self.filters.still_fit(cycle, pod, rows):
             return False
         self._usage_mark = state.usage_log.mark
         if len(touched):
-            self._followed = sorted({*rows, *(self._followed or ())})
+            self._followed = rows if self._followed is None else _both(self._followed, rows)
         return True
 
     def _filter_all(self, cycle: Cycle, pod: Pod) -> None:
@@ -219,16 +219,16 @@ class Evaluation:
         elif n < self._size:
             self.feasible[n : self._size] = False
             self._recount()
-            self._followed = self._followed and [row for row in self._followed if row < n]
-            if self._due is not None:
-                self._due = self._due_below(n)
+            self._followed, self._due = _below(n, self._followed), _below(n, self._due)
         self.filters.fit(n)
         self.scores.fit(n)
         self._size = n
 
-    def _due_below(self, n: int) -> Touched | None:
-        due = self._due
-        return [row for row in due if row < n] if isinstance(due, list) else due[due < n] if due is not None else None
+
+def _below(n: int, rows: Touched | None) -> Touched | None:
+    if rows is None or not isinstance(rows, list):
+        return rows if rows is None else rows[rows < n]
+    return [row for row in rows if row < n]
 
 
 def _both(some: Touched, others: Touched) -> Touched:

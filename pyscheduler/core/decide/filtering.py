@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo
-from pyscheduler.api.outcome import Code, Rejection, Status
+from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.staleness import ATTEMPT, USAGE, Change, KeptColumn, Rows, Scope, Touched
@@ -157,15 +157,20 @@ class FilterColumns:
         basis = column.plugin.filter_basis(cycle)
         return None if basis is None else (self._state.nodes_version, basis)
 
-    def still_fits(self, cycle: Cycle, pod: Pod, row: int) -> bool:
-        """Whether the pod fits a row as before, now that pods have come or gone there; False: it must be settled."""
-        if self.first[row] != FITS:
+    def still_fit(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
+        """Whether the pod fits some rows as before, now that pods have come or gone there; False: settle them."""
+        if (self.first[rows] != FITS).any():
             return False
-        node = self._state.rows[row]
         for column in self._reached[USAGE]:
-            if not column.moves and (column.all_stale or ask(column.plugin, cycle, pod, node) is not None):
+            if not column.moves and (column.all_stale or not self._lets_in(cycle, pod, column, rows)):
                 return False
         return True
+
+    def _lets_in(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Touched) -> bool:
+        """Whether one plugin lets the pod in everywhere; what it said is not kept."""
+        if isinstance(rows, list):
+            return all(ask(column.plugin, cycle, pod, self._state.rows[row]) is None for row in rows)
+        return not self._verdicts(cycle, pod, column, rows).because
 
     def settle_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:
         """Bring one row up to date by the plain form; whether the pod fits there."""
@@ -258,17 +263,21 @@ class FilterColumns:
         if not isinstance(rows, slice) and are_few(rows):
             codes = [self._ask_row(cycle, pod, column, row) for row in rows.tolist()]
             return any(codes)
-        plugin = column.plugin
-        try:
-            verdicts = plugin.filter_all(cycle, pod, self._state.table(None if isinstance(rows, slice) else rows))
-        except Exception as error:
-            raise PluginFailed(plugin.name, "Filter", error) from error
+        verdicts = self._verdicts(cycle, pod, column, rows)
         if not verdicts.because:
             column.codes[rows] = FITS
             return False
-        known = [FITS, *(self._code(plugin, rejection) for rejection in verdicts.because)]
+        known = [FITS, *(self._code(column.plugin, rejection) for rejection in verdicts.because)]
         column.codes[rows] = np.array(known, np.int32)[verdicts.codes]
         return True
+
+    def _verdicts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Verdicts:
+        """What the NumPy form of a plugin says of many rows."""
+        table = self._state.table(None if isinstance(rows, slice) else rows)
+        try:
+            return column.plugin.filter_all(cycle, pod, table)
+        except Exception as error:
+            raise PluginFailed(column.plugin.name, "Filter", error) from error
 
     def _code(self, plugin: FilterPlugin, rejection: Rejection) -> int:
         key = (plugin.name, rejection)

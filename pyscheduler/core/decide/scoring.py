@@ -98,15 +98,19 @@ class ScoreColumns:
         for column in self._columns.values():
             column.all_stale = True
 
-    def follow(self, cycle: Cycle, pod: Pod, rows: list[int]) -> bool:
+    def follow(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
         """Bring rows up to date that fitted before and do so now, where nothing but pods on them has changed.
 
         Whether that could be done: it cannot where one row's score depends on others.
         """
         if not self._followed or self._moving or self._reached[USAGE]:
             return False
-        for row in rows:
-            self._sum_row(cycle, pod, row, fits=True)
+        if isinstance(rows, list):
+            for row in rows:
+                self._sum_row(cycle, pod, row, fits=True)
+        else:
+            self._sum_rows(cycle, pod, rows, rows)
+            self._add_moving()
         return True
 
     def settle(
