@@ -19,6 +19,8 @@ from aiohappyeyeballs import start_connection
 from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
 from pyscheduler.shell.kube.http1 import Answer, AnswerReader, BadAnswer
 
+_ROOM, _STREAM_ROOM = 1 << 14, 1 << 18
+"""Bytes that are read at once: an answer, a stretch of a watch."""
 _HIGH_WATER = 1 << 22
 """Bytes of a stream that may wait to be read."""
 _NEXT_ADDRESS_AFTER = 0.25
@@ -54,12 +56,36 @@ class Address:
         )
 
 
-class Wire(asyncio.Protocol):
+class _Reading(asyncio.BufferedProtocol):
+    """Hands what has come to `data_received`, as other protocols have it.
+
+    It is read into one buffer: without it a quarter of a megabyte is allocated for each read of a TLS connection.
+    """
+
+    __slots__ = ("_buffer", "_view")
+
+    def __init__(self, room: int) -> None:
+        self._buffer = bytearray(room)
+        self._view = memoryview(self._buffer)
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - it is told to whoever has no size of its own
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._view[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """So many bytes have come."""
+        raise NotImplementedError
+
+
+class Wire(_Reading):
     """Carries one call after the other. `freed` is told when it can take the next one, `gone` when it never will."""
 
     __slots__ = ("_ended", "_freed", "_reader", "_transport", "asked", "used")
 
     def __init__(self, freed: Callable[[Wire], None], gone: Callable[[Wire], None]) -> None:
+        super().__init__(_ROOM)
         self.asked: asyncio.Future[Answer] | None = None
         """The answer that is waited for."""
         self.used = False
@@ -131,11 +157,12 @@ class Wire(asyncio.Protocol):
             asked.set_exception(problem)
 
 
-class StreamWire(asyncio.Protocol):
+class StreamWire(_Reading):
     """Carries one call whose answer is read as it comes."""
 
     def __init__(self, silence: float) -> None:
         """`silence` is how many seconds of nothing mean that the stream is dead."""
+        super().__init__(_STREAM_ROOM)
         self._silence = silence
         self._loop = asyncio.get_running_loop()
         self._reader = AnswerReader()
