@@ -33,6 +33,8 @@ class Loop:
         self._clock = clock
         self._took = took
         self._awake = asyncio.Event()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         executor.tell = self.tell
 
     def tell(self, event: Event) -> None:
@@ -42,13 +44,17 @@ class Loop:
 
     async def run(self) -> None:
         """Make attempts until cancelled."""
-        while True:
-            self._tick()
-            self._awake.clear()
-            if self._burst():
-                await asyncio.sleep(0)
-            else:
-                await self._rest()
+        try:
+            while True:
+                self._tick()
+                self._awake.clear()
+                if self._burst():
+                    await asyncio.sleep(0)
+                else:
+                    self._set_alarm(self._machine.next_wake())
+                    await self._awake.wait()
+        finally:
+            self._stop_alarm()
 
     def _tick(self) -> None:
         now = self._clock.now()
@@ -70,18 +76,22 @@ class Loop:
             self._carry_out(commands)
         return True
 
-    async def _rest(self) -> None:
-        """Wait until something happens (that a worker is free is told too) or time is up for somebody."""
-        due = self._machine.next_wake()
-        if due is None:
-            await self._awake.wait()
-            return
-        try:
-            # Not wait_for: in Python 3.11 that may swallow a cancellation that comes together with an event.
-            async with asyncio.timeout(max(due - self._clock.now(), NAP)):
-                await self._awake.wait()
-        except TimeoutError:
-            return
+    def _set_alarm(self, due: float | None) -> None:
+        """See to it that the loop is awake when time is up for somebody; one timer, not one for each time it rests."""
+        if due is None or (self._alarm is not None and self._alarm_at <= due):
+            return  # an alarm that has become too early does no harm
+        self._stop_alarm()
+        self._alarm_at = due
+        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), NAP), self._ring)
+
+    def _stop_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self._awake.set()
 
     def _carry_out(self, commands: Sequence[Command]) -> None:
         for command in commands:
