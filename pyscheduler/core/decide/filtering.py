@@ -159,7 +159,8 @@ class FilterColumns:
 
     def still_fit(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
         """Whether the pod fits some rows as before, now that pods have come or gone there; False: settle them."""
-        if (self.first[rows] != FITS).any():
+        first = self.first
+        if any(first[row] != FITS for row in rows) if isinstance(rows, list) else (first[rows] != FITS).any():
             return False
         for column in self._reached[USAGE]:
             if not column.moves and (column.all_stale or not self._lets_in(cycle, pod, column, rows)):
