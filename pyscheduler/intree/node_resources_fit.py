@@ -265,9 +265,8 @@ def _why_not(asked: tuple[_Asked, ...], node: NodeInfo) -> Rejection:
 
 
 def _verdicts(failed: Ints, reasons: tuple[str, ...]) -> Verdicts:
+    """`failed` has a bit for each reason, of one node at least."""
     verdicts = Verdicts(len(failed))
-    if not failed.any():
-        return verdicts
     code_of = np.zeros(1 << _MOST_BITS, np.int32)
     for bits in np.flatnonzero(np.bincount(failed)):
         if bits:

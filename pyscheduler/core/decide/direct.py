@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Scores
-from pyscheduler.api.outcome import Skip, Status
+from pyscheduler.api.outcome import Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import ask
+from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -51,7 +52,7 @@ def score_columns(
     profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
 ) -> list[ScoreColumn]:
     """What each Score plugin that has something to say of the pod gives to some feasible rows."""
-    skipped = _run_pre_score(profile, state, cycle, pod, rows)
+    skipped = run_pre_score(profile.pre_score, cycle, pod, lambda: state.table(rows), KeptAnswers())
     columns = [ScoreColumn(weighted, len(state)) for weighted in profile.score if weighted.plugin.name not in skipped]
     for column in columns:
         column.ask(cycle, pod, state, rows)
@@ -104,14 +105,3 @@ def tell_removed(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, remove
             plugin.remove_pod(cycle, pod, removed, node)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreFilterExtensionRemovePod", error) from error
-
-
-def _run_pre_score(profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: np.ndarray) -> set[str]:
-    skipped = set()
-    for plugin in profile.pre_score:
-        try:
-            if isinstance(plugin.pre_score(cycle, pod, state.table(rows)), Skip):
-                skipped.add(plugin.name)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "PreScore", error) from error
-    return skipped

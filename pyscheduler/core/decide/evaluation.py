@@ -21,6 +21,7 @@ from pyscheduler.core.decide.scoring import ScoreColumns
 from pyscheduler.core.decide.staleness import ATTEMPT, NODE, USAGE, Change, Rows, Touched
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
 
 
 class Evaluation:
@@ -77,11 +78,10 @@ class Evaluation:
         if self._follows(cycle, pod, skipped):
             return self.fitting
         stale = self._stale(skipped)
-        if stale is None and not self._is_small:
+        if stale is None and self._is_small:
+            stale = list(range(self._size))
+        if stale is None:
             self._filter_all(cycle, pod)
-        elif stale is None:
-            for row in range(self._size):
-                self._now(row, self.filters.settle_row(cycle, pod, row))
         elif isinstance(stale, list):
             for row in stale:
                 self._now(row, self.filters.settle_row(cycle, pod, row))
@@ -125,7 +125,7 @@ class Evaluation:
         Then nothing is to be forgotten and computed again; the rows in question are noted for scoring.
         """
         state = self._state
-        if state.node_log.mark != self._node_mark or not self.filters.leave_out(skipped):
+        if state.node_log.mark != self._node_mark or not self.filters.leaves_out(skipped):
             return False
         if not self.filters.rest and not self.filters.unmoved(cycle):
             return False
@@ -213,9 +213,7 @@ class Evaluation:
             return
         self._refit = True
         if n > len(self.feasible):
-            bigger = np.zeros(max(n, 2 * len(self.feasible)), np.bool_)
-            bigger[: len(self.feasible)] = self.feasible
-            self.feasible = bigger
+            self.feasible = grown(self.feasible, max(n, 2 * len(self.feasible)))
         elif n < self._size:
             self.feasible[n : self._size] = False
             self._recount()

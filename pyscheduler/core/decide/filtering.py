@@ -22,6 +22,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.staleness import ATTEMPT, USAGE, Change, KeptColumn, Rows, Scope, Touched
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
 
 Codes = NDArray[np.int32]
 _SPARE_STATUSES = 1024
@@ -57,7 +58,7 @@ class FilterColumn(KeptColumn):
         """Make room for `n` rows; what is new is STALE."""
         self.all_fit, self.basis = False, None
         if n > len(self.codes):
-            self.codes = _grown(self.codes, n)
+            self.codes = grown(self.codes, max(n, 2 * len(self.codes)), STALE)
 
     def fits(self, row: int) -> bool:
         """Whether the row's code is known to be FITS without a look at it."""
@@ -101,7 +102,7 @@ class FilterColumns:
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave the plugins out that PreFilter skipped; whether that is another set than last time."""
-        if skipped == self._skipped:
+        if self.leaves_out(skipped):
             return False
         self._skipped = skipped
         before = self._active
@@ -112,14 +113,14 @@ class FilterColumns:
         self.rest = not any(column.moves for column in self._active)
         return True
 
-    def leave_out(self, skipped: frozenset[str]) -> bool:
+    def leaves_out(self, skipped: frozenset[str]) -> bool:
         """Whether just these plugins are left out now."""
         return skipped is self._skipped or skipped == self._skipped
 
     def fit(self, n: int) -> None:
         """Make room for `n` rows; what is new is STALE."""
         if n > len(self.first):
-            self.first = _grown(self.first, n)
+            self.first = grown(self.first, max(n, 2 * len(self.first)), STALE)
         for column in self._columns.values():
             column.fit(n)
 
@@ -319,9 +320,3 @@ def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejecti
         return plugin.filter(cycle, pod, node)
     except Exception as error:
         raise PluginFailed(plugin.name, "Filter", error) from error
-
-
-def _grown(codes: Codes, n: int) -> Codes:
-    bigger = np.full(max(n, 2 * len(codes)), STALE, np.int32)
-    bigger[: len(codes)] = codes
-    return bigger

@@ -16,6 +16,7 @@ from pyscheduler.core.decide.staleness import KeptColumn, Rows, Touched
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
 
 _WIDEST = 4096
 """Raw scores of at most so many values are normalised once per value, then looked up."""
@@ -67,27 +68,15 @@ class ScoreColumn(KeptColumn):
             self.all_stale = self.settled = False
         return self._fresh
 
-    def ask_row(self, cycle: Cycle, pod: Pod, state: ClusterState, row: int) -> bool:
-        """The raw score of one row by the plain form; whether it changed."""
-        fresh = self.fresh()
-        known = int(self.raw[row]) if fresh[row] else None
-        try:
-            score = self.plugin.score(cycle, pod, state.rows[row])
-            self.raw[row] = score  # raises if it is no number, or beyond 64 bits
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
-        fresh[row] = True
-        return score != known
-
     def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """The raw scores of some rows, of few by the plain form."""
-        if not isinstance(rows, slice) and are_few(rows):
-            for row in rows.tolist():
-                self.ask_row(cycle, pod, state, row)
-            return
-        table = state.table(None if isinstance(rows, slice) else rows)
         try:
-            self.raw[rows] = self.plugin.score_all(cycle, pod, table)
+            if not isinstance(rows, slice) and are_few(rows):
+                for row in rows.tolist():
+                    self.raw[row] = self.plugin.score(cycle, pod, state.rows[row])  # raises if it is no int64
+            else:
+                table = state.table(None if isinstance(rows, slice) else rows)
+                self.raw[rows] = self.plugin.score_all(cycle, pod, table)
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
         self.fresh()[rows] = True
@@ -113,16 +102,6 @@ class ScoreColumn(KeptColumn):
         raw = self._raw(rows)
         if len(raw):
             self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
-
-    def weigh_row(self, row: int) -> None:
-        """Weigh one row, with the span that holds."""
-        if self.normalizer is not None:
-            self.weigh(np.array([row], np.intp))
-            return
-        score = int(self.raw[row])
-        if not 0 <= score <= MAX_NODE_SCORE:
-            check_scores(self.plugin, self.raw[row : row + 1])
-        self.weighted[row] = score * self.weight
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
@@ -159,10 +138,3 @@ def check_scores(plugin: ScorePlugin, final: Scores) -> None:
         worst = int(final.max()) if int(final.max()) > MAX_NODE_SCORE else int(final.min())
         text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         raise PluginFailed(plugin.name, "NormalizeScore", ValueError(text))
-
-
-def grown(cells: NDArray[Any], size: int, empty: int = 0) -> NDArray[Any]:
-    """A longer copy of a column, `empty` in the new places."""
-    bigger = np.full(size, empty, cells.dtype)
-    bigger[: len(cells)] = cells
-    return bigger

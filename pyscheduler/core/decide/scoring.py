@@ -19,10 +19,11 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import picked, reached
 from pyscheduler.core.decide.leaders import Leaders
 from pyscheduler.core.decide.live_score import LiveScore
-from pyscheduler.core.decide.score_column import ScoreColumn, grown
+from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.staleness import USAGE, Change, Rows, Touched
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.core.state.columns import grown
 
 INFEASIBLE = -(1 << 62)
 """The total of a node that does not fit, or a little more: below 0 whatever is added."""
@@ -62,8 +63,9 @@ class ScoreColumns:
         self._skipped = skipped
         before = self._resting + self._moving
         asked = [w for w in self._plugins if w.plugin.name not in skipped]
-        self._live = [LiveScore(w) for w in asked if LiveScore.suits(w.plugin)]
-        columns = [self._column(w) for w in asked if not LiveScore.suits(w.plugin)]
+        live = [w for w in asked if LiveScore.suits(w.plugin)]
+        self._live = [LiveScore(w) for w in live]
+        columns = [self._column(w) for w in asked if w not in live]
         for column in columns:
             column.all_stale |= column not in before  # while it was left out, nobody told it of changes
         self._resting = [column for column in columns if not column.moves]

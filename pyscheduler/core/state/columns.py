@@ -125,6 +125,11 @@ def _grown(cells: NDArray[T], row: int) -> NDArray[T]:
     size = len(cells)
     while size <= row:
         size *= 2
-    bigger = np.zeros(size, cells.dtype)
+    return grown(cells, size)
+
+
+def grown(cells: NDArray[T], size: int, empty: int = 0) -> NDArray[T]:
+    """A longer copy of a column, `empty` in the new places."""
+    bigger = np.full(size, empty, cells.dtype)
     bigger[: len(cells)] = cells
     return bigger

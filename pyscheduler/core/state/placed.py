@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import Pod, PodShape
 from pyscheduler.api.topology import MISSING, Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
 
 JOURNAL = 1 << 13
@@ -175,9 +176,7 @@ class _Count:
 
     def fit(self, n: int) -> None:
         if n > len(self.cells):
-            bigger = np.zeros(max(n, 2 * len(self.cells)), np.int64)
-            bigger[: len(self.cells)] = self.cells
-            self.cells = bigger
+            self.cells = grown(self.cells, max(n, 2 * len(self.cells)))
 
     def move(self, source: int, target: int) -> None:
         self.fit(source + 1)

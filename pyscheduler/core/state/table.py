@@ -28,7 +28,7 @@ class ColumnTable(NodeTable):
         self._state = state
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
         self._n = len(state) if rows is None else len(rows)
-        self._read: dict[int, Ints] = {}
+        self._read: dict[Numbers, Ints] = {}
         """Columns as they were read, while no pod comes or goes."""
         self._topologies: dict[str, Domains] = {}
         self._nodes_version = state.nodes_version
@@ -76,9 +76,9 @@ class ColumnTable(NodeTable):
         return self._numbers(self._state.columns.pod_counts)
 
     def _numbers(self, column: Numbers) -> Ints:
-        read = self._read.get(id(column))
+        read = self._read.get(column)
         if read is None:
-            read = self._read[id(column)] = column.read(self._rows, self.total)
+            read = self._read[column] = column.read(self._rows, self.total)
         return read
 
     @property
