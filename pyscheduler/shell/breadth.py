@@ -17,7 +17,7 @@ _RENEWED = 2000
 
 
 class Breadth:
-    """`limit` is the number; `took` is told the seconds of each call that was answered."""
+    """`limit` is the number; `took` is told the seconds of each call that bound a pod."""
 
     __slots__ = ("_calls", "_most", "_quick", "limit")
 

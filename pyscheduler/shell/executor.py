@@ -122,7 +122,8 @@ class Executor:
         began = self._clock.now()
         with self._traffic:
             outcome = await bind(command, self._api, self._clock)
-        self._breadth.took(self._clock.now() - began)
+        if isinstance(outcome, Bound):  # what fails may fail at once, and would make all others look slow
+            self._breadth.took(self._clock.now() - began)
         self._end(outcome)
 
     def _prepare(self, command: Bind) -> None:

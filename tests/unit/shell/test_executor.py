@@ -14,6 +14,7 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, Condition, EventType, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.shell.breadth import Breadth
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.kube.recorder import Recorder
@@ -132,6 +133,19 @@ async def test_bindings_are_made_by_so_many_workers_at_a_time() -> None:
         await settle()
     assert (len(world.bound), world.most_under_way, executor.unfinished) == (40, 4, 0)
     assert [type(event) for event in world.told] == [Bound] * 40
+
+
+async def test_only_pods_that_were_bound_tell_how_quick_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails at once would be the quickest call of all, and every other seem to wait."""
+    seconds: list[float] = []
+    monkeypatch.setattr(Breadth, "took", lambda _, took: seconds.append(took))
+    world = World(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
+    world.let_go.set()
+    async with executing(world) as executor:
+        for name in "ab":
+            executor.carry_out(bind(name))
+        await settle()
+    assert len(seconds) == 1
 
 
 async def test_a_refusal_is_told_and_the_worker_goes_on() -> None:
