@@ -6,13 +6,13 @@ Decisions get a `Handle`: listers and waiting pods, no client. Plugins that act 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.outcome import Status, Verdicts
 from pyscheduler.api.pod import Pod
 
@@ -108,6 +108,12 @@ class Handle(Protocol):
         let stay before; whoever is not in the order does not come back. Found for all nodes at once, and only where
         `refused_anyway` did not reject the node and plugins that look at no other node decide it: a row that is
         missing in the answer takes trials.
+        """
+
+    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        """What trials on a node rest on: while it is equal, they end as they did, for any pod of the same shape.
+
+        None if they rest on more than the node, its pods and those nominated to it.
         """
 
     def is_preempting(self, uid: str) -> bool:

@@ -7,7 +7,7 @@ Each node that could fit the pod without some of its pods is tried out, and the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from pyscheduler.api import (
     Code,
     Cycle,
     Diagnosis,
+    Handle,
     Hint,
     Interest,
     NodeInfo,
@@ -38,6 +39,7 @@ from pyscheduler.api import (
 from pyscheduler.intree._label_selectors import aggregate
 from pyscheduler.intree._problems import invalid, refuse
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
+from pyscheduler.intree.preemption.remembered import Outcome, Remembered
 from pyscheduler.intree.preemption.victims import (
     Returning,
     best,
@@ -103,7 +105,7 @@ class _DryRun:
     errors: list[str] = field(default_factory=list)
     violating: int = 0
 
-    def note(self, name: str, outcome: Candidate | Status) -> None:
+    def note(self, name: str, outcome: Outcome) -> None:
         if isinstance(outcome, Status) and outcome.code is Code.ERROR:
             self.errors += outcome.reasons
         elif isinstance(outcome, Status):
@@ -125,6 +127,10 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs
     watches = (PDB,)
+
+    def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._remembered = Remembered()
 
     def interests(self) -> Sequence[Interest]:
         # Those that PreEnqueue holds back are asked about again; whether a deletion helps is for others to say.
@@ -178,15 +184,13 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         places = np.concatenate((places[start:], places[:start]))
         worth_trying = places[lower[places] & (hopeless.codes[places] == 0)]
         enough = total + 1 if exhaustive else self.args.enough(total)
-        budgets, infos = Budgets(self.handle.objects(PDB)), list(nodes)
+        infos = list(nodes)
         while worth_trying.size:
             # Many at once, and no more than will do if each is a candidate.
             missing = enough - len(tried.candidates)
             batch, worth_trying = np.split(worth_trying, [missing if missing > 0 else max(1, enough)])
-            pods = {place: returning(pod, infos[place], budgets) for place in batch.tolist()}
-            stay = self.handle.staying(cycle, pod, {place: those.order for place, those in pods.items()})
-            for place, those in pods.items():
-                tried.note(infos[place].name, self._try_out(cycle, pod, infos[place], those, stay.get(place)))
+            for name, outcome in self._outcomes(cycle, pod, {place: infos[place] for place in batch.tolist()}):
+                tried.note(name, outcome)
                 if tried.suffices(enough):
                     return tried
         tried.refusals[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
@@ -195,9 +199,25 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             tried.refusals[rejection.reasons] += count
         return tried
 
+    def _outcomes(self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[str, Outcome]]:
+        """What trying out some nodes shows, in their order; `nodes` by their places."""
+        known = self._remembered.of(pod.shape, self.handle.objects_version(PDB))
+        rests_on = {place: self.handle.footing(cycle, pod, node) for place, node in nodes.items()}
+        untried = {place: node for place, node in nodes.items() if not known.holds(node.name, rests_on[place])}
+        budgets = Budgets(self.handle.objects(PDB))
+        pods = {place: returning(pod, node, budgets) for place, node in untried.items()}
+        stay = self.handle.staying(cycle, pod, {place: those.order for place, those in pods.items()}) if pods else {}
+        for place, node in nodes.items():
+            if place in untried:
+                outcome = self._try_out(cycle, pod, node, pods[place], stay.get(place))
+                known.keep(node.name, rests_on[place], outcome)
+                yield node.name, outcome
+            else:
+                yield node.name, known.outcome(node.name)
+
     def _try_out(
         self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: Returning, stay: Sequence[bool] | None
-    ) -> Candidate | Status:
+    ) -> Outcome:
         if stay is not None:
             return candidate(pods, stay)
         with self.handle.trial(cycle, pod, node.name) as trial:

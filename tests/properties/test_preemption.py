@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, Diagnosis, NodeInfo, NodeTable, Pod, Verdicts
 from pyscheduler.api.preemption import PreemptionSearch
+from pyscheduler.core.events import PodGone
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.default_preemption import DefaultPreemption
@@ -173,6 +174,41 @@ def test_ruling_nodes_out_by_columns_finds_what_trials_find(harness: Harness, of
     if diagnosis is not None:
         world = cycle, pod, diagnosis
         assert searched(harness.handle, world) == searched(Unseeing(harness.handle), world)
+
+
+@st.composite
+def happenings(draw: st.DrawFn) -> Callable[[Harness], object]:
+    """Something that may change what trying out a node shows."""
+    name, on = f"p{draw(st.integers(0, 9))}", draw(st.sampled_from(["n0", "n1", "n2"]))
+    comes = draw(pods(name)).on(on).priority(draw(st.sampled_from([0, 1, 10])))
+    promised = draw(pods("promised")).priority(draw(st.sampled_from([0, 10]))).nominated(on)
+    budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": SELECTOR}}
+    another = draw(nodes(on))
+    what: list[Callable[[Harness], object]] = [
+        lambda harness: harness.add(comes),
+        lambda harness: harness.add(comes.deleting()),
+        lambda harness: harness.add(comes.started("2026-01-01T00:00:00Z")),
+        lambda harness: harness.tell(PodGone(harness.now, "default", name, "")),
+        lambda harness: harness.add(promised),
+        lambda harness: harness.tell(PodGone(harness.now, "default", "promised", "")),
+        lambda harness: harness.add(another),
+        lambda harness: harness.add_object(PDB, {**budget, "status": {"disruptionsAllowed": 1}}),
+    ]
+    return draw(st.sampled_from(what))
+
+
+@quick(3 * EXAMPLES)
+@given(worlds(), preemptors(), st.lists(happenings(), max_size=5))
+def test_what_is_remembered_is_what_trying_again_finds(
+    harness: Harness, of: PodBuilder, happenings: list[Callable[[Harness], object]]
+) -> None:
+    remembers = DefaultPreemption(DefaultPreemption.Args(), harness.handle)
+    for happen in [id, *happenings]:
+        happen(harness)
+        cycle, pod, diagnosis = decided(harness, of)
+        if diagnosis is not None:
+            afresh = DefaultPreemption(DefaultPreemption.Args(), harness.handle).search(cycle, pod, diagnosis)
+            assert remembers.search(cycle, pod, diagnosis) == afresh
 
 
 @quick(EXAMPLES)

@@ -7,14 +7,14 @@ object alone cannot change in a trial, so it is asked for that only until it has
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import Mask, NodeTable
+from pyscheduler.api.nodes import Mask, NodeInfo, NodeTable
 from pyscheduler.api.outcome import Code, Status, StatusError, Verdicts
 from pyscheduler.api.plugin import FilterPlugin, PreFilterPlugin, Reads
 from pyscheduler.api.pod import Pod
@@ -45,6 +45,10 @@ class _Plugins:
     asked: Sequence[FilterPlugin]
     asked_again: Sequence[FilterPlugin]
     """Those whose answer may be another once pods have come or gone."""
+    see_one_node: bool
+    """Whether what all of them say of a node follows from the node and its pods, by whatever way they came there."""
+    ask_who: bool
+    """Whether it matters to one of them which pod of the shape it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ class Trials:
             profile = self.profiles[cycle.profile]
             asked = [p for p in profile.filter if p.name not in cycle.skipped]
             again = [p for p in asked if p.reads is not Reads.OWN_NODE]
-            known = self._known[key] = _Plugins(told_of_pods(profile, cycle), asked, again)
+            told, see_one_node = told_of_pods(profile, cycle), all(_is_told_by_columns(p) for p in asked)
+            ask_who = any(p.reads_identity for p in asked)
+            known = self._known[key] = _Plugins(told, asked, again, see_one_node and not told, ask_who)
         return known
 
     def has_place(self, uid: str) -> bool:
@@ -112,7 +118,7 @@ class Trials:
     def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> dict[int, list[bool]]:
         """Who may stay of pods that are let back one by one (`Handle.staying`)."""
         plugins = self.plugins(cycle)
-        if plugins.told or pod.shape.host_ports or not all(_is_told_by_columns(plugin) for plugin in plugins.asked):
+        if pod.shape.host_ports or not plugins.see_one_node:
             return {}  # ports: of two pods with the same one, it matters in a trial who comes and goes first
         table = RefilledTable(self.state, pod.priority)
         stay: dict[int, list[bool]] = {row: [] for row in orders}
@@ -128,6 +134,14 @@ class Trials:
                 stay[row].append(row not in gone)
         doubtful = table.beyond | self._promised()
         return {row: answers for row, answers in stay.items() if not doubtful[row]}
+
+    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        """What trials on a node rest on (`Handle.footing`)."""
+        known, plugins = self.state.info(node.name), self.plugins(cycle)
+        if known is None or plugins.ask_who or not plugins.see_one_node:
+            return None
+        rivals = tuple([(rival.uid, rival.shape.id) for rival in self.nominator.rivals(pod, node.name)])
+        return self.state.nodes_version, cycle.profile, cycle.skipped, known.version, rivals
 
     def _promised(self) -> Mask:
         """The rows where others are nominated: what a trial is told there depends on them."""

@@ -7,7 +7,7 @@ once the call is over, so that a plugin never re-enters the scheduler.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import Trial
-from pyscheduler.api.nodes import NodeTable
+from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.outcome import Verdicts
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evictions import Evictions
@@ -123,6 +123,9 @@ class CoreHandle:
 
     def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
         return self._cluster.staying(cycle, pod, orders)
+
+    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        return self._cluster.footing(cycle, pod, node)
 
     def is_preempting(self, uid: str) -> bool:
         return self.evictions.under_way_for(uid)

@@ -5,7 +5,7 @@ Every answer is asked for in both forms, so that each test is a test of their ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -75,6 +75,9 @@ class NoHandle(Handle):
 
     def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
         return Verdicts(0)
+
+    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        return None
 
     def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
         return {}

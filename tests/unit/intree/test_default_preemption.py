@@ -307,3 +307,74 @@ def test_only_deletions_open_its_gate_and_none_is_a_reason_to_try() -> None:
     assert [(i.resource, i.actions) for i in plugin.interests()] == [(POD, Action.DELETE)]
     assert plugin.interests()[0].covers(ClusterEvent("AssignedPod", Action.DELETE))
     assert plugin.pre_enqueue(high().build()) is None
+
+
+# -- what is remembered from one preemptor to the next -------------------------------------------------------------------
+
+
+class Seeker:
+    """Looks for room time and again, as one scheduler does."""
+
+    def __init__(self, *objects: Any, budgets: tuple[dict[str, Any], ...] = ()) -> None:
+        self.harness = Harness()
+        for each in budgets:
+            self.harness.add_object(PDB, each)
+        self.harness.add(*objects)
+        self._plugin = DefaultPreemption(DefaultPreemption.Args(), self.harness.handle)
+        self._sought: list[Pod] = []
+
+    def victims(self, of: PodBuilder) -> list[str]:
+        context = self.harness.machine.context
+        subject = of.build(context.shapes)
+        self._sought.append(subject)  # a shape is kept while there is a pod of it
+        cycle = Cycle(self.harness.now, subject.scheduler_name, subject.uid)
+        diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
+        assert isinstance(diagnosis, Diagnosis)
+        return victims(self._plugin.search(cycle, subject, diagnosis))
+
+
+def test_a_node_that_others_were_promised_since_is_tried_again() -> None:
+    seeker = Seeker(node("n1", cpu="3"), low("a"), low("b", started=LATE), low("c", priority=1))
+    assert seeker.victims(high()) == ["b"]
+    seeker.harness.add(pod("rival").priority(100).requests(cpu="1").nominated("n1"))
+    assert seeker.victims(high()) == ["a", "b"]
+
+
+def test_a_budget_that_changed_since_counts() -> None:
+    seeker = Seeker(node("n1", cpu="2"), low("a"), low("b", priority=5), budgets=(budget("x", 0, ALL_A),))
+    assert seeker.victims(high()) == ["b"]
+    seeker.harness.add_object(PDB, budget("x", 1, ALL_A))
+    assert seeker.victims(high()) == ["a"]
+
+
+def test_a_node_that_came_back_as_another_is_tried_again() -> None:
+    seeker = Seeker(node("n1", cpu="2"), low("a"), low("b", priority=5))
+    assert seeker.victims(high()) == ["a"]
+    for name in ("a", "b"):
+        seeker.harness.delete_pod(name)
+    seeker.harness.delete_node("n1")
+    seeker.harness.add(node("n1", cpu="1"), low("c", cpu="500m"), low("d", cpu="500m", started=LATE))
+    assert seeker.victims(high()) == ["c", "d"]
+
+
+def test_pods_that_ask_for_more_hear_their_own() -> None:
+    seeker = Seeker(node("n1", cpu="2"), low("a"), low("b", priority=5))
+    assert seeker.victims(high("1")) == ["a"]
+    assert seeker.victims(high("2")) == ["b", "a"]
+
+
+def test_what_has_been_tried_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeker = Seeker(*(node(f"n{i}", cpu="1") for i in range(3)), *(low(f"a{i}", f"n{i}") for i in range(3)))
+    asked: list[int] = []
+    staying = CoreHandle.staying
+
+    def counted(self: CoreHandle, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Any:
+        asked.extend(orders)
+        return staying(self, cycle, pod, orders)
+
+    monkeypatch.setattr(CoreHandle, "staying", counted)
+    seeker.victims(high())
+    assert sorted(asked) == [0, 1, 2]
+    seeker.harness.add(low("a1", "n1", priority=1))
+    seeker.victims(high())
+    assert sorted(asked[3:]) == [1]

@@ -1,0 +1,56 @@
+"""What trying out nodes has shown, kept for the next pod of the shape.
+
+Preemptors come by the hundred, and each tries as many nodes as the one before: between two of them hardly any node has
+changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+from pyscheduler.api import Candidate, PodShape, Status
+
+_SHAPES = 16
+"""For so many shapes it is kept, those that were asked for last."""
+
+Outcome = Candidate | Status
+
+
+class Outcomes:
+    """What came of trying out nodes for one shape, by node name."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[Hashable, Outcome]] = {}
+
+    def holds(self, name: str, rests_on: Hashable | None) -> bool:
+        """Whether the node has been tried, and rests on the same as then."""
+        known = self._of.get(name)
+        return known is not None and rests_on is not None and known[0] == rests_on
+
+    def outcome(self, name: str) -> Outcome:
+        """What came of it. KeyError for a node that has not been tried."""
+        return self._of[name][1]
+
+    def keep(self, name: str, rests_on: Hashable | None, outcome: Outcome) -> None:
+        """The node has been tried; without anything known that it rests on, it will be again."""
+        self._of[name] = rests_on, outcome
+
+
+class Remembered:
+    """The outcomes by shape."""
+
+    def __init__(self) -> None:
+        self._budgets = 0
+        self._of: OrderedDict[int, Outcomes] = OrderedDict()
+
+    def of(self, shape: PodShape, budgets: int) -> Outcomes:
+        """The outcomes of a shape; `budgets` is the version of the disruption budgets: with another one all are new."""
+        if budgets != self._budgets:
+            self._budgets = budgets
+            self._of.clear()
+        outcomes = self._of.setdefault(shape.id, Outcomes())
+        self._of.move_to_end(shape.id)
+        if len(self._of) > _SHAPES:
+            self._of.popitem(last=False)
+        return outcomes
