@@ -36,7 +36,10 @@ class Code(enum.IntEnum):
     @property
     def camel(self) -> str:
         """The name as kube-scheduler prints it, e.g. `UnschedulableAndUnresolvable`."""
-        return "".join(part.capitalize() for part in self.name.split("_"))
+        return _CAMEL[self]
+
+
+_CAMEL = {code: "".join(part.capitalize() for part in code.name.split("_")) for code in Code}
 
 
 class Skip(enum.Enum):

@@ -215,9 +215,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             else:
                 yield node.name, known.outcome(node.name)
 
-    def _try_out(
-        self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: Returning, stay: Sequence[bool] | None
-    ) -> Outcome:
+    def _try_out(self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: Returning, stay: Sequence[bool] | None) -> Outcome:
         if stay is not None:
             return candidate(pods, stay)
         with self.handle.trial(cycle, pod, node.name) as trial:

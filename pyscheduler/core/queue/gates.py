@@ -22,6 +22,8 @@ class Gates:
 
     def __init__(self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], instrument: Instrument) -> None:
         self._plugins = plugins
+        self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
+        """The plugins as they are asked, by profile and by who gated the pod last."""
         self._instrument = instrument
         self.broken: set[str] = set()
         """The UIDs of pods that are gated because a plugin raised."""
@@ -29,16 +31,21 @@ class Gates:
     def admit(self, queued: QueuedPod) -> bool:
         """Ask the plugins, first the one that gated the pod last; sets `gating_plugin` and adds it to the rejectors."""
         profile = queued.pod.scheduler_name
-        plugins = self._plugins.get(profile, ())
+        plugins = self._in_order(profile, queued.gating_plugin)
         if not plugins:
             return True
-        if queued.gating_plugin:
-            plugins = sorted(plugins, key=lambda plugin: plugin.name != queued.gating_plugin)
         self.broken.discard(queued.pod.uid)
         self._instrument.point_entered(PRE_ENQUEUE, profile)
         code = self._ask(plugins, queued)
         self._instrument.point_left(PRE_ENQUEUE, profile, _SUCCESS if code is None else code.camel)
         return code is None
+
+    def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
+        plugins = self._orders.get((profile, gate))
+        if plugins is None:
+            plugins = sorted(self._plugins.get(profile, ()), key=lambda plugin: plugin.name != gate)
+            self._orders[profile, gate] = plugins
+        return plugins
 
     def forget(self, uid: str) -> None:
         """The pod has left the queue."""

@@ -316,20 +316,35 @@ class SchedulingQueue:
 
     def _wake(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
         """Take the pod out of the unschedulable ones, unless a plugin's call has done so; False if it is gated."""
+        if queued.gating_plugin:
+            return self._wake_gated(queued, how, label, now)
         if self._unschedulable.remove(queued.pod.uid) is None:
             return False
         return self._requeue(queued, how, label, now)
 
+    def _wake_gated(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
+        """The same of a pod that may be gated still, and then mostly by the same plugin: it stays where it is."""
+        gate, admitted = queued.gating_plugin, self._gates.admit(queued)
+        if not admitted and queued.gating_plugin == gate:
+            self._instrument.queue_incoming(_UNSCHEDULABLE, label)
+            return False
+        if self._unschedulable.remove(queued.pod.uid) is None:
+            return False
+        if not admitted:
+            self._park(queued, label)
+            return False
+        return self._requeue(queued, how, label, now, admitted)
+
     # From no tier into one
 
-    def _requeue(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
+    def _requeue(self, queued: QueuedPod, how: Requeue, label: str, now: float, admitted: bool = False) -> bool:
         """Put a pod that is in no tier into the right one; whether it may be tried without a further event."""
         if how is Requeue.SKIP:
             self._park(queued, label)
             return False
         if how is Requeue.AFTER_BACKOFF and self._wait.holds(queued, now):
-            return self._to_backoff(queued, label)
-        return self._to_active(queued, label, now)
+            return self._to_backoff(queued, label, admitted)
+        return self._to_active(queued, label, now, admitted)
 
     def _to_active(self, queued: QueuedPod, label: str, now: float, admitted: bool = False) -> bool:
         if not admitted and not self._gates.admit(queued):
@@ -341,8 +356,8 @@ class SchedulingQueue:
         self._instrument.queue_incoming(_ACTIVE, label)
         return True
 
-    def _to_backoff(self, queued: QueuedPod, label: str) -> bool:
-        if not self._gates.admit(queued):
+    def _to_backoff(self, queued: QueuedPod, label: str, admitted: bool = False) -> bool:
+        if not admitted and not self._gates.admit(queued):
             self._park(queued, label)
             return False
         self._backoff.add(queued)

@@ -31,7 +31,7 @@ REFRESH_EVERY: Final = 1800.0
 SWEEP_EVERY: Final = 60.0
 CAPACITY: Final = 20_000
 """Events that may wait to be written."""
-PATIENCE: Final = 5.0
+PATIENCE: Final = 15.0
 """Seconds that an Event waits for bindings before one writer goes on beside them."""
 
 _REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
