@@ -48,7 +48,7 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
-    options = ConnectionOptions(qps=client.qps, burst=client.burst)
+    options = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
     async with AsyncExitStack() as stack:
         calls = await connect(path, options, clock)
         stack.push_async_callback(calls.close)

@@ -20,9 +20,10 @@ import pyscheduler
 from pyscheduler.api import ApiError
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, SystemClock
+from pyscheduler.shell.kube import protobuf
 from pyscheduler.shell.kube.credentials import ConnectionProblem, Credentials, load
 from pyscheduler.shell.kube.faults import DISTRUST, LOST, TIMEOUT, UNREACHABLE, Refused, unanswered
-from pyscheduler.shell.kube.http1 import Answer
+from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
 from pyscheduler.shell.kube.limiter import Limiter
 from pyscheduler.shell.kube.pool import Call, Pool, Stream
 from pyscheduler.shell.kube.wire import Address
@@ -41,7 +42,6 @@ __all__ += ["ConnectionProblem", "connect", "unanswered"]
 
 T = TypeVar("T")
 
-JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
@@ -50,6 +50,7 @@ _BUSY_TRIES = 10
 _FAULT_TRIES = 4
 _FIRST_PAUSE = 0.1
 _READS = ("GET", "HEAD")
+_NOT_IN_THIS_FORM = (406, 415)
 _log = logs.get("connection")
 
 
@@ -62,6 +63,8 @@ class ConnectionOptions:
     qps: float = 0.0
     burst: int = 0
     """clientConnection's: 0 means kube-scheduler's default (50 and 100), a negative qps no limit."""
+    content_type: str = JSON
+    """clientConnection's: in which form `create` sends, as long as the server takes it."""
     timeout: float = 30.0
     """Seconds for one call. Watches are bounded by what they ask the server for."""
 
@@ -111,6 +114,7 @@ class Connection:
         self._clock = clock
         self._limiter = Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options)
+        self._speaks_protobuf = options.content_type == PROTOBUF
 
     @property
     def server(self) -> str:
@@ -139,6 +143,21 @@ class Connection:
     async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
         """One call; `path` carries its query already encoded. ApiError if it fails after all safe repetitions."""
         return await self._repeated(Call(method, path, body, content_type), self._once)
+
+    async def create(self, path: str, encode: Callable[[str], bytes]) -> None:
+        """POST an object; `encode` gives it in JSON, or in PROTOBUF where that is wanted and the server takes it.
+
+        ApiError as with `request`.
+        """
+        if self._speaks_protobuf:
+            try:
+                await self.request("POST", path, encode(PROTOBUF), PROTOBUF)
+                return
+            except ApiError as problem:
+                if problem.status not in _NOT_IN_THIS_FORM:
+                    raise
+                self._speaks_protobuf = False
+        await self.request("POST", path, encode(JSON))
 
     @asynccontextmanager
     async def stream(self, path: str, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -214,10 +233,7 @@ def _pause(method: str, tries: int, problem: Refused) -> float | None:
 
 
 def _refusal(answer: Answer) -> Refused:
-    try:
-        status = msgspec.json.decode(answer.body, type=_Status)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        status = _Status()
+    status = _status(answer.body)
     text = status.message or " ".join(answer.body[:200].decode(errors="replace").split())
     return Refused(
         answer.status,
@@ -225,6 +241,17 @@ def _refusal(answer: Answer) -> Refused:
         text or f"HTTP {answer.status} {answer.reason}".rstrip(),
         _retry_after(answer.retry_after, status),
     )
+
+
+def _status(body: bytes) -> _Status:
+    """What a refusal says; nothing where it cannot be read, such as a proxy's."""
+    try:
+        if protobuf.is_message(body):
+            message, reason, seconds = protobuf.status(body)
+            return _Status(message, reason, _Details(seconds))
+        return msgspec.json.decode(body, type=_Status)
+    except (ValueError, msgspec.MsgspecError):
+        return _Status()
 
 
 def _retry_after(header: str, status: _Status) -> float | None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+JSON: Final = "application/json"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 LONGEST_HEAD: Final = 1 << 16
 LONGEST_BODY: Final = 1 << 32
 """Bytes. A list that cannot be paged is a GiB at 150,000 pods; what has no end is no answer."""
@@ -34,16 +36,23 @@ class Answer(NamedTuple):
     retry_after: str = ""
 
 
+def accepted(content_type: str) -> str:
+    """The Accept header of a call: who speaks protobuf wants to hear it, and everybody understands JSON."""
+    return f"{PROTOBUF},{JSON}" if content_type == PROTOBUF else JSON
+
+
 def request(method: str, target: str, fixed: bytes, body: bytes | None, content_type: str) -> bytes:
     """What is sent: `fixed` are header lines that all calls share. ValueError if `target` is none."""
     if not _target(target):
         raise ValueError(f"{target!r} is not the path of a URL")
+    accept = accepted(content_type).encode()
     if body is None:
-        return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), target.encode(), fixed)
-    return b"%b %b HTTP/1.1\r\n%bContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        return b"%b %b HTTP/1.1\r\n%bAccept: %b\r\n\r\n" % (method.encode(), target.encode(), fixed, accept)
+    return b"%b %b HTTP/1.1\r\n%bAccept: %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
         method.encode(),
         target.encode(),
         fixed,
+        accept,
         content_type.encode(),
         len(body),
         body,

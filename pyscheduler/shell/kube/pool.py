@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
 from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late
-from pyscheduler.shell.kube.http1 import Answer, request
+from pyscheduler.shell.kube.http1 import JSON, Answer, request
 from pyscheduler.shell.kube.wire import Address, StreamWire, Wire, open_wire
 
 IDLE: Final = 30.0
@@ -26,7 +26,7 @@ class Call(NamedTuple):
     method: str
     path: str
     body: bytes | None = None
-    content_type: str = "application/json"
+    content_type: str = JSON
 
 
 class Stream(NamedTuple):
@@ -45,7 +45,7 @@ class Pool:
         self._address = address
         self._size = size
         self._timeout = timeout
-        self._hello = f"Host: {address.authority}\r\nUser-Agent: {user_agent}\r\nAccept: application/json\r\n"
+        self._hello = f"Host: {address.authority}\r\nUser-Agent: {user_agent}\r\n"
         self._said: tuple[str, bytes] = ("", self._hello.encode())
         self._loop = asyncio.get_running_loop()
         self._wires: set[Wire] = set()

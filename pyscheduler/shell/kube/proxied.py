@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
-from pyscheduler.shell.kube.http1 import Answer
+from pyscheduler.shell.kube.http1 import Answer, accepted
 from pyscheduler.shell.kube.pool import IDLE, Call, Stream
 
 
@@ -61,7 +61,9 @@ class ProxiedPool:
     async def _send(
         self, session: aiohttp.ClientSession, call: Call, authorization: str, timeout: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        headers = {"Content-Type": call.content_type} if call.body is not None else {}
+        headers = {"Accept": accepted(call.content_type)}
+        if call.body is not None:
+            headers["Content-Type"] = call.content_type
         if authorization:
             headers["Authorization"] = authorization
         return await session.request(
@@ -83,7 +85,7 @@ def _session(route: Route, limit: int, user_agent: str) -> aiohttp.ClientSession
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent},
+        headers={"Accept-Encoding": "identity", "User-Agent": user_agent},
         read_bufsize=1 << 18,
     )
 

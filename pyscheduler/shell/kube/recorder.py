@@ -11,6 +11,7 @@ import asyncio
 import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,7 +20,9 @@ from pyscheduler.api import ApiError
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.connection import JSON, MERGE_PATCH, Connection
+from pyscheduler.shell.kube import protobuf
+from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection
+from pyscheduler.shell.kube.http1 import PROTOBUF
 from pyscheduler.shell.kube.paths import EVENTS, collection
 from pyscheduler.shell.kube.series import Series, SeriesKey, event_name, series_key
 from pyscheduler.shell.kube.traffic import Traffic
@@ -196,12 +199,17 @@ class Recorder:
                 again = False  # events live for an hour in the API: begin it anew
         if not again:
             try:
-                await self._connection.request("POST", path, _encode(series.body(self._instance)), JSON)
+                await self._connection.create(path, partial(self._body, series))
             except ApiError as problem:
                 if problem.status != _EXISTS:
                     raise
             series.created = True
         series.written, series.written_at = count, self._clock.wall()
+
+    def _body(self, series: Series, content_type: str) -> bytes:
+        if content_type == PROTOBUF:
+            return protobuf.event(series, self._instance)
+        return _encode(series.body(self._instance))
 
     def _refused(self, series: Series, problem: ApiError) -> None:
         """Let go of an Event. Nobody misses those of a namespace that is gone or going; others are worth a line."""

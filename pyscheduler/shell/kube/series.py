@@ -50,6 +50,15 @@ class Series:
     def namespace(self) -> str:
         return self.record.regarding.namespace or "default"
 
+    @property
+    def controller(self) -> str:
+        """The scheduler that tells of it."""
+        return (self.record.related or self.record.regarding).scheduler_name
+
+    def instance(self, host: str) -> str:
+        """The scheduler and where it runs."""
+        return f"{self.controller}-{host}"[:_MAX_INSTANCE]
+
     def again(self, wall: float) -> None:
         """It happened once more."""
         self.count += 1
@@ -58,14 +67,13 @@ class Series:
     def body(self, instance: str) -> Json:
         """The Event object; `instance` is the host, as part of reportingInstance."""
         record = self.record
-        controller = (record.related or record.regarding).scheduler_name
         body: Json = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": self.name, "namespace": self.namespace},
             "eventTime": rfc3339_micro(self.first),
-            "reportingController": controller,
-            "reportingInstance": f"{controller}-{instance}"[:_MAX_INSTANCE],
+            "reportingController": self.controller,
+            "reportingInstance": self.instance(instance),
             "action": record.action,
             "reason": record.reason,
             "regarding": _reference(record.regarding),

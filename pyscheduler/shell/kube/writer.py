@@ -7,14 +7,16 @@ it then says of the second try ("already assigned") is settled by looking at the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from pyscheduler.api import ApiError, ApiWriter, Pod, PodObject
 from pyscheduler.shell.clock import Clock, SystemClock
-from pyscheduler.shell.kube import paths
+from pyscheduler.shell.kube import paths, protobuf
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection, unanswered
+from pyscheduler.shell.kube.http1 import PROTOBUF
 
 _CONFLICT = 409
 _BIND_TRIES = 3
@@ -30,18 +32,10 @@ class KubeWriter(ApiWriter):
         self._clock = clock or SystemClock()
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        body = _encode(
-            {
-                "apiVersion": "v1",
-                "kind": "Binding",
-                "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
-            }
-        )
         path = paths.pod(pod.namespace, pod.name, "/binding")
         for tries in range(1, _BIND_TRIES + 1):
             try:
-                await self._connection.request("POST", path, body)
+                await self._connection.create(path, partial(_binding, pod, node_name))
                 return
             except ApiError as problem:
                 if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):
@@ -70,6 +64,19 @@ class KubeWriter(ApiWriter):
 
     async def sleep(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
+
+
+def _binding(pod: Pod, node_name: str, content_type: str) -> bytes:
+    if content_type == PROTOBUF:
+        return protobuf.binding(pod, node_name)
+    return _encode(
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node_name},
+        }
+    )
 
 
 def _object(path: str, content: bytes) -> dict[str, Any]:

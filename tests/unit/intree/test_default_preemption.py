@@ -309,7 +309,7 @@ def test_only_deletions_open_its_gate_and_none_is_a_reason_to_try() -> None:
     assert plugin.pre_enqueue(high().build()) is None
 
 
-# -- what is remembered from one preemptor to the next -------------------------------------------------------------------
+# -- what is remembered from one preemptor to the next --------------------------------------------------------------
 
 
 class Seeker:

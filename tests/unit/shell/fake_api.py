@@ -60,6 +60,7 @@ class Call:
     body: bytes
     content_type: str
     authorization: str
+    accept: str = ""
 
     @property
     def json(self) -> Any:
@@ -148,6 +149,7 @@ class FakeApi:
             await request.read(),
             request.content_type,
             request.headers.get("Authorization", ""),
+            request.headers.get("Accept", ""),
         )
         async with self.calling:
             self.calls.append(call)

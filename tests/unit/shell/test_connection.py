@@ -27,9 +27,11 @@ from pyscheduler.shell.kube.connection import (
     unanswered,
 )
 from pyscheduler.shell.kube.credentials import load
+from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
 
 from .conftest import write_kubeconfig
 from .fake_api import FakeApi, Hangup, Reply, Stream, ok, refused
+from .test_protobuf import refusal
 from .virtual import VirtualClock
 
 PATH = "/api/v1/things"
@@ -273,3 +275,67 @@ def self_signed(folder: Path, host: str = "") -> Path:
         + builder.sign(key, hashes.SHA256()).public_bytes(pem)
     )
     return file
+
+
+# -- in which form objects are sent --------------------------------------------------------------------------------
+
+
+async def in_protobuf(kubeconfig: Path, clock: VirtualClock) -> Connection:
+    return await connect(kubeconfig, ConnectionOptions(qps=-1, content_type=PROTOBUF), clock)
+
+
+def form(content_type: str) -> bytes:
+    return b"k8s\x00..." if content_type == PROTOBUF else b"{}"
+
+
+async def test_objects_go_as_json_unless_asked_otherwise(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, Reply(201))
+    await connection.create(PATH, form)
+    assert [(call.body, call.content_type, call.accept) for call in api.calls] == [(b"{}", JSON, JSON)]
+
+
+async def test_objects_go_as_protobuf_where_that_is_wanted(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+    connection = await in_protobuf(kubeconfig, clock)
+    api.script(PATH, Reply(201), ok({}))
+    await connection.create(PATH, form)
+    await connection.request("GET", PATH)
+    sent, asked = api.calls
+    assert (sent.body, sent.content_type, sent.accept) == (b"k8s\x00...", PROTOBUF, f"{PROTOBUF},{JSON}")
+    assert asked.accept == JSON, "everything else is JSON"
+    await connection.close()
+
+
+@pytest.mark.parametrize("status", [406, 415])
+async def test_a_server_without_protobuf_gets_json_from_then_on(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock, status: int
+) -> None:
+    connection = await in_protobuf(kubeconfig, clock)
+    api.script(PATH, refused(status, "UnsupportedMediaType"), Reply(201), Reply(201))
+    await connection.create(PATH, form)
+    await connection.create(PATH, form)
+    assert [call.content_type for call in api.calls] == [PROTOBUF, JSON, JSON]
+    await connection.close()
+
+
+async def test_a_refusal_in_protobuf_is_told_like_any_other(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection = await in_protobuf(kubeconfig, clock)
+    busy = Reply(429, refusal("too many requests", "TooManyRequests", retry_after=7))
+    api.script(PATH, busy, Reply(404, refusal('pods "a" not found', "NotFound")))
+    with pytest.raises(ApiError, match=r'^pods "a" not found$') as caught:
+        await connection.create(PATH, form)
+    assert (caught.value.status, caught.value.reason) == (404, "NotFound")
+    assert (len(api.calls), clock.slept) == (2, [7])
+    await connection.close()
+
+
+async def test_an_unreadable_refusal_in_protobuf_is_told_by_its_status(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection = await in_protobuf(kubeconfig, clock)
+    api.script(PATH, Reply(403, b"k8s\x00\x12\xff"))
+    with pytest.raises(ApiError) as caught:
+        await connection.create(PATH, form)
+    assert caught.value.status == 403
+    await connection.close()

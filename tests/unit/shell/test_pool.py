@@ -50,9 +50,9 @@ async def test_every_call_says_who_asks_whom() -> None:
     async with pool_to(server) as pool:
         for authorization in ("", "Bearer old", "Bearer new"):
             await pool.call(GET, authorization)
-    common = f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nUser-Agent: tests\r\nAccept: application/json\r\n"
+    common = f"GET /a HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nUser-Agent: tests\r\n"
     tokens = ("", "Authorization: Bearer old\r\n", "Authorization: Bearer new\r\n")
-    assert server.heads == [f"{common}{token}\r\n" for token in tokens]
+    assert server.heads == [f"{common}{token}Accept: application/json\r\n\r\n" for token in tokens]
 
 
 async def test_a_server_may_live_below_a_path() -> None:
