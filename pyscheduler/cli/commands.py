@@ -6,6 +6,7 @@ import, and a scheduler that starts has no use for it.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ class Commands(click.Group):
         if cmd_name not in HELP:
             return None
         begin_late()
+        # Nothing here has use for the threads that NumPy's linear algebra starts when it is imported.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command: click.Command = getattr(import_module(f"pyscheduler.cli.{cmd_name}"), cmd_name)
         return command
 
