@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -30,12 +29,11 @@ class ServerProblem(Exception):
     """The server cannot be started; the message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(msgspec.Struct, frozen=True):
     """The checks by name; `live` is asked by /livez and /healthz, `live` and `ready` by /readyz."""
 
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, Check] = msgspec.field(default_factory=dict)
+    ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
 
     def of(self, endpoint: str) -> dict[str, Check]:
         """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
