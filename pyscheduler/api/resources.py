@@ -8,6 +8,7 @@ Amounts are whole numbers: cpu in milli-cores, everything else in units (bytes, 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -49,6 +50,7 @@ class PodRequests(msgspec.Struct, frozen=True):
     scored: Mapping[str, int]
 
 
+@lru_cache(maxsize=8192, typed=True)
 def amount(resource: str, quantity: Quantity) -> int:
     """A quantity as a whole number: milli-cores for cpu, units for the rest. QuantityError if it cannot be read."""
     return milli_value(quantity) if resource == CPU else value(quantity)
