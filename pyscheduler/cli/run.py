@@ -64,7 +64,7 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
         stack.push_async_callback(events.close)
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics)
         if address[1]:
-            server = HttpServer(_checks(scheduler), metrics.registry, *address)
+            server = HttpServer(_checks(scheduler), lambda: metrics.registry, *address)
             await server.start()
             stack.push_async_callback(server.stop)
         if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):

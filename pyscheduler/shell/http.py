@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from pyscheduler.shell.webserver import Answer, Question, WebServer
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 Check = Callable[[], str | None]
 """None if all is well, otherwise what is not, in a few words."""
@@ -47,7 +48,7 @@ class HttpServer:
     def __init__(
         self,
         checks: Checks,
-        registry: CollectorRegistry,
+        registry: Callable[[], CollectorRegistry],
         bind_address: str = "0.0.0.0",
         port: int = 10259,
         ssl_context: ssl.SSLContext | None = None,
@@ -84,8 +85,11 @@ class HttpServer:
         if endpoint in ENDPOINTS and len(rest) <= 1:
             return self._one_check(endpoint, rest[0]) if rest else self._health(endpoint, question)
         if question.path == "/metrics":
+            # It brings a web server and e-mail along: nothing that a start should wait for.
+            from prometheus_client.exposition import choose_encoder
+
             encode, content_type = choose_encoder(question.headers.get("accept", ""))
-            return Answer(encode(self._registry), content_type=content_type)
+            return Answer(encode(self._registry()), content_type=content_type)
         if question.path in self._pages:
             body = msgspec.json.encode(self._pages[question.path](), enc_hook=str)
             return Answer(msgspec.json.format(body), content_type="application/json; charset=utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.cli.commands import HELP
 
-SLOW = ("kopf", "kubernetes_asyncio", "rich", "pyscheduler.embedded", "hypothesis")
+SLOW = ("kopf", "kubernetes_asyncio", "prometheus_client", "pydantic", "rich", "pyscheduler.embedded", "hypothesis")
 
 
 def imported(code: str) -> set[str]:
