@@ -60,7 +60,7 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
     async with AsyncExitStack() as stack:
         calls = await connect(path, limits, clock)
         stack.push_async_callback(calls.close)
-        events = await connect(path, limits, clock)
+        events = calls.another()
         stack.push_async_callback(events.close)
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics)
         if address[1]:

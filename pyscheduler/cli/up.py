@@ -29,7 +29,7 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
+from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
@@ -162,12 +162,11 @@ def _builtin() -> list[Manifest]:
 
 
 async def _scheduler(stack: AsyncExitStack, cluster: EmbeddedCluster, config: LoadedConfig) -> Scheduler:
-    async def connection() -> Connection:
-        made = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
-        stack.push_async_callback(made.close)
-        return made
-
-    return Scheduler(config, Connections(await connection(), await connection()), SystemClock(), Metrics())
+    calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+    stack.push_async_callback(calls.close)
+    events = calls.another()
+    stack.push_async_callback(events.close)
+    return Scheduler(config, Connections(calls, events), SystemClock(), Metrics())
 
 
 def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:

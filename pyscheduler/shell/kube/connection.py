@@ -106,9 +106,14 @@ class Connection:
 
     def __init__(self, credentials: Credentials, options: ConnectionOptions, clock: Clock) -> None:
         self._credentials = credentials
+        self._options = options
         self._clock = clock
         self._limiter = Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options)
+
+    def another(self) -> Connection:
+        """One to the same server, with the same credentials, whose calls take none of this one's."""
+        return Connection(self._credentials, self._options, self._clock)
 
     @property
     def server(self) -> str:

@@ -21,6 +21,7 @@ from pyscheduler.shell.kube.plain import NotInCluster, PlainConfiguration, of_ku
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
+_QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ConnectionProblem(Exception):
@@ -133,7 +134,7 @@ def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 def _parsed(file: Path) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text())
+        content = _value(file.read_text())
     except FileNotFoundError:
         raise ConnectionProblem(f"kubeconfig {file} does not exist") from None
     except (OSError, UnicodeDecodeError) as problem:
@@ -146,6 +147,13 @@ def _parsed(file: Path) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise ConnectionProblem(f"kubeconfig {file} is not a kubeconfig: it should hold clusters, users and contexts")
     return content
+
+
+def _value(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_QUICK)
+    except yaml.YAMLError:
+        return yaml.safe_load(text)  # which says better what is wrong
 
 
 def _named(content: Mapping[str, Any], plural: str) -> dict[str, Any]:
