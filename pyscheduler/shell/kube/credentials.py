@@ -6,13 +6,14 @@ missing, broken or incomplete gives one sentence that names the place and says w
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
@@ -191,6 +192,11 @@ def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
 
 
 def _proxy_of_environment(host: str) -> str | None:
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    # It brings a whole HTTP client along, and a start without proxies has no use for it.
+    from urllib.request import getproxies, proxy_bypass
+
     url = urlsplit(host)
     return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
 
