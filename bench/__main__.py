@@ -1,6 +1,6 @@
 """`python -m bench` is `pyscheduler bench`."""
 
-from pyscheduler.cli.bench import app
+from pyscheduler.cli.bench import bench
 
 if __name__ == "__main__":
-    app(prog_name="bench")
+    bench(prog_name="bench")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import click
 import msgspec
-import typer
 from rich.console import Console
 from rich.table import Table
 
@@ -150,26 +150,32 @@ def table(found: list[Figure]) -> Table:
     return shown
 
 
-def main(
-    nodes: Annotated[list[int], typer.Option(min=1, help="Nodes of the cluster; give it again for a curve.")] = [5000],  # noqa: B006
-    per_node: Annotated[int, typer.Option(min=0, help="Pods that run on each node before.")] = 2,
-    pods: Annotated[int, typer.Option(min=1, help="Pods of one round.")] = 400,
-    rounds: Annotated[int, typer.Option(min=1, help="Rounds; the median of their means is told.")] = 5,
-    asks: Annotated[str, typer.Option(help="What pods ask for, by commas.")] = ",".join(ASKS),
-) -> None:
+@click.command(context_settings={"show_default": True})
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=[5000],
+    help="Nodes of the cluster; give it again for a curve.",
+)
+@click.option("--per-node", type=click.IntRange(min=0), default=2, help="Pods that run on each node before.")
+@click.option("--pods", type=click.IntRange(min=1), default=400, help="Pods of one round.")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, help="Rounds; the median of their means is told.")
+@click.option("--asks", default=",".join(ASKS), help="What pods ask for, by commas.")
+def main(nodes: tuple[int, ...], per_node: int, pods: int, rounds: int, asks: str) -> None:
     """Measure decisions alone, on one core; CPU time per decision."""
     wanted = [name.strip() for name in asks.split(",")]
     unknown = [name for name in wanted if name not in ASKS]
     if unknown:
-        raise typer.BadParameter(f"there is no {unknown[0]}; there are {', '.join(ASKS)}", param_hint="--asks")
+        raise click.BadParameter(f"there is no {unknown[0]}; there are {', '.join(ASKS)}", param_hint="--asks")
     sizes = list(_sizes(nodes))
     found = [figures(name, size, size * per_node, pods, rounds) for name in wanted for size in sizes]
     Console(width=None if sys.stdout.isatty() else 160).print(table(found))
 
 
-def _sizes(nodes: list[int]) -> Iterator[int]:
+def _sizes(nodes: Iterable[int]) -> Iterator[int]:
     yield from sorted(set(nodes))
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

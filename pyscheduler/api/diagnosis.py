@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from pyscheduler.api.nodes import Ints, Mask, NodeTable
 from pyscheduler.api.outcome import Code, Status
 
 
-@dataclass(slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct):
     """The outcome of filtering when nothing fits (kube-scheduler's Diagnosis and FitError).
 
     `tally` counts nodes by the status that the first rejecting plugin gave them; `status_of(name)` is one node's.
     """
 
     total_nodes: int
-    tally: Counter[Status] = field(default_factory=Counter)
+    tally: Counter[Status] = msgspec.field(default_factory=Counter)
     status_of: Callable[[str], Status | None] = lambda _: None
     codes: Callable[[], Ints] | None = None
     """The codes of all nodes' statuses at once, in the order of `Handle.nodes()`; for `resolvable`."""
     pre_filter: Status | None = None
     """Set when PreFilter rejected the pod: no node was filtered."""
     post_filter_message: str = ""
-    unschedulable_plugins: set[str] = field(default_factory=set)
-    pending_plugins: set[str] = field(default_factory=set)
+    unschedulable_plugins: set[str] = msgspec.field(default_factory=set)
+    pending_plugins: set[str] = msgspec.field(default_factory=set)
 
     def resolvable(self, nodes: NodeTable) -> Mask:
         """Which of all nodes said Unschedulable: it may help to take pods off them."""

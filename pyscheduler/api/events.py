@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from pyscheduler.api.pod import Pod
 
@@ -55,8 +56,7 @@ UNSCHEDULABLE_POD = "UnschedulablePod"
 ANY_RESOURCE = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceKind:
+class ResourceKind(msgspec.Struct, frozen=True):
     """An API resource that the scheduler lists and watches for a plugin.
 
     `plural` is the name in URLs. Objects of kinds outside the scheduler's own arrive as plain dicts.
@@ -69,8 +69,7 @@ class ResourceKind:
     namespaced: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterEvent:
+class ClusterEvent(msgspec.Struct, frozen=True):
     """Something that happened: `resource` is a kind (Node, AssignedPod, PodGroup …), `old` and `new` its two sides.
 
     Pods come as `Pod`, nodes as `NodeObject`, other kinds as plain dicts; `old` is None for ADD and `new` for DELETE.
@@ -94,8 +93,7 @@ class Hint(enum.Enum):
 HintFunction = Callable[[Pod, ClusterEvent], Hint]
 
 
-@dataclass(frozen=True, slots=True)
-class Interest:
+class Interest(msgspec.Struct, frozen=True):
     """Events that may help a pod which this plugin rejected; without a `hint` every one of them does."""
 
     resource: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pyscheduler.api.objects import (
     LabelSelector,
@@ -42,8 +43,7 @@ class SelectorError(ValueError):
     """A selector that cannot be understood, such as an unknown operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True):
     """One `key operator values` of a selector. `holds(None)` asks about a missing label."""
 
     key: str
@@ -71,8 +71,7 @@ class Requirement:
         return label > bound if self.operator == "Gt" else label < bound
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True):
     """A compiled label selector: every requirement must hold; without requirements it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -81,8 +80,7 @@ class Selector:
         return all(r.holds(labels.get(r.key)) for r in self.requirements)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTerm:
+class NodeTerm(msgspec.Struct, frozen=True):
     """A compiled nodeSelectorTerm: labels and `metadata.name` must match; an empty term matches nothing."""
 
     labels: tuple[Requirement, ...]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -87,23 +88,20 @@ class Rejection:
         return ", ".join(self.reasons)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeNames:
+class NodeNames(msgspec.Struct, frozen=True):
     """PreFilter's answer when only these nodes can fit (kube-scheduler's PreFilterResult)."""
 
     names: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler)."""
 
     seconds: float
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Nominate:
+class Nominate(msgspec.Struct, frozen=True):
     """PostFilter's success: the pod is nominated to `node_name`, which fits it once the pods of `evict` are gone.
 
     The scheduler evicts them in that order, leaving out those that are on their way out already; "" as the node clears
@@ -114,8 +112,7 @@ class Nominate:
     evict: tuple[Pod, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Revoke:
+class Revoke(msgspec.Struct, frozen=True):
     """PostFilter's "no" that also takes back the pod's nomination: what the pod waited for will not help it."""
 
     because: Rejection
@@ -128,8 +125,7 @@ class StatusError(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """An outcome with the plugin that gave it: what diagnoses, events and `evaluate` report."""
 
     code: Code

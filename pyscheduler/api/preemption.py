@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
@@ -13,8 +14,7 @@ from pyscheduler.api.plugin import PostFilterPlugin
 from pyscheduler.api.pod import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A node that fits the pod once the victims are gone, the most important victim first."""
 
     victims: tuple[Pod, ...]
@@ -22,8 +22,7 @@ class Candidate:
     """How many victims a PodDisruptionBudget would have kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreemptionSearch:
+class PreemptionSearch(msgspec.Struct, frozen=True):
     """The outcome of looking for room: success with a node to be nominated, or why there is none."""
 
     status: Code
@@ -31,7 +30,7 @@ class PreemptionSearch:
     """What the FailedScheduling event says of it; "" after a success."""
     nominated_node: str | None = None
     """The new nominated node; "" takes the old one back, None leaves it as it is."""
-    candidates: Mapping[str, Candidate] = field(default_factory=dict)
+    candidates: Mapping[str, Candidate] = msgspec.field(default_factory=dict)
     """By node name."""
     ties: tuple[str, ...] = ()
     """The candidates that are equally good; the nominated node is one of them."""

@@ -8,7 +8,9 @@ Amounts are whole numbers: cpu in milli-cores, everything else in units (bytes, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
 
 from pyscheduler.api.objects import Container, PodSpec, Quantity, ResourceRequirements
 from pyscheduler.api.quantity import milli_value, nano_value, thousandths, value, whole_units
@@ -33,8 +35,7 @@ _DEFAULTS: Mapping[str, int] = {CPU: DEFAULT_MILLI_CPU * 10**6, MEMORY: DEFAULT_
 _NATIVE_DOMAIN = "kubernetes.io/"
 
 
-@dataclass(frozen=True, slots=True)
-class PodRequests:
+class PodRequests(msgspec.Struct, frozen=True):
     """What a pod takes from a node.
 
     `real` is what it states: what filters count of the pod to be placed. `held` is what it takes where it runs; the two
@@ -49,6 +50,7 @@ class PodRequests:
     scored: Mapping[str, int]
 
 
+@lru_cache(maxsize=8192, typed=True)
 def amount(resource: str, quantity: Quantity) -> int:
     """A quantity as a whole number: milli-cores for cpu, units for the rest. QuantityError if it cannot be read."""
     return milli_value(quantity) if resource == CPU else value(quantity)

@@ -7,25 +7,18 @@ from __future__ import annotations
 
 import sys
 
-import typer
+import click
 
 from pyscheduler.cli.commands import Commands
 
-app = typer.Typer(
-    name="pyscheduler",
+
+@click.group(
     cls=Commands,
-    help="A Kubernetes scheduler in Python: kube-scheduler's decisions, and plugins you can write in an afternoon.",
     epilog="New here? `pyscheduler up` starts a whole cluster in one process; nothing else is needed.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    context_settings={"show_default": True},
 )
-
-
-@app.callback()
-def _pyscheduler() -> None:
-    """Has no options of its own."""
+def app() -> None:
+    """A Kubernetes scheduler in Python: kube-scheduler's decisions, and plugins you can write in an afternoon."""
 
 
 def main() -> None:

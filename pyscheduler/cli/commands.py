@@ -6,11 +6,11 @@ import, and a scheduler that starts has no use for it.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any, Final
 
-import typer.main
-from typer.core import TyperGroup
+import click
 
 from pyscheduler.shell.garbage import begin_late
 
@@ -24,10 +24,10 @@ HELP: Final = {
         "Measure the scheduler. Works in a checkout of the source, after `make check` or `make test` has set it up."
     ),
 }
-"""What `pyscheduler --help` says of each. The module of that name has a function of that name, or an `app` of more."""
+"""What `pyscheduler --help` says of each. The module of that name has a command of that name."""
 
 
-class Commands(TyperGroup):
+class Commands(click.Group):
     """The group of all subcommands."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -35,21 +35,18 @@ class Commands(TyperGroup):
         names: Any = dict.fromkeys(HELP)  # which is all that a mistyped one is compared with
         self.commands = names
 
-    def list_commands(self, _: Any) -> list[str]:
+    def list_commands(self, _: click.Context) -> list[str]:
         return list(HELP)
 
-    def get_command(self, _: Any, cmd_name: str) -> Any:
+    def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in HELP:
             return None
         begin_late()
-        module = import_module(f"pyscheduler.cli.{cmd_name}")
-        one = typer.Typer(rich_markup_mode=self.rich_markup_mode, callback=lambda: None)
-        if hasattr(module, "app"):
-            one.add_typer(module.app, name=cmd_name)
-        else:
-            one.command(cmd_name)(getattr(module, cmd_name))
-        return typer.main.get_group(one).commands[cmd_name]
+        # Nothing here has use for the threads that NumPy's linear algebra starts when it is imported.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        command: click.Command = getattr(import_module(f"pyscheduler.cli.{cmd_name}"), cmd_name)
+        return command
 
-    def format_commands(self, _: Any, formatter: Any) -> None:
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(HELP.items()))

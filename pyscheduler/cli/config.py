@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from pyscheduler.cli.options import FeatureGates, gates
+from pyscheduler.cli.options import FILE, feature_gates, gates
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import load, show
 from pyscheduler.core.framework.handle import CoreHandle
 
-app = typer.Typer(help="Check and show configuration files.", no_args_is_help=True)
-File = Annotated[Path, typer.Argument(help="A KubeSchedulerConfiguration file, as kube-scheduler takes it.")]
+_file = click.argument("file", type=FILE)
 
 
-@app.command()
-def validate(file: File, feature_gates: FeatureGates = None) -> None:
-    """Print every error in FILE with its YAML path, or say that it is valid."""
+@click.group
+def config() -> None:
+    """Check and show configuration files."""
+
+
+@config.command
+@_file
+@feature_gates
+def validate(file: Path, feature_gates: tuple[str, ...]) -> None:
+    """Print every error in FILE (a KubeSchedulerConfiguration) with its YAML path, or say that it is valid."""
     loaded = load(file, gates(feature_gates))
     build_profiles(loaded, CoreHandle())
     for warning in loaded.warnings:
-        typer.echo(f"{file}: warning: {warning}")
+        click.echo(f"{file}: warning: {warning}")
     names = ", ".join(profile.scheduler_name for profile in loaded.profiles)
-    typer.echo(f"{file}: valid; schedules pods whose spec.schedulerName is {names}")
+    click.echo(f"{file}: valid; schedules pods whose spec.schedulerName is {names}")
 
 
-@app.command("show")
-def show_(file: File, feature_gates: FeatureGates = None) -> None:
-    """Print FILE with every default filled in."""
-    typer.echo(show(load(file, gates(feature_gates))), nl=False)
+@config.command("show")
+@_file
+@feature_gates
+def show_(file: Path, feature_gates: tuple[str, ...]) -> None:
+    """Print FILE (a KubeSchedulerConfiguration) with every default filled in."""
+    click.echo(show(load(file, gates(feature_gates))), nl=False)

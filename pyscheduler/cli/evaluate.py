@@ -6,12 +6,12 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from pyscheduler.api.objects import PodObject
-from pyscheduler.cli.options import Config, FeatureGates, gates
+from pyscheduler.cli import options
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.gates import DEFAULTS, Gates
@@ -51,12 +51,12 @@ A cluster as it is: kubectl get nodes,pods -A -o json | jq -c '{id: "now", objec
 """
 
 
-def evaluate(
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON lines; - is standard input.")] = "-",
-    config: Config = None,
-    feature_gates: FeatureGates = None,
-) -> None:
-    on = gates(feature_gates)
+@click.command(help=_HELP)
+@click.argument("file", metavar="[FILE|-]", default="-")
+@options.config
+@options.feature_gates
+def evaluate(file: str, config: Path | None, feature_gates: tuple[str, ...]) -> None:
+    on = options.gates(feature_gates)
     evaluator = Evaluator(load(config, on) if config else None, on)
     for line in _lines(file):
         for answer in evaluator.line(line):
@@ -75,9 +75,6 @@ def _lines(file: str) -> Iterator[bytes]:
             yield from lines
     except OSError as error:
         raise CommandProblem(f"{file}: cannot be read: {error.strerror or error}") from None
-
-
-evaluate.__doc__ = _HELP
 
 
 class Evaluator:

@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from logging import WARNING, getLogger
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Final
 
-import typer
+import click
 
 from pyscheduler.config.gates import GateProblem, Gates, parse
 from pyscheduler.config.load import LoadedConfig, default, load
 from pyscheduler.shell import logs
 
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration; the default profile without one."),
-]
-FeatureGates = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=BOOL,...", help="Feature gates, as kube-scheduler takes them; may be repeated."),
-]
-Verbosity = Annotated[int, typer.Option("--v", metavar="N", help="Log verbosity; higher says more.")]
-Format = Annotated[str, typer.Option("--logging-format", metavar="text|json", help="How log lines are written.")]
+FILE: Final = click.Path(path_type=Path)
+config = click.option(
+    "--config", type=FILE, metavar="FILE", help="KubeSchedulerConfiguration; the default profile without one."
+)
+feature_gates = click.option(
+    "--feature-gates",
+    multiple=True,
+    metavar="NAME=BOOL,...",
+    help="Feature gates, as kube-scheduler takes them; may be repeated.",
+)
+verbosity = click.option("--v", "verbosity", default=0, metavar="N", help="Log verbosity; higher says more.")
+logging_format = click.option(
+    "--logging-format", default="text", metavar="text|json", help="How log lines are written."
+)
 
 
-def gates(feature_gates: list[str] | None) -> Gates:
+def gates(feature_gates: Iterable[str]) -> Gates:
     """The gates of `--feature-gates`. BadParameter if they cannot be set so."""
     try:
-        return parse(feature_gates or ())
+        return parse(feature_gates)
     except GateProblem as problem:
-        raise typer.BadParameter(str(problem), param_hint="--feature-gates") from None
+        raise click.BadParameter(str(problem), param_hint="--feature-gates") from None
 
 
-def loaded(config: Path | None, feature_gates: list[str] | None = None) -> LoadedConfig:
+def loaded(config: Path | None, feature_gates: Iterable[str] = ()) -> LoadedConfig:
     """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used."""
     on = gates(feature_gates)
     result = load(config, on) if config else default(on)
@@ -45,7 +49,7 @@ def loaded(config: Path | None, feature_gates: list[str] | None = None) -> Loade
 def logging(format: str, verbosity: int, quiet: bool = False) -> None:
     """Set up logs; quiet ones tell of problems only. BadParameter for an unknown format."""
     if format not in ("text", "json"):
-        raise typer.BadParameter(f"{format!r} is not text or json", param_hint="--logging-format")
+        raise click.BadParameter(f"{format!r} is not text or json", param_hint="--logging-format")
     logs.setup(format, verbosity)
     if quiet:
         getLogger("pyscheduler").setLevel(WARNING)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from enum import StrEnum
-from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -16,27 +14,21 @@ from pyscheduler.config.load import default
 from pyscheduler.core.framework.registry import Registered
 from pyscheduler.intree import DEFAULT_MULTIPOINT
 
-app = typer.Typer(help="The plugins that configurations can name.", no_args_is_help=True)
+FORMATS = ("table", "json")
 
 
-class Output(StrEnum):
-    """How to print."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-@app.callback()
-def _group() -> None:
+@click.group
+def plugins() -> None:
     """The plugins that configurations can name."""
 
 
-@app.command("list")
-def list_(output: Annotated[Output, typer.Option("-o", "--output", help="table or json")] = Output.TABLE) -> None:
+@plugins.command("list")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="How to print.")
+def list_(output: str) -> None:
     """Show each plugin: its name, extension points, distribution and default weight."""
     rows = [_row(plugin) for plugin in default().registry]
-    if output is Output.JSON:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+    if output == "json":
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return
     table = Table("name", "extension points", "distribution", "default", "weight", box=None, pad_edge=False)
     for row in rows:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from pyscheduler.cli.options import Config, FeatureGates, Format, Verbosity, loaded, logging, run_async
+from pyscheduler.cli import options
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
@@ -23,40 +23,48 @@ log = logs.get("run")
 _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 
 
+@click.command
+@options.config
+@click.option(
+    "--kubeconfig",
+    type=options.FILE,
+    metavar="FILE",
+    help="How to reach the API server; in-cluster credentials without one.",
+)
+@options.feature_gates
+@options.verbosity
+@options.logging_format
+@click.option("--bind-address", default="0.0.0.0", metavar="A", help="Where /livez, /readyz and /metrics are served.")
+@click.option("--secure-port", default=10259, metavar="P", help="Their port, plain HTTP; 0 serves none.")
 def run(
-    config: Config = None,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="How to reach the API server; in-cluster credentials without one."),
-    ] = None,
-    feature_gates: FeatureGates = None,
-    verbosity: Verbosity = 0,
-    logging_format: Format = "text",
-    bind_address: Annotated[
-        str, typer.Option(metavar="A", help="Where /livez, /readyz and /metrics are served.")
-    ] = "0.0.0.0",
-    secure_port: Annotated[int, typer.Option(metavar="P", help="Their port, plain HTTP; 0 serves none.")] = 10259,
+    config: Path | None,
+    kubeconfig: Path | None,
+    feature_gates: tuple[str, ...],
+    verbosity: int,
+    logging_format: str,
+    bind_address: str,
+    secure_port: int,
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
-    logging(logging_format, verbosity)
-    configuration = loaded(config, feature_gates)
+    options.logging(logging_format, verbosity)
+    configuration = options.loaded(config, feature_gates)
     address = (bind_address, secure_port)
-    raise typer.Exit(run_async(_run(configuration, kubeconfig, address)))
+    sys.exit(options.run_async(_run(configuration, kubeconfig, address)))
 
 
 async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int]) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
-    options = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
+    limits = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
     async with AsyncExitStack() as stack:
-        calls = await connect(path, options, clock)
+        calls = await connect(path, limits, clock)
         stack.push_async_callback(calls.close)
-        events = await connect(path, options, clock)
+        events = calls.another()
         stack.push_async_callback(events.close)
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics)
         if address[1]:
-            server = HttpServer(_checks(scheduler), metrics.registry, *address)
+            server = HttpServer(_checks(scheduler), lambda: metrics.registry, *address)
             await server.start()
             stack.push_async_callback(server.stop)
         if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 import yaml
 from rich.console import Console
 
 from pyscheduler.api.quantity import QuantityError, value
+from pyscheduler.cli import options
 from pyscheduler.cli.manifests import Manifest, apply, read_manifests
-from pyscheduler.cli.options import FeatureGates, Format, Verbosity, gates, logging, run_async
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.cli.progress import Progress, look, what_runs_where, why_pending
 from pyscheduler.cli.run import until_signalled
@@ -30,7 +29,7 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
+from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
@@ -54,7 +53,7 @@ class Wishes:
     node_cpu: str
     node_memory: str
     port: int
-    apply: list[Path]
+    apply: tuple[Path, ...]
     config: Path | None
     manifests: list[Manifest]
     kubeconfig_out: Path | None
@@ -62,30 +61,44 @@ class Wishes:
     timeout: float
 
 
+@click.command
+@click.option("--nodes", type=click.IntRange(min=1), default=3, metavar="N", help="How many hollow nodes.")
+@click.option("--node-cpu", default="4", metavar="Q", help="The cpu of each.")
+@click.option("--node-memory", default="32Gi", metavar="Q", help="The memory of each.")
+@click.option(
+    "--apply",
+    "paths",
+    type=options.FILE,
+    multiple=True,
+    metavar="FILE",
+    help="Manifests to create, a file or a folder; may be repeated.",
+)
+@click.option(
+    "--config",
+    type=options.FILE,
+    metavar="FILE",
+    help="KubeSchedulerConfiguration; QoSSort and Gang on top of the default profile without one.",
+)
+@click.option("--kubeconfig-out", type=options.FILE, metavar="FILE", help="Where to write a kubeconfig for kubectl.")
+@click.option("--port", default=0, metavar="P", help="The API server's port; 0 takes a free one.")
+@click.option("--once", is_flag=True, help="Exit when every pod is bound or final.")
+@click.option("--timeout", default=60.0, metavar="S", help="With --once: give up after so many seconds.")
+@options.feature_gates
+@options.verbosity
+@options.logging_format
 def up(
-    nodes: Annotated[int, typer.Option(min=1, metavar="N", help="How many hollow nodes.")] = 3,
-    node_cpu: Annotated[str, typer.Option(metavar="Q", help="The cpu of each.")] = "4",
-    node_memory: Annotated[str, typer.Option(metavar="Q", help="The memory of each.")] = "32Gi",
-    apply_: Annotated[
-        list[Path] | None,
-        typer.Option("--apply", metavar="FILE", help="Manifests to create, a file or a folder; may be repeated."),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="KubeSchedulerConfiguration; QoSSort and Gang on top of the default profile without one.",
-        ),
-    ] = None,
-    kubeconfig_out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write a kubeconfig for kubectl.")
-    ] = None,
-    port: Annotated[int, typer.Option(metavar="P", help="The API server's port; 0 takes a free one.")] = 0,
-    once: Annotated[bool, typer.Option("--once", help="Exit when every pod is bound or final.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="S", help="With --once: give up after so many seconds.")] = 60.0,
-    feature_gates: FeatureGates = None,
-    verbosity: Verbosity = 0,
-    logging_format: Format = "text",
+    nodes: int,
+    node_cpu: str,
+    node_memory: str,
+    paths: tuple[Path, ...],
+    config: Path | None,
+    kubeconfig_out: Path | None,
+    port: int,
+    once: bool,
+    timeout: float,
+    feature_gates: tuple[str, ...],
+    verbosity: int,
+    logging_format: str,
 ) -> None:
     """Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.
 
@@ -93,13 +106,12 @@ def up(
     """
     _check_quantity("--node-cpu", node_cpu)
     _check_quantity("--node-memory", node_memory)
-    logging(logging_format, verbosity, quiet=not verbosity)  # people watch the table, not the log
-    paths = apply_ or []
+    options.logging(logging_format, verbosity, quiet=not verbosity)  # people watch the table, not the log
     manifests = read_manifests(paths)
     wishes = Wishes(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
-    on = gates(feature_gates)
+    on = options.gates(feature_gates)
     configuration = load(config, on) if config else _default_config(on)
-    raise typer.Exit(run_async(_up(wishes, configuration)))
+    sys.exit(options.run_async(_up(wishes, configuration)))
 
 
 def _check_quantity(option: str, text: str) -> None:
@@ -107,9 +119,9 @@ def _check_quantity(option: str, text: str) -> None:
     try:
         good = value(text) >= 0
     except QuantityError as problem:
-        raise typer.BadParameter(str(problem), param_hint=option) from None
+        raise click.BadParameter(str(problem), param_hint=option) from None
     if not good:
-        raise typer.BadParameter(f"{text!r} is less than nothing", param_hint=option)
+        raise click.BadParameter(f"{text!r} is less than nothing", param_hint=option)
 
 
 def _default_config(gates: Gates) -> LoadedConfig:
@@ -150,12 +162,11 @@ def _builtin() -> list[Manifest]:
 
 
 async def _scheduler(stack: AsyncExitStack, cluster: EmbeddedCluster, config: LoadedConfig) -> Scheduler:
-    async def connection() -> Connection:
-        made = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
-        stack.push_async_callback(made.close)
-        return made
-
-    return Scheduler(config, Connections(await connection(), await connection()), SystemClock(), Metrics())
+    calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+    stack.push_async_callback(calls.close)
+    events = calls.another()
+    stack.push_async_callback(events.close)
+    return Scheduler(config, Connections(calls, events), SystemClock(), Metrics())
 
 
 def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:

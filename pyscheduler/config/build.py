@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pyscheduler.api.handle import Handle
 from pyscheduler.api.plugin import Plugin

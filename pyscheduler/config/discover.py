@@ -11,10 +11,11 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points, packages_distributions
 from typing import Any
+
+import msgspec
 
 from pyscheduler import intree
 from pyscheduler.api import Plugin
@@ -31,16 +32,15 @@ class NotAPlugin(Exception):
     """An import path that does not lead to a usable plugin class; the message is one line that says why."""
 
 
-@dataclass(slots=True)
-class Catalogue:
+class Catalogue(msgspec.Struct):
     """Every plugin that a profile may name."""
 
-    registry: Registry = field(default_factory=Registry)
+    registry: Registry = msgspec.field(default_factory=Registry)
     not_yet: frozenset[str] = frozenset()
     """Plugins of kube-scheduler that are known but not there: feature gates that are off keep them idle."""
-    broken: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = msgspec.field(default_factory=dict)
     """Plugins that are installed but cannot be loaded, with the reason."""
-    imported: dict[str, str] = field(default_factory=dict)
+    imported: dict[str, str] = msgspec.field(default_factory=dict)
     """The names of plugins that were given by import path, by that path."""
 
     def name_of(self, given: str) -> str:

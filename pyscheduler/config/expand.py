@@ -7,8 +7,9 @@ default_plugins.go), then spread over the points that each plugin serves (framew
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from pyscheduler import intree
 from pyscheduler.api import MAX_NODE_SCORE
@@ -25,16 +26,14 @@ _PLACEMENT_POINTS = ("placementGenerate", "placementScore")
 _SETS = {f.key: f.name for f in fields_of(Plugins)}
 
 
-@dataclass(frozen=True, slots=True)
-class Enabled:
+class Enabled(msgspec.Struct, frozen=True):
     """A plugin at an extension point; `weight` is 0 everywhere but at Score."""
 
     name: str
     weight: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSpec:
+class ProfileSpec(msgspec.Struct, frozen=True):
     """A profile, decided: which plugins run at each point, in order, and what each is constructed with.
 
     `points` has every point under the name that configurations use (`preFilter` …), those without plugins as ().
@@ -43,8 +42,8 @@ class ProfileSpec:
     """
 
     scheduler_name: str
-    points: Mapping[str, tuple[Enabled, ...]] = field(default_factory=dict)
-    args: Mapping[str, Any] = field(default_factory=dict)
+    points: Mapping[str, tuple[Enabled, ...]] = msgspec.field(default_factory=dict)
+    args: Mapping[str, Any] = msgspec.field(default_factory=dict)
     percentage_of_nodes_to_score: int | None = None
 
     @property
@@ -53,8 +52,7 @@ class ProfileSpec:
         return tuple({e.name: None for enabled in self.points.values() for e in enabled})
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     """A plugin asked for, with the place where it was."""
 
     plugin: Registered
@@ -140,10 +138,10 @@ class _Expansion:
 
     def _weighed(self, entry: _Entry, point: str) -> _Entry:
         if point != "score":
-            return replace(entry, weight=0)
+            return msgspec.structs.replace(entry, weight=0)
         # Kube-scheduler's plugins weigh 1 where nothing is said; only others can bring a weight of their own.
         unsaid = 1 if entry.plugin.in_tree else getattr(entry.plugin.cls, "weight", 1)
-        return replace(entry, weight=entry.weight or unsaid)
+        return msgspec.structs.replace(entry, weight=entry.weight or unsaid)
 
     def _set(self, point: str) -> PluginSet:
         plugin_set: PluginSet = getattr(self._profile.plugins, _SETS[point])

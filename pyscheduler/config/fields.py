@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Annotated, Any, get_type_hints
 
 import msgspec
@@ -17,10 +16,8 @@ DURATION = "duration"
 Seconds = Annotated[float, DURATION]
 """Seconds, written in YAML as Go writes durations: 15s, 1m30s, 500ms."""
 
-ZERO_IS_DEFAULT: Mapping[str, Any] = {"zero_is_default": True}
-"""Field metadata: 0 and "" stand for the default, as in Kubernetes' own defaulting.
-
-The other metadata that counts is {"key": "enableHTTPS"}: a YAML key that is not the field's name in camel case."""
+ZERO_IS_DEFAULT = "zero is default"
+"""Annotated with it: 0 and "" stand for the default, as in Kubernetes' own defaulting."""
 
 _UNDERSCORE = re.compile(r"_+([a-z0-9])")
 MISSING: Any = object()
@@ -30,8 +27,7 @@ class UnknownType(Exception):
     """A record's annotations cannot be resolved; the message says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field: `key` is its YAML name, `name` its Python name; `default` is MISSING where a value must be given."""
 
     key: str
@@ -75,7 +71,7 @@ def _dataclass_field(field: dataclasses.Field[Any], kind: Any) -> Field:
     elif field.default_factory is not dataclasses.MISSING:
         default = field.default_factory
     key = field.metadata.get("key") or camel(field.name)
-    return Field(key, field.name, kind, default, bool(field.metadata.get("zero_is_default")))
+    return Field(key, field.name, kind, default, _zero_is_default(kind))
 
 
 def _struct_field(field: msgspec.structs.FieldInfo) -> Field:
@@ -85,4 +81,8 @@ def _struct_field(field: msgspec.structs.FieldInfo) -> Field:
         default = lambda: value  # noqa: E731
     elif field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory
-    return Field(field.encode_name, field.name, field.type, default)
+    return Field(field.encode_name, field.name, field.type, default, _zero_is_default(field.type))
+
+
+def _zero_is_default(kind: Any) -> bool:
+    return ZERO_IS_DEFAULT in getattr(kind, "__metadata__", ())

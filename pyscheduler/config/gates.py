@@ -7,8 +7,9 @@ else is refused: a scheduler that ignored it would decide differently from what 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from pyscheduler.config.problems import did_you_mean
 
@@ -36,8 +37,7 @@ class Stage(StrEnum):
     GA = "GA"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(msgspec.Struct, frozen=True):
     """One switch.
 
     `locked`: kube-scheduler, too, has it at its default only. `served`: both positions can be had here.
@@ -89,8 +89,7 @@ GATES: Mapping[str, Gate] = {
 """Every gate that can be named, by name, as in kube-scheduler's pkg/features."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gates:
+class Gates(msgspec.Struct, frozen=True):
     """Which gates are on: the defaults, unless `given` says otherwise."""
 
     given: Mapping[str, bool]

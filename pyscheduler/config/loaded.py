@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.types import KubeSchedulerConfiguration, PySchedulerConfiguration
 from pyscheduler.core.framework.registry import Registry
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfig:
+class LoadedConfig(msgspec.Struct, frozen=True):
     """Both documents, and what they come to.
 
     `registry` has every plugin that could be enabled, `imported` the import path of those that were given by one;
@@ -23,4 +23,4 @@ class LoadedConfig:
     profiles: tuple[ProfileSpec, ...]
     registry: Registry
     warnings: tuple[str, ...] = ()
-    imported: Mapping[str, str] = field(default_factory=dict)
+    imported: Mapping[str, str] = msgspec.field(default_factory=dict)

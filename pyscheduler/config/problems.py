@@ -9,13 +9,13 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 _LAST_STEP = re.compile(r"(\.[^.\[\]]+|\[[^\]]*\]|[^.\[\]]+|.)\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True):
     """One error: a YAML path such as `profiles[0].schedulerName` ("" is the file), a sentence, a line from 1."""
 
     path: str

@@ -5,9 +5,9 @@ Values are those of JSON, since Kubernetes reads its YAML by way of JSON: keys a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -19,13 +19,12 @@ _TEXT = frozenset({"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"})
 _MOST_VALUES = 100_000
 
 
-@dataclass(slots=True)
-class Document:
+class Document(msgspec.Struct):
     """One YAML document: its value, the line of each path in it, and what could not be read."""
 
     value: Any
-    lines: dict[str, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    lines: dict[str, int] = msgspec.field(default_factory=dict)
+    problems: list[Problem] = msgspec.field(default_factory=list)
 
 
 class Unreadable(Exception):

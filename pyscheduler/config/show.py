@@ -5,10 +5,10 @@ What is shown loads again and gives the same profiles, so it is also a place to 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from pyscheduler.config.encode import encode
 from pyscheduler.config.expand import Enabled, ProfileSpec

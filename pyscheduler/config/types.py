@@ -6,8 +6,9 @@ what is ours alone; it is a second YAML document of the same file, so that kube-
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from pyscheduler.config.fields import ZERO_IS_DEFAULT, Seconds
 
@@ -19,48 +20,47 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 NodeOrder = Literal["EveryNode", "KubeScheduler"]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderElection:
+class Section(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of everything that is written as a mapping."""
+
+
+class LeaderElection(Section, frozen=True):
     """Which of several replicas schedules (component-base LeaderElectionConfiguration)."""
 
     leader_elect: bool = True
-    lease_duration: Seconds = field(default=15.0, metadata=ZERO_IS_DEFAULT)
-    renew_deadline: Seconds = field(default=10.0, metadata=ZERO_IS_DEFAULT)
-    retry_period: Seconds = field(default=2.0, metadata=ZERO_IS_DEFAULT)
-    resource_lock: str = field(default="leases", metadata=ZERO_IS_DEFAULT)
-    resource_name: str = field(default="kube-scheduler", metadata=ZERO_IS_DEFAULT)
-    resource_namespace: str = field(default="kube-system", metadata=ZERO_IS_DEFAULT)
+    lease_duration: Annotated[Seconds, ZERO_IS_DEFAULT] = 15.0
+    renew_deadline: Annotated[Seconds, ZERO_IS_DEFAULT] = 10.0
+    retry_period: Annotated[Seconds, ZERO_IS_DEFAULT] = 2.0
+    resource_lock: Annotated[str, ZERO_IS_DEFAULT] = "leases"
+    resource_name: Annotated[str, ZERO_IS_DEFAULT] = "kube-scheduler"
+    resource_namespace: Annotated[str, ZERO_IS_DEFAULT] = "kube-system"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientConnection:
+class ClientConnection(Section, frozen=True):
     """How the API server is reached (component-base ClientConnectionConfiguration); qps in requests a second."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
-    content_type: str = field(default="application/vnd.kubernetes.protobuf", metadata=ZERO_IS_DEFAULT)
-    qps: float = field(default=50.0, metadata=ZERO_IS_DEFAULT)
-    burst: int = field(default=100, metadata=ZERO_IS_DEFAULT)
+    content_type: Annotated[str, ZERO_IS_DEFAULT] = "application/vnd.kubernetes.protobuf"
+    qps: Annotated[float, ZERO_IS_DEFAULT] = 50.0
+    burst: Annotated[int, ZERO_IS_DEFAULT] = 100
 
 
-@dataclass(frozen=True, slots=True)
-class PluginRef:
+class PluginRef(Section, frozen=True):
     """A plugin by name; the weight counts at Score only, 0 and none are one thing."""
 
     name: str = ""
     weight: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSet:
+class PluginSet(Section, frozen=True):
     """What a profile turns on and off at one extension point."""
 
     enabled: tuple[PluginRef, ...] = ()
     disabled: tuple[PluginRef, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Plugins:
+class Plugins(Section, frozen=True):
     """The plugin sets of a profile; `multi_point` serves every point that a plugin has."""
 
     pre_enqueue: PluginSet = PluginSet()
@@ -80,16 +80,14 @@ class Plugins:
     placement_score: PluginSet = PluginSet()
 
 
-@dataclass(frozen=True, slots=True)
-class PluginConfig:
+class PluginConfig(Section, frozen=True):
     """The arguments of one plugin, decoded into its own `Args` later on."""
 
     name: str = ""
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Section, frozen=True):
     """A scheduling profile: pods choose it through spec.schedulerName."""
 
     scheduler_name: str | None = None
@@ -98,16 +96,14 @@ class Profile:
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedResource:
+class ManagedResource(Section, frozen=True):
     """An extended resource that an extender manages."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderTLS:
+class ExtenderTLS(Section, frozen=True):
     """TLS towards an extender; data fields are base64 text."""
 
     insecure: bool = False
@@ -120,8 +116,7 @@ class ExtenderTLS:
     ca_data: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Extender:
+class Extender(Section, frozen=True):
     """An HTTP service that is asked about nodes; an empty verb is a call that it does not serve."""
 
     url_prefix: str = ""
@@ -130,16 +125,15 @@ class Extender:
     prioritize_verb: str = ""
     weight: int = 0
     bind_verb: str = ""
-    enable_https: bool = field(default=False, metadata={"key": "enableHTTPS"})
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: ExtenderTLS | None = None
-    http_timeout: Seconds = field(default=5.0, metadata=ZERO_IS_DEFAULT)
+    http_timeout: Annotated[Seconds, ZERO_IS_DEFAULT] = 5.0
     node_cache_capable: bool = False
     managed_resources: tuple[ManagedResource, ...] = ()
     ignorable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class KubeSchedulerConfiguration:
+class KubeSchedulerConfiguration(Section, frozen=True):
     """The whole of kube-scheduler's configuration."""
 
     parallelism: int = 16
@@ -156,16 +150,14 @@ class KubeSchedulerConfiguration:
     delay_cache_until_active: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PluginImport:
+class PluginImport(Section, frozen=True):
     """A plugin class to be known by its import path `module:Class`; `name`, if given, must be the class's own."""
 
-    reference: str = field(metadata={"key": "class"})
+    reference: str = msgspec.field(name="class")
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PySchedulerConfiguration:
+class PySchedulerConfiguration(Section, frozen=True):
     """Settings that kube-scheduler does not have."""
 
     seed: int = 0

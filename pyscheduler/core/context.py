@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ClusterEvent
@@ -39,8 +40,7 @@ class Stage(enum.Enum):
     """The API server has accepted the binding; the watch has not shown it yet."""
 
 
-@dataclass(slots=True, eq=False)
-class Assumed:
+class Assumed(msgspec.Struct, eq=False):
     """A pod whose place on a node is taken in memory before the API server knows."""
 
     queued: QueuedPod
@@ -53,8 +53,7 @@ class Assumed:
     """Whether the watch has shown the pod on its node; binding may still be under way here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What the machine needs of the configuration; times in seconds."""
 
     seed: int = 0
@@ -63,8 +62,7 @@ class Settings:
     max_in_unschedulable: float = 300.0
 
 
-@dataclass(slots=True, eq=False)
-class Context:
+class Context(msgspec.Struct, eq=False):
     """The machine's whole memory."""
 
     profiles: Mapping[str, Profile]
@@ -72,15 +70,15 @@ class Context:
     instrument: Instrument
     settings: Settings
     queue: SchedulingQueue
-    state: ClusterState = field(default_factory=ClusterState)
-    shapes: Shapes = field(default_factory=Shapes)
-    images: SharedImages = field(default_factory=SharedImages)
-    deciders: dict[str, Decider] = field(default_factory=dict)
-    pods: dict[str, Pod] = field(default_factory=dict)
+    state: ClusterState = msgspec.field(default_factory=ClusterState)
+    shapes: Shapes = msgspec.field(default_factory=Shapes)
+    images: SharedImages = msgspec.field(default_factory=SharedImages)
+    deciders: dict[str, Decider] = msgspec.field(default_factory=dict)
+    pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Every known pod by UID, as last seen."""
-    uid_of: dict[str, str] = field(default_factory=dict)
+    uid_of: dict[str, str] = msgspec.field(default_factory=dict)
     """The UID of the pod of that namespace/name."""
-    assumed: dict[str, Assumed] = field(default_factory=dict)
+    assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
 
     @staticmethod
     def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:

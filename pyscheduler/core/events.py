@@ -5,23 +5,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
 
 
-@dataclass(frozen=True, slots=True)
-class PodChanged:
+class PodChanged(msgspec.Struct, frozen=True, gc=False):
     """A pod was created or updated; which of the two, the machine knows itself."""
 
     at: float
     object: PodObject
 
 
-@dataclass(frozen=True, slots=True)
-class PodGone:
+class PodGone(msgspec.Struct, frozen=True, gc=False):
     """A pod was deleted, or left the watched set because it has ended."""
 
     at: float
@@ -30,24 +29,21 @@ class PodGone:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChanged:
+class NodeChanged(msgspec.Struct, frozen=True, gc=False):
     """A node was created or updated."""
 
     at: float
     object: NodeObject
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeGone(msgspec.Struct, frozen=True, gc=False):
     """A node was deleted."""
 
     at: float
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectChanged:
+class ObjectChanged(msgspec.Struct, frozen=True, gc=False):
     """An object of a kind that some plugin watches was created or updated."""
 
     at: float
@@ -55,8 +51,7 @@ class ObjectChanged:
     object: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectGone:
+class ObjectGone(msgspec.Struct, frozen=True, gc=False):
     """An object of a kind that some plugin watches was deleted."""
 
     at: float
@@ -65,16 +60,14 @@ class ObjectGone:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(msgspec.Struct, frozen=True, gc=False):
     """The binding cycle of a pod ended well: the API server has its node."""
 
     at: float
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class BindFailed:
+class BindFailed(msgspec.Struct, frozen=True, gc=False):
     """The binding cycle of a pod failed; `rejected` tells a plugin's "no" from an error."""
 
     at: float
@@ -84,8 +77,7 @@ class BindFailed:
     rejected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EvictFailed:
+class EvictFailed(msgspec.Struct, frozen=True, gc=False):
     """A victim could not be evicted: whoever waits for its room is to be tried again."""
 
     at: float
@@ -94,8 +86,7 @@ class EvictFailed:
     victim_uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: backoffs end, Permit's waits run out."""
 
     at: float

@@ -6,7 +6,7 @@ Matches kube-scheduler's failure handler: the event is written for every attempt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.pod import Pod
@@ -18,8 +18,7 @@ UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """Why an attempt failed. `nominate` is the new nominated node: None keeps it as it is, "" clears it."""
 
     message: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pyscheduler.api import (
     MAX_NODE_SCORE,
@@ -27,8 +28,7 @@ MOST_PER_CONTAINER = 1000 * _MEBIBYTE
 """Bytes of images, for each container, beyond which more do not count."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """The images of a pod, one entry for each use, with the bytes that it counts for on a node that has it."""
 
     uses: tuple[tuple[str, int], ...]

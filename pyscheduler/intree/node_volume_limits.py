@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from pyscheduler.api import (
@@ -63,8 +64,7 @@ class MayBeAttached(PodCount):
         return _COUNT_THEM if odd else len(claims)
 
 
-@dataclass(frozen=True, slots=True)
-class _Incoming:
+class _Incoming(msgspec.Struct, frozen=True):
     """The volumes of the pod to be placed, or why they cannot be told."""
 
     volumes: frozenset[Attachable] = frozenset()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from pyscheduler.api import (
@@ -43,8 +44,7 @@ CLAIM_IN_USE = Rejection(
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True):
     """A disk that a pod names itself, without a claim. It is another's if they share any of `ids` and all of `rest`."""
 
     kind: str
@@ -93,8 +93,7 @@ class ClaimsInUse(PodFacet):
         return {(shape.namespace, name) for name in _named_claims(shape)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(msgspec.Struct, frozen=True):
     """What the pod must have to itself: its disks on a node, and its ReadWriteOncePod claims (names) anywhere."""
 
     disks: InTheWay
@@ -221,7 +220,7 @@ def _count(cycle: Cycle, other: Pod, sign: int) -> None:
     wanted = cycle[_WANTED]
     uses = sum(name in wanted.claims for name in _named_claims(other.shape))
     if uses:
-        cycle[_WANTED] = replace(wanted, users=wanted.users + sign * uses)
+        cycle[_WANTED] = msgspec.structs.replace(wanted, users=wanted.users + sign * uses)
 
 
 # -- hints -----------------------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 
 from pyscheduler.shell.webserver import Answer, Question, WebServer
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 Check = Callable[[], str | None]
 """None if all is well, otherwise what is not, in a few words."""
@@ -30,12 +30,11 @@ class ServerProblem(Exception):
     """The server cannot be started; the message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(msgspec.Struct, frozen=True):
     """The checks by name; `live` is asked by /livez and /healthz, `live` and `ready` by /readyz."""
 
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, Check] = msgspec.field(default_factory=dict)
+    ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
 
     def of(self, endpoint: str) -> dict[str, Check]:
         """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
@@ -49,7 +48,7 @@ class HttpServer:
     def __init__(
         self,
         checks: Checks,
-        registry: CollectorRegistry,
+        registry: Callable[[], CollectorRegistry],
         bind_address: str = "0.0.0.0",
         port: int = 10259,
         ssl_context: ssl.SSLContext | None = None,
@@ -86,8 +85,11 @@ class HttpServer:
         if endpoint in ENDPOINTS and len(rest) <= 1:
             return self._one_check(endpoint, rest[0]) if rest else self._health(endpoint, question)
         if question.path == "/metrics":
+            # It brings a web server and e-mail along: nothing that a start should wait for.
+            from prometheus_client.exposition import choose_encoder
+
             encode, content_type = choose_encoder(question.headers.get("accept", ""))
-            return Answer(encode(self._registry), content_type=content_type)
+            return Answer(encode(self._registry()), content_type=content_type)
         if question.path in self._pages:
             body = msgspec.json.encode(self._pages[question.path](), enc_hook=str)
             return Answer(msgspec.json.format(body), content_type="application/json; charset=utf-8")

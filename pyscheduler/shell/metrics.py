@@ -6,22 +6,20 @@ noted (an integer, or a float at the end of an array), and sorted into buckets b
 
 from __future__ import annotations
 
-import platform
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from prometheus_client import CollectorRegistry, Info, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
-import pyscheduler
 from pyscheduler.api import StatusError
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 Gauge = Callable[[], Mapping[str, float]]
 """Values by label, read when the metrics are asked for."""
@@ -40,68 +38,47 @@ class Counter:
     """A counter by labels: `counter.counts[labels] += 1`."""
 
     def __init__(self, name: str, help: str, labels: tuple[str, ...] = ()) -> None:
-        self._name, self._help, self._labels = name, help, labels
+        self.name, self.help, self.labels = name, help, labels
         self.counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
         if not labels:
             self.counts[()] = 0
-
-    def collect(self) -> Metric:
-        family = CounterMetricFamily(self._name, self._help, labels=self._labels)
-        for labels, count in self.counts.items():
-            family.add_metric(labels, count)
-        return family
 
 
 class Histogram:
     """A histogram by labels: `histogram.noted[labels].append(seconds)`; `settle` sorts what was noted into buckets."""
 
     def __init__(self, name: str, help: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()) -> None:
-        self._name, self._help, self._labels = name, help, labels
-        self._bounds = np.array(bounds)
-        self._counts: dict[tuple[str, ...], Any] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+        self.name, self.help, self.labels = name, help, labels
+        self.bounds = np.array(bounds)
+        self.counts: dict[tuple[str, ...], Any] = {}
+        self.sums: dict[tuple[str, ...], float] = {}
         self.noted: defaultdict[tuple[str, ...], array[float]] = defaultdict(lambda: array("d"))
         if not labels:
             self.noted[()] = array("d")
 
     def settle(self) -> None:
         """Sort what was noted into buckets, and keep only those."""
-        size = len(self._bounds) + 1
+        size = len(self.bounds) + 1
         for labels, values in self.noted.items():
             seconds = np.array(values)
             del values[:]
-            counts = np.bincount(np.searchsorted(self._bounds, seconds), minlength=size)
-            self._counts[labels] = self._counts.get(labels, 0) + counts
-            self._sums[labels] = self._sums.get(labels, 0.0) + float(seconds.sum())
-
-    def collect(self) -> Metric:
-        self.settle()
-        family = HistogramMetricFamily(self._name, self._help, labels=self._labels)
-        names = [*map(_number, self._bounds), "+Inf"]
-        for labels, counts in self._counts.items():
-            family.add_metric(labels, list(zip(names, np.cumsum(counts).tolist(), strict=True)), self._sums[labels])
-        return family
+            counts = np.bincount(np.searchsorted(self.bounds, seconds), minlength=size)
+            self.counts[labels] = self.counts.get(labels, 0) + counts
+            self.sums[labels] = self.sums.get(labels, 0.0) + float(seconds.sum())
 
 
 class Gauges:
     """A gauge by one label, read from elsewhere at the moment of asking."""
 
     def __init__(self, name: str, help: str, label: str) -> None:
-        self._name, self._help, self._label = name, help, label
+        self.name, self.help, self.label = name, help, label
         self.read: Gauge = dict
 
-    def collect(self) -> Metric:
-        family = GaugeMetricFamily(self._name, self._help, labels=(self._label,))
-        for label, value in self.read().items():
-            family.add_metric((label,), value)
-        return family
 
-
-class Metrics(Collector):
+class Metrics:
     """All metrics and the registry that serves them. Set `pending_pods.read` and `cache_size.read` once they exist."""
 
     def __init__(self) -> None:
-        self.registry: Final = CollectorRegistry()
         self.attempts = Counter(
             "scheduler_schedule_attempts", "Attempts to schedule pods, by result.", ("result", "profile")
         )
@@ -156,18 +133,13 @@ class Metrics(Collector):
         self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
         self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
         self._own = [m for m in vars(self).values() if isinstance(m, Counter | Histogram | Gauges)]
-        self._serve()
 
-    def _serve(self) -> None:
-        """Register everything, and what the process and the build tell of themselves."""
-        self.registry.register(self)
-        ProcessCollector(registry=self.registry)
-        info = Info("pyscheduler_build", "What is running.", registry=self.registry)
-        info.info({"version": pyscheduler.__version__, "python": platform.python_version()})
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """What serves them, made when it is first asked for."""
+        from pyscheduler.shell.exposition import registry_of
 
-    def collect(self) -> Iterator[Metric]:
-        for metric in self._own:
-            yield metric.collect()
+        return registry_of(self._own)
 
     def settle(self) -> None:
         """Sort all that was noted into buckets, so that the notes do not grow between two scrapes."""
@@ -244,7 +216,3 @@ class MetricsInstrument(Instrument):
             return
         self._metrics.plugin_failures.counts[plugin, point] += 1
         _log.crash("A plugin raised an exception", error, plugin=plugin, point=point)
-
-
-def _number(bound: float) -> str:
-    return repr(float(bound))

@@ -6,8 +6,9 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
@@ -37,8 +38,7 @@ GRACE = 10.0
 Change = Upsert[Any] | Gone
 
 
-@dataclass(slots=True)
-class Connections:
+class Connections(msgspec.Struct):
     """Where the scheduler's calls go. Events have a connection of their own, so that they never take a binding's."""
 
     calls: Connection
@@ -161,8 +161,7 @@ class Scheduler:
         return emit
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(msgspec.Struct, frozen=True):
     """One resource to follow."""
 
     watched: Watched
@@ -170,12 +169,11 @@ class _Source:
     emit: Callable[[Change], None]
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     """Tasks that live as long as the `async with` block, and whose failure ends whatever waits beside them."""
 
     coroutines: list[Any]
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    tasks: list[asyncio.Task[None]] = msgspec.field(default_factory=list)
 
     async def __aenter__(self) -> _Running:
         self.tasks = [asyncio.create_task(c) for c in self.coroutines]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import msgspec
 
 from pyscheduler.shell import logs
 
@@ -24,8 +25,7 @@ IDLE: Final = 90.0
 _log = logs.get("http")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """What somebody asks for: a path, its query parameters with all their values, and headers by lower-case name."""
 
     path: str
@@ -33,8 +33,7 @@ class Question:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What they are told."""
 
     body: bytes

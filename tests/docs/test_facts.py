@@ -13,6 +13,7 @@ from pyscheduler import intree
 from pyscheduler.api import Plugin, Reads
 from pyscheduler.config.load import loads
 from pyscheduler.core.framework.registry import POINTS
+from pyscheduler.shell.exposition import family_of
 from pyscheduler.shell.metrics import Metrics
 from tests.docs.pages import PAGES, ROOT, rows, text_of, words_in_code
 
@@ -75,8 +76,8 @@ def test_operations_lists_every_metric_with_its_labels() -> None:
 
 def exposed(metric: Any) -> tuple[str, set[str]]:
     """A metric's name as Prometheus sees it, and its labels."""
-    family = metric.collect()
-    labels = {metric._label} if family.type == "gauge" else set(metric._labels)
+    family = family_of(metric)
+    labels = {metric.label} if family.type == "gauge" else set(metric.labels)
     return family.name + ("_total" if family.type == "counter" else ""), labels
 
 

@@ -6,12 +6,12 @@ The model is kube-scheduler's Go told in plain Python: the node tree and its sna
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from pyscheduler.api import Cycle, Pod, Status
 from pyscheduler.core.decide import order as order_module

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
@@ -29,8 +30,7 @@ MAX_PERMIT_WAIT = 15 * 60.0
 """Seconds; kube-scheduler caps every Permit wait at 15 minutes."""
 
 
-@dataclass(slots=True, eq=False)
-class Waiting:
+class Waiting(msgspec.Struct, eq=False):
     """A parked pod: which plugins hold it, and until when each does."""
 
     pod: Pod
@@ -70,21 +70,21 @@ class Waiting:
             self.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
 
-@dataclass(slots=True, eq=False)
 class CoreHandle:
     """What the machine shares with every plugin; the `Handle` protocol of the public interface."""
 
-    waiting: dict[str, Waiting] = field(default_factory=dict)
-    evictions: Evictions = field(default_factory=Evictions)
-    scheduler_names: Collection[str] = ()
-    """The names of the profiles; set once the cluster exists."""
-    trials: Trials | None = None
-    """Where what-ifs are tried; set once the cluster exists."""
-    _activated: list[Pod] = field(default_factory=list)
-    _objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = field(default_factory=dict)
-    _versions: Counter[ResourceKind] = field(default_factory=Counter)
-    _labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = field(default_factory=dict)
-    _grouped: dict[tuple[str, str], dict[str, Pod]] = field(default_factory=dict)
+    def __init__(self, scheduler_names: Collection[str] = ()) -> None:
+        self.waiting: dict[str, Waiting] = {}
+        self.evictions = Evictions()
+        self.scheduler_names = scheduler_names
+        """The names of the profiles; set once the cluster exists."""
+        self.trials: Trials | None = None
+        """Where what-ifs are tried; set once the cluster exists."""
+        self._activated: list[Pod] = []
+        self._objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = {}
+        self._versions: Counter[ResourceKind] = Counter()
+        self._labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = {}
+        self._grouped: dict[tuple[str, str], dict[str, Pod]] = {}
 
     # -- for plugins ---------------------------------------------------------------------------------------------
 

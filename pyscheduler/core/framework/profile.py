@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+import msgspec
 
 from pyscheduler.api.events import Interest, ResourceKind
 from pyscheduler.api.plugin import (
@@ -28,16 +29,14 @@ from pyscheduler.core.commands import BindingPlan
 P = TypeVar("P", bound=Plugin)
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(msgspec.Struct, frozen=True):
     """A Score plugin with its weight in this profile."""
 
     plugin: ScorePlugin
     weight: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, eq=False):
     """What a `schedulerName` stands for."""
 
     name: str
@@ -50,7 +49,7 @@ class Profile:
     score: tuple[Weighted, ...] = ()
     reserve: tuple[ReservePlugin, ...] = ()
     permit: tuple[PermitPlugin, ...] = ()
-    plan: BindingPlan = field(default_factory=lambda: BindingPlan((), (), ()))
+    plan: BindingPlan = msgspec.field(default_factory=lambda: BindingPlan((), (), ()))
     percentage_of_nodes_to_score: int | None = None
     """How big a share kube-scheduler's order looks at, 0 adapting it; None: every node, in our own order."""
 

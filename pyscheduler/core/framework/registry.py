@@ -7,8 +7,9 @@ by whoever can import modules, so that nothing here has to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from pyscheduler.api import (
     BindPlugin,
@@ -52,8 +53,7 @@ def points_of(cls: type) -> tuple[str, ...]:
     return tuple(point for point, base in POINTS.items() if issubclass(cls, base))
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(msgspec.Struct, frozen=True):
     """A known plugin: its class, and the distribution (or module, if it is in none) that it was found in."""
 
     name: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pyscheduler.api import Pod, PodShape, StatusError, VolumeClaim
 from pyscheduler.intree.volumes.csi_topology import BETA_ZONE, ZONE, ZONE_DELIMITER, check_migration
@@ -31,8 +32,7 @@ Attachable = tuple[str, str]
 """A volume as (CSI driver, the driver's handle for it)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _InTree:
+class _InTree(msgspec.Struct, frozen=True):
     """An in-tree plugin by the field that its volumes have in a spec, with the driver that has taken over."""
 
     plugin: str

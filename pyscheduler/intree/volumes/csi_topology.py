@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from pyscheduler.api import Selector, StatusError
 from pyscheduler.api.match import node_term
@@ -28,8 +29,7 @@ ZONE_DELIMITER = "__"
 MIGRATED_PLUGINS_ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
-@dataclass(frozen=True, slots=True)
-class _Migration:
+class _Migration(msgspec.Struct, frozen=True):
     """One in-tree plugin: its name, its field in a volume's spec, and what its driver makes of such a volume."""
 
     plugin: str

@@ -7,7 +7,6 @@ the volume and whether another claim of the pod has taken it. Matches FindMatchi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
@@ -41,8 +40,7 @@ class Amount(NamedTuple):
     thousandths: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Volume:
+class Volume(msgspec.Struct, frozen=True, eq=False):
     """A PersistentVolume as matching reads it."""
 
     source: Object
@@ -58,8 +56,7 @@ class Volume:
     deleting: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True, eq=False):
     """A claim with the volumes that it may be bound to, best first."""
 
     claim: Object

@@ -5,7 +5,7 @@ Storage capacity tracking: KEP-1472. Matches checkVolumeProvisions of kube-sched
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from pyscheduler.api import Requirement, Selector, StatusError
 from pyscheduler.api.match import SelectorError
@@ -26,8 +26,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 NOWHERE: Affinity = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Provision:
+class Provision(msgspec.Struct, frozen=True):
     """Where a volume can be made for a claim: on nodes within `topology` that are within `room`, too."""
 
     topology: Affinity

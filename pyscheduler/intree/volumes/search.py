@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import msgspec
 import numpy as np
 
 from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection
@@ -52,8 +52,7 @@ def rejection(conflicts: int) -> Rejection:
     return Rejection(*(reason for c, reason in _REASONS.items() if conflicts & c), resolvable=False)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVolumes:
+class NodeVolumes(msgspec.Struct, frozen=True):
     """What the pod's claims would get on one node; nothing is decided for a node with conflicts."""
 
     conflicts: int

@@ -6,8 +6,9 @@ The volume controller and the provisioners do the rest. Matches BindPodVolumes o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from pyscheduler.api import ApiWriter, NodeInfo, Pod, StatusError
 from pyscheduler.intree.volumes.assumed import Assumed, AssumedVolumes, is_newer
@@ -32,8 +33,7 @@ BOUND_BY_CONTROLLER_ANNOTATION = "pv.kubernetes.io/bound-by-controller"
 Document = dict[str, Any]
 
 
-@dataclass(slots=True, eq=False)
-class PodBinding:
+class PodBinding(msgspec.Struct, eq=False):
     """What was decided on for one pod on its node; each object is replaced by what the API server made of it."""
 
     node: NodeInfo
@@ -107,8 +107,7 @@ async def write(binding: PodBinding, api: ApiWriter) -> None:
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Watcher:
+class Watcher(msgspec.Struct, frozen=True):
     """Looks, through the watches, at how far the binding of a pod's volumes has come."""
 
     storage: Storage

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
@@ -54,8 +53,7 @@ _NOT_IN_THIS_FORM = (406, 415)
 _log = logs.get("connection")
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOptions:
+class ConnectionOptions(msgspec.Struct, frozen=True):
     """How much we ask of the API server."""
 
     connections: int = 16
@@ -111,10 +109,15 @@ class Connection:
 
     def __init__(self, credentials: Credentials, options: ConnectionOptions, clock: Clock) -> None:
         self._credentials = credentials
+        self._options = options
         self._clock = clock
         self._limiter = Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
+
+    def another(self) -> Connection:
+        """One to the same server, with the same credentials, whose calls take none of this one's."""
+        return Connection(self._credentials, self._options, self._clock)
 
     @property
     def server(self) -> str:

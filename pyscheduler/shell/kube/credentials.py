@@ -6,13 +6,14 @@ missing, broken or incomplete gives one sentence that names the place and says w
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
@@ -21,6 +22,7 @@ from pyscheduler.shell.kube.plain import NotInCluster, PlainConfiguration, of_ku
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
+_QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ConnectionProblem(Exception):
@@ -133,7 +135,7 @@ def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 def _parsed(file: Path) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load(file.read_text())
+        content = _value(file.read_text())
     except FileNotFoundError:
         raise ConnectionProblem(f"kubeconfig {file} does not exist") from None
     except (OSError, UnicodeDecodeError) as problem:
@@ -146,6 +148,13 @@ def _parsed(file: Path) -> Mapping[str, Any]:
     if not isinstance(content, dict):
         raise ConnectionProblem(f"kubeconfig {file} is not a kubeconfig: it should hold clusters, users and contexts")
     return content
+
+
+def _value(text: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_QUICK)
+    except yaml.YAMLError:
+        return yaml.safe_load(text)  # which says better what is wrong
 
 
 def _named(content: Mapping[str, Any], plural: str) -> dict[str, Any]:
@@ -183,6 +192,11 @@ def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
 
 
 def _proxy_of_environment(host: str) -> str | None:
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    # It brings a whole HTTP client along, and a start without proxies has no use for it.
+    from urllib.request import getproxies, proxy_bypass
+
     url = urlsplit(host)
     return None if proxy_bypass(url.hostname or "") else getproxies().get(url.scheme)
 

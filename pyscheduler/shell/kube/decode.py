@@ -7,7 +7,7 @@ An object that cannot be read costs only itself: whoever asks gets its name wher
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
 
@@ -124,12 +124,26 @@ class ObjectDecoder(Generic[T]):
     def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:
         self._resource = resource
         self._decode: Callable[[msgspec.Raw], T] = msgspec.json.Decoder(type).decode
-        whole = msgspec.defstruct("Event", [("type", str), ("object", type)])
-        self._decode_event: Callable[[bytes], Any] = msgspec.json.Decoder(whole).decode
+        event = msgspec.defstruct("Event", [("type", str), ("object", type)])
+        self._decode_event: Callable[[bytes], Any] = msgspec.json.Decoder(event).decode
+        items: Any = list[type] | None  # type: ignore[valid-type]
+        page = msgspec.defstruct("List", [("metadata", _ListMeta), ("items", items, None)])
+        self._decode_page: Callable[[bytes], Any] = msgspec.json.Decoder(page).decode
+        self._plain = get_origin(type) is dict
         self._refusals = refusals
 
     def page(self, body: bytes) -> Page[T]:
         """A page of a list. UnreadableList if it is not one."""
+        if self._plain:
+            return self._one_by_one(body)
+        try:
+            page = self._decode_page(body)
+        except _UNREADABLE:
+            return self._one_by_one(body)
+        return Page(map(_item_of, page.items or ()), page.metadata.version, page.metadata.next)
+
+    def _one_by_one(self, body: bytes) -> Page[T]:
+        """The envelope first, so that one object which cannot be read costs only itself."""
         try:
             page = _list(body)
         except _UNREADABLE as problem:
@@ -140,10 +154,8 @@ class ObjectDecoder(Generic[T]):
         """An event of a watch. UnreadableList if it is not one; an event of unknown type comes with its name only."""
         try:
             event = self._decode_event(line)
-            meta = event.object.metadata
             if event.type in _CHANGES:
-                identity = Identity(meta.namespace, meta.name, meta.uid, meta.resource_version)
-                return Line(event.type, Item(identity, event.object))
+                return Line(event.type, _item_of(event.object))
         except (*_UNREADABLE, AttributeError):
             pass  # a plain object, or one that takes a closer look
         return self._part_by_part(line)
@@ -165,8 +177,7 @@ class ObjectDecoder(Generic[T]):
         try:
             decoded = self._decode(raw)
             if not isinstance(decoded, dict):
-                meta = decoded.metadata
-                return Item(Identity(meta.namespace, meta.name, meta.uid, meta.resource_version), decoded)
+                return _item_of(decoded)
         except _UNREADABLE as problem:
             identity = _identity(raw)
             self._refusals.report(self._resource, identity.namespace, identity.name, problem)
@@ -181,6 +192,11 @@ class ObjectDecoder(Generic[T]):
         assert isinstance(decoded, dict)
         decoded["metadata"].pop("managedFields", None)
         return Item(identity, decoded)
+
+
+def _item_of(decoded: Any) -> Item[Any]:
+    meta = decoded.metadata
+    return Item(Identity(meta.namespace, meta.name, meta.uid, meta.resource_version), decoded)
 
 
 def _identity(raw: msgspec.Raw) -> Identity:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _FOR_OTHERS = ("exec", "auth-provider")
@@ -21,8 +22,7 @@ class NotInCluster(Exception):
     """This is not a pod of a cluster; the message says what is missing."""
 
 
-@dataclass(slots=True)
-class PlainConfiguration:
+class PlainConfiguration(msgspec.Struct):
     """A server and how to talk to it, under the names that kubernetes_asyncio's Configuration has for them."""
 
     host: str
@@ -93,8 +93,7 @@ def of_pod(environment: Mapping[str, str] = os.environ, account: Path = SERVICE_
     return PlainConfiguration(server, ssl_ca_cert=str(authority), header=header, token_file=token)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
+class _Files(msgspec.Struct, frozen=True):
     """Where certificates and keys are, or are put. ValueError for data that is no base64."""
 
     base: Path

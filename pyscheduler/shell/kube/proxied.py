@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
@@ -14,8 +14,7 @@ from pyscheduler.shell.kube.http1 import Answer, accepted
 from pyscheduler.shell.kube.pool import IDLE, Call, Stream
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """The way to a server. `server_hostname` is what its certificate must name, if not its own name."""
 
     url: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pyscheduler.cli import bench
 from pyscheduler.cli.problems import CommandProblem
@@ -13,7 +13,7 @@ from pyscheduler.cli.problems import CommandProblem
 
 def run(*arguments: str) -> tuple[int, str, BaseException | None]:
     """Exit code, output and what was raised."""
-    result = CliRunner().invoke(bench.app, arguments)
+    result = CliRunner().invoke(bench.bench, arguments)
     return result.exit_code, result.output, result.exception
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from pyscheduler.cli import app
 

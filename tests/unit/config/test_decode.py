@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import pytest
 
@@ -63,7 +64,7 @@ class Outer:
     many: list[Inner] = field(default_factory=list)
     tags: frozenset[str] = frozenset()
     either: str | int = "none"
-    lock: str = field(default="leases", metadata=ZERO_IS_DEFAULT)
+    lock: Annotated[str, ZERO_IS_DEFAULT] = "leases"
     toleration: Toleration | None = None
 
 

@@ -178,6 +178,20 @@ async def test_calls_share_a_bounded_number_of_connections(api: FakeApi, kubecon
     await connection.close()
 
 
+async def test_another_connection_takes_none_of_this_ones_calls(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(connections=1, qps=-1), clock)
+    another = connection.another()
+    waiting = [asyncio.create_task(c.request("GET", f"{PATH}?watch=1")) for c in (connection, another)]
+    await api.called(2)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await connection.close()
+    await another.close()
+
+
 async def test_the_rate_limit_spaces_calls(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(qps=2, burst=3), clock)  # which asks for /version
     api.script(PATH, *[ok({})] * 4)

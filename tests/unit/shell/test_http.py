@@ -21,7 +21,7 @@ class Served:
         Counter("tries", "Tries.", registry=registry).inc(3)
         checks = Checks(live={"loop": lambda: self.stuck}, ready={"informer-sync": lambda: self.unsynced})
         pages = {"/configz": lambda: {"profiles": ["a"]}}
-        self.server = HttpServer(checks, registry, "127.0.0.1", 0, pages=pages)
+        self.server = HttpServer(checks, lambda: registry, "127.0.0.1", 0, pages=pages)
         self._session = aiohttp.ClientSession()
 
     async def get(self, path: str, accept: str = "*/*") -> tuple[int, str]:
@@ -82,7 +82,7 @@ async def test_pages(served: Served) -> None:
 
 async def test_a_port_in_use_gives_one_line(served: Served) -> None:
     port = served.server.port
-    second = HttpServer(Checks(), CollectorRegistry(), "127.0.0.1", port)
+    second = HttpServer(Checks(), CollectorRegistry, "127.0.0.1", port)
     with pytest.raises(ServerProblem) as caught:
         await second.start()
     text = str(caught.value)

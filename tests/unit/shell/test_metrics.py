@@ -8,6 +8,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pyscheduler.api import StatusError
+from pyscheduler.shell.exposition import family_of
 from pyscheduler.shell.metrics import Histogram, Metrics, MetricsInstrument, buckets
 
 
@@ -127,8 +128,8 @@ def test_buckets_take_their_upper_bound_and_add_up_over_scrapes() -> None:
     for values in ((0.5, 1.0, 1.5), (2.0, 4.0, 4.1)):
         histogram.noted[()].extend(values)
         histogram.settle()
-    [*_, total, summed] = histogram.collect().samples
-    counts = [s.value for s in histogram.collect().samples if s.name == "h_bucket"]
+    [*_, total, summed] = family_of(histogram).samples
+    counts = [s.value for s in family_of(histogram).samples if s.name == "h_bucket"]
     assert counts == [2, 4, 5, 6]
     assert [total.value, summed.value] == pytest.approx([6, 13.1])
 
