@@ -105,7 +105,7 @@ class ScoreColumn(KeptColumn):
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
-        least, most = int(raw.min()), int(raw.max())
+        least, most = extremes(raw)
         span = normalizer.span_between(least, most)
         if span is None:
             span = normalizer.span(raw)
@@ -115,7 +115,8 @@ class ScoreColumn(KeptColumn):
         wide = most - least
         if wide < min(_WIDEST, len(raw)):
             finals = normalizer.rescale(np.arange(least, most + 1), span)
-            if int(finals.min()) >= 0 and int(finals.max()) <= MAX_NODE_SCORE:
+            lowest, highest = extremes(finals)
+            if lowest >= 0 and highest <= MAX_NODE_SCORE:
                 self.weighted[feasible] = (finals * self.weight).take(raw - least)
                 return True
         self._give(feasible, normalizer.rescale(raw, span))
@@ -132,9 +133,17 @@ class ScoreColumn(KeptColumn):
         self.weighted[rows] = final * self.weight
 
 
+def extremes(scores: Scores) -> tuple[int, int]:
+    """The least and the greatest of some scores, at least one; by place, which is several times as quick as min()."""
+    return int(scores[scores.argmin()]), int(scores[scores.argmax()])
+
+
 def check_scores(plugin: ScorePlugin, final: Scores) -> None:
     """PluginFailed for a final score outside of 0..100."""
-    if len(final) and (int(final.min()) < 0 or int(final.max()) > MAX_NODE_SCORE):
-        worst = int(final.max()) if int(final.max()) > MAX_NODE_SCORE else int(final.min())
+    if not len(final):
+        return
+    least, most = extremes(final)
+    if least < 0 or most > MAX_NODE_SCORE:
+        worst = most if most > MAX_NODE_SCORE else least
         text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         raise PluginFailed(plugin.name, "NormalizeScore", ValueError(text))

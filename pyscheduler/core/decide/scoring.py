@@ -79,9 +79,8 @@ class ScoreColumns:
     def fit(self, n: int) -> None:
         """Follow the number of nodes: make room for new ones, and let go of those that are no more."""
         self._rest[n:] = INFEASIBLE
-        size = Leaders.room(n)
-        if size > len(self._rest):
-            room = max(size, 2 * len(self._rest))
+        if n > len(self._rest):
+            room = max(n, 2 * len(self._rest))
             self._still, self._rest = grown(self._still, room), grown(self._rest, room, INFEASIBLE)
             for column in self._columns.values():
                 column.fit(room)
