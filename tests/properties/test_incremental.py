@@ -160,8 +160,8 @@ def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
     def remove(self: ClusterState, name: str) -> Any:
         before = remove_node(self, name)
         log = self.node_log
-        if before is not None and log._rows[log._size - 1] == len(self.rows):
-            log._size -= 1
+        if before is not None and log._rows[log.mark - log._base - 1] == len(self.rows):
+            log.mark -= 1
         return before
 
     patch.setattr(ClusterState, "remove_node", remove)

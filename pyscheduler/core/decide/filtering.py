@@ -158,11 +158,13 @@ class FilterColumns:
         basis = column.plugin.filter_basis(cycle)
         return None if basis is None else (self._state.nodes_version, basis)
 
-    def still_fit(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
-        """Whether the pod fits some rows as before, now that pods have come or gone there; False: settle them."""
+    def fitted(self, rows: Touched) -> bool:
+        """Whether the pod fitted all of some rows."""
         first = self.first
-        if any(first[row] != FITS for row in rows) if isinstance(rows, list) else (first[rows] != FITS).any():
-            return False
+        return not (any(first[row] for row in rows) if isinstance(rows, list) else np.count_nonzero(first[rows]))
+
+    def still_fit(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
+        """Whether the pod still fits rows that it fitted, now that pods have come or gone there; False: settle them."""
         for column in self._reached[USAGE]:
             if not column.moves and (column.all_stale or not self._lets_in(cycle, pod, column, rows)):
                 return False
