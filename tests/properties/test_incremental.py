@@ -140,7 +140,10 @@ def _span_is_never_renewed(patch: pytest.MonkeyPatch) -> None:
     renormalize: Any = ScoreColumn.renormalize
 
     def once(self: ScoreColumn, *rest: Any) -> bool:
-        return self.span is None and renormalize(self, *rest)
+        if self.span is None:
+            return bool(renormalize(self, *rest))
+        self._finals = None
+        return False
 
     patch.setattr(ScoreColumn, "renormalize", once)
 

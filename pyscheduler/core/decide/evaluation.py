@@ -112,7 +112,7 @@ class Evaluation:
         self.scores.forget(ATTEMPT, [])
         if followed is not None:
             nothing_else = self._due is not None and not len(self._due) and not self._refit
-            if nothing_else and self.scores.follow(cycle, pod, followed):
+            if nothing_else and self.scores.follow(cycle, pod, followed, fitting):
                 return
             if self.scores.forget(USAGE, followed):
                 self._due = None

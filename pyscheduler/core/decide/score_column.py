@@ -25,7 +25,19 @@ _WIDEST = 4096
 class ScoreColumn(KeptColumn):
     """The raw answers, which of them are current, and the weighted result."""
 
-    __slots__ = ("_free_form", "_fresh", "normalizer", "plugin", "raw", "settled", "span", "weight", "weighted")
+    __slots__ = (
+        "_finals",
+        "_free_form",
+        "_fresh",
+        "_least",
+        "normalizer",
+        "plugin",
+        "raw",
+        "settled",
+        "span",
+        "weight",
+        "weighted",
+    )
 
     def __init__(self, weighted: Weighted, n: int) -> None:
         super().__init__(weighted.plugin)
@@ -39,6 +51,9 @@ class ScoreColumn(KeptColumn):
         self.settled = False
         """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
         self.span: Any = None
+        self._finals: Scores | None = None
+        """What raw scores from `_least` on come to while `span` holds, where they are few enough to be looked up."""
+        self._least = 0
 
     @property
     def bytes(self) -> int:
@@ -98,9 +113,11 @@ class ScoreColumn(KeptColumn):
         return True
 
     def weigh(self, rows: Rows | slice) -> None:
-        """Weigh some rows, with the span that holds."""
+        """Weigh some rows of those that `renormalize` has seen, with the span that holds."""
         raw = self._raw(rows)
-        if len(raw):
+        if self._finals is not None:
+            self.weighted[rows] = self._finals.take(raw - self._least)
+        elif len(raw):
             self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
@@ -109,18 +126,22 @@ class ScoreColumn(KeptColumn):
         span = normalizer.span_between(least, most)
         if span is None:
             span = normalizer.span(raw)
-        if span == self.span:
-            return False
-        self.span = span
-        wide = most - least
-        if wide < min(_WIDEST, len(raw)):
-            finals = normalizer.rescale(np.arange(least, most + 1), span)
+        renewed = bool(span != self.span)
+        if renewed or self._finals is None or least < self._least or most >= self._least + len(self._finals):
+            self.span = span
+            self._prepare(normalizer, least, most, len(raw))
+        if renewed:
+            self.weigh(feasible)
+        return renewed
+
+    def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
+        """Normalise all scores there may be, if that is less work than to do so for as many rows."""
+        self._finals = None
+        if most - least < min(_WIDEST, rows):
+            finals = normalizer.rescale(np.arange(least, most + 1), self.span)
             lowest, highest = extremes(finals)
             if lowest >= 0 and highest <= MAX_NODE_SCORE:
-                self.weighted[feasible] = (finals * self.weight).take(raw - least)
-                return True
-        self._give(feasible, normalizer.rescale(raw, span))
-        return True
+                self._least, self._finals = least, finals * self.weight
 
     def _raw(self, rows: Rows | slice) -> Scores:
         """The raw scores of some rows, to be read only."""
