@@ -56,15 +56,17 @@ class NodeResourcesBalancedAllocationArgs:
 
 
 class _Asked(NamedTuple):
-    """What the pod adds to each resource; as columns of one row too, None if that is beyond int64."""
+    """What the pod adds to each resource; the amounts as columns of one row too, None if one is beyond int64."""
 
     each: tuple[tuple[str, int], ...]
+    resources: tuple[str, ...]
     amounts: Ints | None
 
     @staticmethod
     def of(each: tuple[tuple[str, int], ...]) -> _Asked:
         too_big = any(amount > MAX_INT64 for _, amount in each)
-        return _Asked(each, None if too_big else np.array([[amount] for _, amount in each], np.int64))
+        amounts = None if too_big else np.array([[amount] for _, amount in each], np.int64)
+        return _Asked(each, tuple(resource for resource, _ in each), amounts)
 
 
 _ASKED: StateKey[_Asked] = StateKey("NodeResourcesBalancedAllocation")
@@ -107,17 +109,17 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return _gain(_evenness(after), _evenness(before))
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, amounts = cycle[_ASKED]
+        _, resources, amounts = cycle[_ASKED]
         if amounts is None:
             return super().score_all(cycle, pod, nodes)
-        if len(each) < 2:  # one alone is always even
+        if len(resources) < 2:  # one alone is always even
             return np.full(len(nodes), _gain(MAX_NODE_SCORE, MAX_NODE_SCORE), np.int64)
-        capacity = np.array([nodes.allocatable(resource) for resource, _ in each])
-        requested = np.array([nodes.requested(resource) for resource, _ in each])
+        capacity = np.array([nodes.allocatable(resource) for resource in resources])
+        requested = np.array([nodes.requested(resource) for resource in resources])
         # Before and after, this in an order in which no amount leaves int64.
         used = np.array([requested, np.minimum(requested, capacity - amounts) + amounts])
         np.minimum(used, capacity, out=used)
-        if all(self._capacities.of(nodes, resource)[0] > 0 for resource, _ in each):
+        if self._capacities.of(nodes, resources)[0] > 0:
             return _gain_columns(_evenness_columns(used / capacity.astype(np.float64), None))
         return _gain_columns(_evenness_columns(used / np.maximum(capacity, 1), capacity > 0))
 

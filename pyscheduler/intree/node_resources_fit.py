@@ -93,16 +93,20 @@ _ASKED: StateKey[tuple[_Asked, ...]] = StateKey("NodeResourcesFit filter")
 
 
 class _Ratings(NamedTuple):
-    """All of them, and their amounts above each other as columns of one row; None if they are beyond int64."""
+    """All of them; the amounts as columns of one row too, None if one is beyond int64."""
 
     each: tuple[_Rated, ...]
+    resources: tuple[str, ...]
+    weight: Ints
+    """All weights together."""
     amounts: Ints | None
 
     @staticmethod
     def of(rated: Iterable[_Rated]) -> _Ratings:
         each = tuple(rated)
         too_big = any(r.amount > MAX_INT64 for r in each)
-        return _Ratings(each, None if too_big else np.array([[r.amount] for r in each], np.int64))
+        amounts = None if too_big else np.array([[r.amount] for r in each], np.int64)
+        return _Ratings(each, tuple(r.resource for r in each), np.array(sum(r.weight for r in each)), amounts)
 
 
 _RATINGS: StateKey[_Ratings] = StateKey("NodeResourcesFit score")
@@ -183,7 +187,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         # One bit for each reason; the lowest says that evicting pods would not help.
         failed: Ints | None = None
         full = nodes.pod_counts >= nodes.allowed_pods
-        if np.count_nonzero(full):
+        if full[full.argmax()]:
             failed = full.astype(np.int64) << 1
         for bit, (resource, amount) in enumerate(asked, 2):
             allocatable = nodes.allocatable(resource)
@@ -226,21 +230,20 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, amounts = cycle[_RATINGS]
-        bounds = [self._capacities.of(nodes, r.resource) for r in each]
-        if amounts is None or any(most > _MOST_RATED for _, most in bounds):
+        each, resources, weight, amounts = cycle[_RATINGS]
+        least, most = self._capacities.of(nodes, resources)
+        if amounts is None or most > _MOST_RATED:
             return super().score_all(cycle, pod, nodes)
         if not each:
             return np.zeros(len(nodes), np.int64)
-        capacity = np.array([nodes.allocatable(r.resource) for r in each])
-        has_all = all(least > 0 for least, _ in bounds)
+        capacity = np.array([nodes.allocatable(resource) for resource in resources])
         free = capacity - [(nodes.non_zero_requested if r.with_defaults else nodes.requested)(r.resource) for r in each]
         # The greater of both first, so that no amount leaves int64.
         np.maximum(free, amounts, out=free)
         free -= amounts
-        rates = self._rate_columns(free, capacity if has_all else np.maximum(capacity, 1))
-        if has_all and not self._is_ratio:  # then all count everywhere
-            return self._mean(_weighed(each, rates), np.array(sum(r.weight for r in each)))
+        rates = self._rate_columns(free, capacity if least > 0 else np.maximum(capacity, 1))
+        if least > 0 and not self._is_ratio:  # then all count everywhere
+            return self._mean(_weighed(each, rates), weight)
         counts = (capacity > 0) & ((rates > 0) | (not self._is_ratio))
         return self._mean(_weighed(each, rates * counts), np.maximum(_weighed(each, counts.astype(np.int64)), 1))
 
