@@ -91,7 +91,7 @@ class Evaluation:
         else:
             self.filters.settle(cycle, pod, stale)
             fits = self.filters.first[stale] == FITS
-            if (fits != self.feasible[stale]).any():
+            if np.count_nonzero(fits != self.feasible[stale]):
                 self.feasible[stale] = fits
                 self._recount()
         return self.fitting

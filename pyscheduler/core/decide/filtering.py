@@ -224,13 +224,14 @@ class FilterColumns:
                 return rows
         else:
             stale = column.written()[rows] == STALE
-            if stale.any():
+            if np.count_nonzero(stale):
                 self._ask(cycle, pod, column, picked(rows, stale))
         codes = column.codes[rows]
         refused = codes != FITS
+        all_fit = not np.count_nonzero(refused)
         if everywhere:
-            column.answered(all_fit=not refused.any())
-        if not refused.any():
+            column.answered(all_fit)
+        if all_fit:
             return rows
         self.first[picked(rows, refused)] = codes[refused]
         return picked(rows, ~refused)
@@ -311,9 +312,10 @@ def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
 
     All stay a slice where everything is picked: reading a slice of a column copies nothing.
     """
+    everything = np.count_nonzero(mask) == len(mask)
     if not isinstance(rows, slice):
-        return rows if mask.all() else rows[mask]
-    return rows if len(mask) > FEW and mask.all() else np.flatnonzero(mask)
+        return rows if everything else rows[mask]
+    return rows if everything and len(mask) > FEW else np.flatnonzero(mask)
 
 
 def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
