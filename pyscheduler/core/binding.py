@@ -34,8 +34,8 @@ def start_binding(context: Context, assumed: Assumed) -> list[Command]:
 def _plan(context: Context, assumed: Assumed) -> BindingPlan:
     """The profile's plan without the PreBind plugins that have nothing to do for the pod."""
     plan = assumed.profile.plan
-    busy = tuple(plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin))
-    return plan if len(busy) == len(plan.pre_bind) else BindingPlan(busy, plan.bind, plan.post_bind)
+    busy = [plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin)]
+    return plan if len(busy) == len(plan.pre_bind) else BindingPlan(tuple(busy), plan.bind, plan.post_bind)
 
 
 def _has_work(context: Context, assumed: Assumed, plugin: PreBindPlugin) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
+from msgspec import Struct
+
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
 from pyscheduler.api.pod import Pod
 
 
-@dataclass(frozen=True, slots=True)
-class BindingPlan:
+class BindingPlan(Struct, frozen=True):
     """The plugins of a profile's binding cycle, in the order in which they act."""
 
     pre_bind: tuple[PreBindPlugin, ...]
@@ -19,8 +20,7 @@ class BindingPlan:
     post_bind: tuple[PostBindPlugin, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """Run the binding cycle of an assumed pod; answer with Bound or BindFailed."""
 
     pod: Pod

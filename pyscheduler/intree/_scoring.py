@@ -149,22 +149,22 @@ def _used_columns(free: Ints, capacity: Ints) -> Ints:
 
 
 class Capacities:
-    """The least and the greatest capacity of any node, by resource: they hold while no node object changes."""
+    """The least and the greatest capacity that any node has of some resources: they hold while no node changes."""
 
     def __init__(self) -> None:
         self._version = -1
-        self._known: dict[str, tuple[int, int]] = {}
+        self._known: dict[tuple[str, ...], tuple[int, int]] = {}
 
-    def of(self, nodes: NodeTable, resource: str) -> tuple[int, int]:
-        """Over all nodes of the cluster, whichever of them the table shows; (0, 0) where there are none."""
+    def of(self, nodes: NodeTable, resources: tuple[str, ...]) -> tuple[int, int]:
+        """Over all nodes of the cluster, whichever of them the table shows, and all the resources; (0, 0) of none."""
         if self._version != nodes.version:
             self._version = nodes.version
             self._known.clear()
-        known = self._known.get(resource)
+        known = self._known.get(resources)
         if known is None:
-            amounts = nodes.whole.allocatable(resource)
-            known = (int(amounts.min()), int(amounts.max())) if len(amounts) else (0, 0)
-            self._known[resource] = known
+            amounts = np.array([nodes.whole.allocatable(resource) for resource in resources])
+            known = (int(amounts.min()), int(amounts.max())) if amounts.size else (0, 0)
+            self._known[resources] = known
         return known
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,7 @@ from pyscheduler.api import (
     NodeTable,
     Normalizer,
     Pod,
+    PodShape,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -47,7 +48,7 @@ from pyscheduler.intree.affinity.counts import (
 from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
 from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
-from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree.affinity.terms import SHAPES, Labels, Peers, Term, Weighted, affinity_terms
 
 NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
 NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
@@ -151,6 +152,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._namespaces = Namespaces(handle)
+        self._drawn: dict[tuple[PodShape, tuple[str, ...]], Mapping[str, Drawing]] = {}
+        self._drawn_at = -1
 
     def interests(self) -> Sequence[Interest]:
         return (
@@ -225,17 +228,12 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return SKIP_SHAPE
-        required_weight = self.args.hard_pod_affinity_weight
-        carried = nodes.carried(DrawingKeys(required_weight))
+        carried = nodes.carried(DrawingKeys(self.args.hard_pod_affinity_weight))
         if not own and not carried:
             return SKIP_SHAPE
         if terms.problem:  # PreFilter, which rejects such pods, may be off
             raise StatusError(f"failed to parse pod: {terms.problem}")
-        newcomer = self._newcomer(pod)
-        preferred: dict[str, tuple[Weighted, ...]] = dict.fromkeys(carried, ())
-        for term, weight in own:
-            preferred[term.key] = (*preferred.get(term.key, ()), Weighted(self._resolved(term), weight))
-        drawing = {key: Drawing(newcomer, key, wishes, required_weight) for key, wishes in preferred.items()}
+        drawing = self._drawing(pod, tuple(carried))
         pull = counted(nodes, drawing)
         if not pull.total:
             # Weights may come to 0 together; nothing to score is only where there is nothing to weigh.
@@ -244,6 +242,24 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 return SKIP
         cycle[_PULL] = pull
         return None
+
+    def _drawing(self, pod: Pod, carried: tuple[str, ...]) -> Mapping[str, Drawing]:
+        """What is counted by each topology key, `carried` being those of placed pods; found once for a shape."""
+        version = self._namespaces.version
+        if version != self._drawn_at or len(self._drawn) >= SHAPES:
+            self._drawn_at = version
+            self._drawn.clear()
+        place = (pod.shape, carried)
+        known = self._drawn.get(place)
+        if known is None:
+            newcomer = self._newcomer(pod)
+            preferred: dict[str, tuple[Weighted, ...]] = dict.fromkeys(carried, ())
+            for term, weight in affinity_terms(pod.shape).preferred:
+                preferred[term.key] = (*preferred.get(term.key, ()), Weighted(self._resolved(term), weight))
+            required_weight = self.args.hard_pod_affinity_weight
+            known = {key: Drawing(newcomer, key, wishes, required_weight) for key, wishes in preferred.items()}
+            self._drawn[place] = known
+        return known
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return cycle[_PULL].sum(node.labels)

@@ -5,7 +5,7 @@ Extended resources that a DeviceClass maps to devices are counted like any other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -90,7 +90,26 @@ class _Rated(NamedTuple):
 
 
 _ASKED: StateKey[tuple[_Asked, ...]] = StateKey("NodeResourcesFit filter")
-_RATED: StateKey[tuple[_Rated, ...]] = StateKey("NodeResourcesFit score")
+
+
+class _Ratings(NamedTuple):
+    """All of them; the amounts as columns of one row too, None if one is beyond int64."""
+
+    each: tuple[_Rated, ...]
+    resources: tuple[str, ...]
+    weight: Ints
+    """All weights together."""
+    amounts: Ints | None
+
+    @staticmethod
+    def of(rated: Iterable[_Rated]) -> _Ratings:
+        each = tuple(rated)
+        too_big = any(r.amount > MAX_INT64 for r in each)
+        amounts = None if too_big else np.array([[r.amount] for r in each], np.int64)
+        return _Ratings(each, tuple(r.resource for r in each), np.array(sum(r.weight for r in each)), amounts)
+
+
+_RATINGS: StateKey[_Ratings] = StateKey("NodeResourcesFit score")
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -105,7 +124,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         strategy = args.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
         self._rate = _scoring.rating(strategy)
-        self._rate_column = _scoring.column_rating(strategy)
+        self._rate_columns = _scoring.column_rating(strategy)
         self._capacities = _scoring.Capacities()
         self._is_ratio = strategy.type == _scoring.REQUESTED_TO_CAPACITY_RATIO
 
@@ -163,16 +182,18 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         asked = cycle[_ASKED]
         if len(asked) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in asked):
             return super().filter_all(cycle, pod, nodes)
+        if not len(nodes):
+            return Verdicts(0)
         # One bit for each reason; the lowest says that evicting pods would not help.
         failed: Ints | None = None
         full = nodes.pod_counts >= nodes.allowed_pods
-        if full.any():
+        if full[full.argmax()]:
             failed = full.astype(np.int64) << 1
         for bit, (resource, amount) in enumerate(asked, 2):
             allocatable = nodes.allocatable(resource)
-            short = amount > allocatable - nodes.requested(resource)
-            if short.any():
-                why = (short.astype(np.int64) << bit) | (amount > allocatable)
+            free = allocatable - nodes.requested(resource)
+            if free[free.argmin()] < amount:  # mostly not, and that is quick to see
+                why = ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
                 failed = why if failed is None else failed | why
         if failed is None:
             return Verdicts(len(nodes))
@@ -181,7 +202,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        cycle[_RATED] = tuple(self._rated(pod.requests.scored))
+        cycle[_RATINGS] = _Ratings.of(self._rated(pod.requests.scored))
         return None
 
     def _rated(self, asked: Mapping[str, int]) -> Iterator[_Rated]:
@@ -193,49 +214,47 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         total = weights = 0
         allocatable = node.allocatable
-        for resource, amount, weight, with_defaults in cycle[_RATED]:
+        for resource, amount, weight, with_defaults in cycle[_RATINGS].each:
             capacity = allocatable.get(resource, 0)
             if not capacity:
                 continue
             used = amount + (node.non_zero_requested if with_defaults else node.requested).get(resource, 0)
-            rated = self._rate(min(used, capacity), capacity)
+            rated = self._rate(used if used < capacity else capacity, capacity)
             if rated or not self._is_ratio:
                 total += rated * weight
                 weights += weight
         return self._mean(total, weights) if weights else 0
 
-    def _mean(self, total: int, weights: int) -> int:
+    def _mean(self, total: _scoring.Amount, weights: _scoring.Amount) -> _scoring.Amount:
         # The ratio strategy rounds (a half goes up) where the others cut off.
         return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        total = np.zeros(len(nodes), np.int64)
-        weights: Ints | int = 0
-        for rated in cycle[_RATED]:
-            least, most = self._capacities.of(nodes, rated.resource)
-            if rated.amount > MAX_INT64 or most > _MOST_RATED:
-                return super().score_all(cycle, pod, nodes)
-            score = self._rated_column(rated, nodes, has_all=least > 0)
-            if least > 0 and not self._is_ratio:
-                weights = weights + rated.weight
-            else:
-                counts = (nodes.allocatable(rated.resource) > 0) & ((score > 0) | (not self._is_ratio))
-                score *= counts
-                weights = weights + counts * rated.weight
-            total += score if rated.weight == 1 else score * rated.weight
-        weights = np.maximum(weights, 1)
-        return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
+        each, resources, weight, amounts = cycle[_RATINGS]
+        least, most = self._capacities.of(nodes, resources)
+        if amounts is None or most > _MOST_RATED:
+            return super().score_all(cycle, pod, nodes)
+        if not each:
+            return np.zeros(len(nodes), np.int64)
+        capacity = np.array([nodes.allocatable(resource) for resource in resources])
+        free = capacity - [(nodes.non_zero_requested if r.with_defaults else nodes.requested)(r.resource) for r in each]
+        # The greater of both first, so that no amount leaves int64.
+        np.maximum(free, amounts, out=free)
+        free -= amounts
+        rates = self._rate_columns(free, capacity if least > 0 else np.maximum(capacity, 1))
+        if least > 0 and not self._is_ratio:  # then all count everywhere
+            return self._mean(_weighed(each, rates), weight)
+        counts = (capacity > 0) & ((rates > 0) | (not self._is_ratio))
+        return self._mean(_weighed(each, rates * counts), np.maximum(_weighed(each, counts.astype(np.int64)), 1))
 
-    def _rated_column(self, rated: _Rated, nodes: NodeTable, has_all: bool) -> Ints:
-        """The rating of every node by one resource; meaningless where a node has none of it (not `has_all`)."""
-        capacity = nodes.allocatable(rated.resource)
-        column = nodes.non_zero_requested if rated.with_defaults else nodes.requested
-        # In two steps, so that no amount leaves int64.
-        free = np.maximum(capacity - column(rated.resource), 0)
-        free -= rated.amount
-        np.maximum(free, 0, out=free)
-        rates: Ints = self._rate_column(free, capacity if has_all else np.maximum(capacity, 1))
-        return rates
+
+def _weighed(each: tuple[_Rated, ...], columns: Ints) -> Ints:
+    """Columns added up by the weights of what they are about."""
+    weighed: list[Ints] = [c if r.weight == 1 else c * r.weight for r, c in zip(each, columns, strict=True)]
+    total = weighed[0]
+    for column in weighed[1:]:
+        total = total + column
+    return total
 
 
 def _is_counted(resource: str) -> bool:

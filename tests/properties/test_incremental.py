@@ -140,7 +140,10 @@ def _span_is_never_renewed(patch: pytest.MonkeyPatch) -> None:
     renormalize: Any = ScoreColumn.renormalize
 
     def once(self: ScoreColumn, *rest: Any) -> bool:
-        return self.span is None and renormalize(self, *rest)
+        if self.span is None:
+            return bool(renormalize(self, *rest))
+        self._finals = None
+        return False
 
     patch.setattr(ScoreColumn, "renormalize", once)
 
@@ -160,8 +163,8 @@ def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
     def remove(self: ClusterState, name: str) -> Any:
         before = remove_node(self, name)
         log = self.node_log
-        if before is not None and log._rows[log._size - 1] == len(self.rows):
-            log._size -= 1
+        if before is not None and log._rows[log.mark - log._base - 1] == len(self.rows):
+            log.mark -= 1
         return before
 
     patch.setattr(ClusterState, "remove_node", remove)

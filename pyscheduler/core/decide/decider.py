@@ -7,9 +7,9 @@ the nodes that fit count, and who wins a tie, is for the `Order` to say.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
@@ -32,8 +32,7 @@ MOST_KEPT = 1024
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", ("no nodes available to schedule pods",))
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The node for the pod, and how many nodes fitted."""
 
     node: NodeRow
@@ -65,7 +64,7 @@ class Decider:
     def decide(self, cycle: Cycle, pod: Pod) -> Choice | Diagnosis:
         """A node for the pod, or why there is none. PluginFailed if a plugin raises."""
         self._order.begin()
-        if not len(self._state):
+        if not self._state.rows:
             return Diagnosis(0, pre_filter=NO_NODES)
         evaluation = self._evaluation(pod)
         try:

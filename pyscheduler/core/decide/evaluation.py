@@ -41,6 +41,7 @@ class Evaluation:
         """What was said of nodes with their nominated pods, and what that rests on; by node name."""
         self._size = 0
         self._nodes_version = -1
+        self._surroundings = -1
         self._node_mark = -1
         self._usage_mark = -1
         self._due: Touched | None = None
@@ -67,14 +68,16 @@ class Evaluation:
             self._nodes_version = self._state.nodes_version
             self._pre_filter, self._pre_score = KeptAnswers(), KeptAnswers()
             self.beside.clear()
-        version = self._state.surroundings
-        self._pre_filter.renew(version)
-        self._pre_score.renew(version)
+        surroundings = self._state.surroundings
+        if self._surroundings != surroundings:
+            self._surroundings = surroundings
+            self._pre_filter.renew()
+            self._pre_score.renew()
         return self._pre_filter
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:
         """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""
-        self._fit(len(self._state))
+        self._fit(len(self._state.rows))
         if self._follows(cycle, pod, skipped):
             return self.fitting
         stale = self._stale(skipped)
@@ -88,7 +91,7 @@ class Evaluation:
         else:
             self.filters.settle(cycle, pod, stale)
             fits = self.filters.first[stale] == FITS
-            if (fits != self.feasible[stale]).any():
+            if np.count_nonzero(fits != self.feasible[stale]):
                 self.feasible[stale] = fits
                 self._recount()
         return self.fitting
@@ -109,7 +112,7 @@ class Evaluation:
         self.scores.forget(ATTEMPT, [])
         if followed is not None:
             nothing_else = self._due is not None and not len(self._due) and not self._refit
-            if nothing_else and self.scores.follow(cycle, pod, followed):
+            if nothing_else and self.scores.follow(cycle, pod, followed, fitting):
                 return
             if self.scores.forget(USAGE, followed):
                 self._due = None
@@ -133,6 +136,8 @@ class Evaluation:
         if touched is None or len(touched) > self._size:
             return False
         rows = self._known(touched)
+        if self.fitting < self._size and not self.filters.fitted(rows):
+            return False
         if not self.filters.still_fit(cycle, pod, rows):
             return False
         self._usage_mark = state.usage_log.mark
@@ -204,8 +209,10 @@ class Evaluation:
     def _known(self, touched: Rows) -> Touched:
         """Those of the rows that there still are."""
         if are_few(touched):
-            return sorted({row for row in touched.tolist() if row < self._size})
-        return touched[touched < self._size]
+            rows = touched.tolist()
+            return [row for row in (sorted(set(rows)) if len(rows) > 1 else rows) if row < self._size]
+        beyond = touched[touched.argmax()] >= self._size
+        return touched[touched < self._size] if beyond else touched
 
     def _fit(self, n: int) -> None:
         """Follow the number of nodes."""

@@ -158,11 +158,13 @@ class FilterColumns:
         basis = column.plugin.filter_basis(cycle)
         return None if basis is None else (self._state.nodes_version, basis)
 
-    def still_fit(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
-        """Whether the pod fits some rows as before, now that pods have come or gone there; False: settle them."""
+    def fitted(self, rows: Touched) -> bool:
+        """Whether the pod fitted all of some rows."""
         first = self.first
-        if any(first[row] != FITS for row in rows) if isinstance(rows, list) else (first[rows] != FITS).any():
-            return False
+        return not (any(first[row] for row in rows) if isinstance(rows, list) else np.count_nonzero(first[rows]))
+
+    def still_fit(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
+        """Whether the pod still fits rows that it fitted, now that pods have come or gone there; False: settle them."""
         for column in self._reached[USAGE]:
             if not column.moves and (column.all_stale or not self._lets_in(cycle, pod, column, rows)):
                 return False
@@ -222,13 +224,14 @@ class FilterColumns:
                 return rows
         else:
             stale = column.written()[rows] == STALE
-            if stale.any():
+            if np.count_nonzero(stale):
                 self._ask(cycle, pod, column, picked(rows, stale))
         codes = column.codes[rows]
         refused = codes != FITS
+        all_fit = not np.count_nonzero(refused)
         if everywhere:
-            column.answered(all_fit=not refused.any())
-        if not refused.any():
+            column.answered(all_fit)
+        if all_fit:
             return rows
         self.first[picked(rows, refused)] = codes[refused]
         return picked(rows, ~refused)
@@ -309,9 +312,10 @@ def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
 
     All stay a slice where everything is picked: reading a slice of a column copies nothing.
     """
+    everything = np.count_nonzero(mask) == len(mask)
     if not isinstance(rows, slice):
-        return rows if mask.all() else rows[mask]
-    return rows if len(mask) > FEW and mask.all() else np.flatnonzero(mask)
+        return rows if everything else rows[mask]
+    return rows if everything and len(mask) > FEW else np.flatnonzero(mask)
 
 
 def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:

@@ -116,8 +116,8 @@ class Finder:
         that answer which is told of a node; while a node is still to be chosen, only nodes that fit are asked so.
         """
         feasible = evaluation.refresh_filters(cycle, pod, pre.skipped)
-        fits = evaluation.feasible[: len(self._state)]
-        displaced = self._displaced(cycle, pod, fits, evaluation) if feasible else {}
+        fits = evaluation.feasible[: len(self._state.rows)]
+        displaced = self._displaced(cycle, pod, fits, evaluation) if feasible and len(self._nominator) else {}
         if told or len(displaced) == feasible:
             displaced = self._displaced(cycle, pod, np.ones(len(self._state), np.bool_), evaluation)
         if displaced:

@@ -27,7 +27,7 @@ class Step(NamedTuple, Generic[P]):
 class KeptAnswers:
     """What was said for a shape, and holds until a node object changes; see `is_kept` for whose answers do."""
 
-    __slots__ = ("_asked", "_passing", "_states", "_steps", "_version", "outcome", "skipped")
+    __slots__ = ("_asked", "_passing", "_states", "_steps", "outcome", "skipped")
 
     def __init__(self) -> None:
         self.skipped: set[str] = set()
@@ -36,19 +36,16 @@ class KeptAnswers:
         self._states: dict[str, State] = {}
         self._steps: list[Step[Any]] | None = None
         self._passing: set[str] = set()
-        self._version = 0
         self.outcome: Any = None
         """What came of all answers, where nobody is to be asked any more; None otherwise."""
 
-    def renew(self, version: int) -> None:
-        """Forget each SKIP_SHAPE that was said at another `version` of what such answers rest on."""
-        if version != self._version:
-            self._version = version
-            if self._passing:
-                self._asked -= self._passing
-                self.skipped -= self._passing
-                self._passing.clear()
-                self._plan_anew()
+    def renew(self) -> None:
+        """Forget each SKIP_SHAPE: what such answers rest on has changed."""
+        if self._passing:
+            self._asked -= self._passing
+            self.skipped -= self._passing
+            self._passing.clear()
+            self._plan_anew()
 
     def still_to_ask(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
         """The plugins to be asked, in their turn; what the others left in the cycle is there when it is theirs.
@@ -66,7 +63,9 @@ class KeptAnswers:
     def replay(self, cycle: Cycle) -> Any:
         """Leave in the cycle what the answers left, and give the `outcome`."""
         assert self._steps is not None
-        cycle.adopt(self._steps[-1].state)
+        state = self._steps[-1].state
+        if state:
+            cycle.adopt(state)
         return self.outcome
 
     def settle(self, outcome: Any) -> None:

@@ -1,10 +1,12 @@
-"""Which rows have the best total, known without looking at all of them: the best of each block of rows is kept.
+"""Which rows have the best total, kept from attempt to attempt.
 
-Between two pods of a shape one row changes, and finding the best node then costs a look at one place per block.
+Between two pods of a shape one row changes, and mostly that is one of many that were the best: then the others still
+are. All rows are looked at again only once none is left.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable
 
 import numpy as np
@@ -12,64 +14,52 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.normalize import Scores
 
-BLOCK = 512
-"""Rows of a block: wide enough for NumPy to be quick, and a cluster of 50,000 nodes has 98 of them."""
-_UNKNOWN = -1
+Rows = NDArray[np.intp]
 
 
 class Leaders:
-    """The best total of each block and how many rows of it have it; a column's place in it is its row."""
+    """The rows with the best total in ascending order; a column's place in it is its row."""
 
-    __slots__ = ("_best", "_blocks", "_many", "_picked")
+    __slots__ = ("_rows", "_top", "_totals")
 
     def __init__(self) -> None:
-        self._blocks: NDArray[np.int64] = np.empty((0, BLOCK), np.int64)
-        self._best: list[int] = []
-        self._many: list[int] = []
-        self._picked = False
-
-    @staticmethod
-    def room(rows: int) -> int:
-        """How long a column of totals must be for so many rows: whole blocks."""
-        return -(-rows // BLOCK) * BLOCK
+        self._totals: Scores = np.empty(0, np.int64)
+        self._top = 0
+        self._rows: Rows | list[int] | None = None
+        """None where they are to be looked for; a list from the first change on."""
 
     def follow(self, totals: Scores) -> None:
-        """Look at all of a column, as long as `room` says, which is followed from now on."""
-        self._blocks = totals.reshape(-1, BLOCK)
-        self._best = self._blocks.max(axis=1).tolist()
-        self._many = [_UNKNOWN] * len(self._best)
-        self._picked = False
+        """Take up a column, whose changes are told from now on."""
+        self._totals = totals
+        self._rows = None
 
     def changed(self, row: int, before: int, now: int) -> None:
         """A row's total has changed in the column that is followed."""
-        block = row // BLOCK
-        best = self._best[block]
-        if now > best:
-            self._best[block], self._many[block] = now, 1
-        elif before == best != now:
-            if self._many[block] > 1:
-                self._many[block] -= 1
-            else:
-                self._best[block], self._many[block] = int(np.maximum.reduce(self._blocks[block])), _UNKNOWN
-        elif now == best != before and self._many[block] != _UNKNOWN:
-            self._many[block] += 1
+        if self._rows is None or before == now:
+            return
+        if now > self._top:
+            self._top, self._rows = now, [row]
+        elif now == self._top:
+            insort(self._listed(self._rows), row)
+        elif before == self._top:
+            rows = self._listed(self._rows)
+            del rows[bisect_left(rows, row)]
+            if not rows:
+                self._rows = None
 
     def pick(self, chance: Callable[[], int]) -> int:
         """One of the rows that have the best total: number `chance()` of them in row order, counted round and round."""
-        top, many = max(self._best), self._many
-        tied = [block for block, best in enumerate(self._best) if best == top]
-        unknown = [block for block in tied if many[block] == _UNKNOWN]
-        if len(unknown) > 2 and not self._picked:
-            # One look at everything is quicker than one at each, and mostly the last before all is new again.
-            self._picked = True
-            rows = (self._blocks == top).ravel().nonzero()[0]
-            return int(rows[chance() % len(rows)])
-        for block in unknown:
-            many[block] = int(np.count_nonzero(self._blocks[block] == top))
-        ties = sum(many[block] for block in tied)
-        place = chance() % ties if ties > 1 else 0
-        for block in tied:
-            if place < many[block]:
-                return block * BLOCK + int((self._blocks[block] == top).nonzero()[0][place])
-            place -= many[block]
-        raise AssertionError("every block was counted")
+        rows = self._look() if self._rows is None else self._rows
+        return int(rows[chance() % len(rows) if len(rows) > 1 else 0])
+
+    def _look(self) -> Rows:
+        totals = self._totals
+        top = totals[totals.argmax()]  # several times as quick as max()
+        rows: Rows = (totals == top).nonzero()[0]
+        self._top, self._rows = int(top), rows
+        return rows
+
+    def _listed(self, rows: Rows | list[int]) -> list[int]:
+        listed: list[int] = rows if isinstance(rows, list) else rows.tolist()
+        self._rows = listed
+        return listed

@@ -25,7 +25,19 @@ _WIDEST = 4096
 class ScoreColumn(KeptColumn):
     """The raw answers, which of them are current, and the weighted result."""
 
-    __slots__ = ("_free_form", "_fresh", "normalizer", "plugin", "raw", "settled", "span", "weight", "weighted")
+    __slots__ = (
+        "_finals",
+        "_free_form",
+        "_fresh",
+        "_least",
+        "normalizer",
+        "plugin",
+        "raw",
+        "settled",
+        "span",
+        "weight",
+        "weighted",
+    )
 
     def __init__(self, weighted: Weighted, n: int) -> None:
         super().__init__(weighted.plugin)
@@ -39,6 +51,9 @@ class ScoreColumn(KeptColumn):
         self.settled = False
         """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
         self.span: Any = None
+        self._finals: Scores | None = None
+        """What raw scores from `_least` on come to while `span` holds, where they are few enough to be looked up."""
+        self._least = 0
 
     @property
     def bytes(self) -> int:
@@ -98,28 +113,35 @@ class ScoreColumn(KeptColumn):
         return True
 
     def weigh(self, rows: Rows | slice) -> None:
-        """Weigh some rows, with the span that holds."""
+        """Weigh some rows of those that `renormalize` has seen, with the span that holds."""
         raw = self._raw(rows)
-        if len(raw):
+        if self._finals is not None:
+            self.weighted[rows] = self._finals.take(raw - self._least)
+        elif len(raw):
             self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
-        least, most = int(raw.min()), int(raw.max())
+        least, most = extremes(raw)
         span = normalizer.span_between(least, most)
         if span is None:
             span = normalizer.span(raw)
-        if span == self.span:
-            return False
-        self.span = span
-        wide = most - least
-        if wide < min(_WIDEST, len(raw)):
-            finals = normalizer.rescale(np.arange(least, most + 1), span)
-            if int(finals.min()) >= 0 and int(finals.max()) <= MAX_NODE_SCORE:
-                self.weighted[feasible] = (finals * self.weight).take(raw - least)
-                return True
-        self._give(feasible, normalizer.rescale(raw, span))
-        return True
+        renewed = bool(span != self.span)
+        if renewed or self._finals is None or least < self._least or most >= self._least + len(self._finals):
+            self.span = span
+            self._prepare(normalizer, least, most, len(raw))
+        if renewed:
+            self.weigh(feasible)
+        return renewed
+
+    def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
+        """Normalise all scores there may be, if that is less work than to do so for as many rows."""
+        self._finals = None
+        if most - least < min(_WIDEST, rows):
+            finals = normalizer.rescale(np.arange(least, most + 1), self.span)
+            lowest, highest = extremes(finals)
+            if lowest >= 0 and highest <= MAX_NODE_SCORE:
+                self._least, self._finals = least, finals * self.weight
 
     def _raw(self, rows: Rows | slice) -> Scores:
         """The raw scores of some rows, to be read only."""
@@ -132,9 +154,17 @@ class ScoreColumn(KeptColumn):
         self.weighted[rows] = final * self.weight
 
 
+def extremes(scores: Scores) -> tuple[int, int]:
+    """The least and the greatest of some scores, at least one; by place, which is several times as quick as min()."""
+    return int(scores[scores.argmin()]), int(scores[scores.argmax()])
+
+
 def check_scores(plugin: ScorePlugin, final: Scores) -> None:
     """PluginFailed for a final score outside of 0..100."""
-    if len(final) and (int(final.min()) < 0 or int(final.max()) > MAX_NODE_SCORE):
-        worst = int(final.max()) if int(final.max()) > MAX_NODE_SCORE else int(final.min())
+    if not len(final):
+        return
+    least, most = extremes(final)
+    if least < 0 or most > MAX_NODE_SCORE:
+        worst = most if most > MAX_NODE_SCORE else least
         text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
         raise PluginFailed(plugin.name, "NormalizeScore", ValueError(text))

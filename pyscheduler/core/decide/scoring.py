@@ -41,6 +41,8 @@ class ScoreColumns:
         self._resting: list[ScoreColumn] = []
         self._moving: list[ScoreColumn] = []
         self._reached: list[list[ScoreColumn]] = [[] for _ in Change]
+        self._at_rest = True
+        """Whether those that rest do so even where pods come or go."""
         # Room is made when nodes are first looked at: pods whose nodes PreFilter names never need it.
         self._still: Scores = np.zeros(0, np.int64)
         self._rest: Scores = np.zeros(0, np.int64)
@@ -73,15 +75,15 @@ class ScoreColumns:
         if not self._resting:
             self._still.fill(0)
         self._reached = reached(columns)
+        self._at_rest = not any(column in self._reached[USAGE] for column in self._resting)
         self._make_total()
         return True
 
     def fit(self, n: int) -> None:
         """Follow the number of nodes: make room for new ones, and let go of those that are no more."""
         self._rest[n:] = INFEASIBLE
-        size = Leaders.room(n)
-        if size > len(self._rest):
-            room = max(size, 2 * len(self._rest))
+        if n > len(self._rest):
+            room = max(n, 2 * len(self._rest))
             self._still, self._rest = grown(self._still, room), grown(self._rest, room, INFEASIBLE)
             for column in self._columns.values():
                 column.fit(room)
@@ -100,19 +102,22 @@ class ScoreColumns:
         for column in self._columns.values():
             column.all_stale = True
 
-    def follow(self, cycle: Cycle, pod: Pod, rows: Touched) -> bool:
+    def follow(self, cycle: Cycle, pod: Pod, rows: Touched, fitting: Rows | slice) -> bool:
         """Bring rows up to date that fitted before and do so now, where nothing but pods on them has changed.
 
-        Whether that could be done: it cannot where one row's score depends on others.
+        `fitting` names all that fit. Whether it could be done: it cannot where pods make scores stale that rest.
         """
-        if not self._followed or self._moving or self._reached[USAGE]:
+        if not self._followed or not self._at_rest:
             return False
         if isinstance(rows, list):
             for row in rows:
                 self._sum_row(cycle, pod, row, fits=True)
         else:
             self._sum_rows(cycle, pod, rows, rows)
-            self._add_moving()
+        for column in self._moving:
+            column.forget(USAGE, rows)
+            self._settle(cycle, pod, column, fitting, fitting, refit=False)
+        self._add_moving()
         return True
 
     def settle(

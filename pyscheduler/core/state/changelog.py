@@ -15,28 +15,25 @@ _KEEP = 1 << 16
 class ChangeLog:
     """An append-only list of row numbers with a movable start."""
 
-    __slots__ = ("_base", "_rows", "_size")
+    __slots__ = ("_base", "_rows", "mark")
 
     def __init__(self) -> None:
         self._rows: NDArray[np.intp] = np.empty(2 * _KEEP, np.intp)
         self._base = 0
-        self._size = 0
-
-    @property
-    def mark(self) -> int:
+        self.mark = 0
         """The place after the newest entry."""
-        return self._base + self._size
 
     def append(self, row: int) -> None:
         """Note that the row has changed."""
-        if self._size == len(self._rows):
+        place = self.mark - self._base
+        if place == 2 * _KEEP:
             self._rows[:_KEEP] = self._rows[_KEEP:]
-            self._size = _KEEP
             self._base += _KEEP
-        self._rows[self._size] = row
-        self._size += 1
+            place = _KEEP
+        self._rows[place] = row
+        self.mark += 1
 
     def since(self, mark: int) -> NDArray[np.intp] | None:
         """The rows changed after `mark`, as often as they were; None if the log no longer reaches back that far."""
         start = mark - self._base
-        return None if start < 0 else self._rows[start : self._size].copy()
+        return None if start < 0 else self._rows[start : self.mark - self._base].copy()

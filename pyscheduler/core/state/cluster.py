@@ -55,6 +55,7 @@ class ClusterState:
         self._undo: list[tuple[Pod, str, list[str] | None]] = []
         self._trials = 0
         self._objects_version = 0
+        self._whole_table: ColumnTable | None = None
         self._last_table: ColumnTable | None = None
         """Plugins are asked of the same rows one after the other, and each reads the same columns of them."""
 
@@ -68,7 +69,10 @@ class ClusterState:
     def table(self, rows: NDArray[np.intp] | None = None) -> ColumnTable:
         """All nodes in columns, or those of some rows."""
         if rows is None:
-            return ColumnTable(self)
+            whole = self._whole_table
+            if whole is None or whole.nodes_version != self.nodes_version:
+                whole = self._whole_table = ColumnTable(self)
+            return whole
         last = self._last_table
         if last is None or not last.still_of(rows):
             last = self._last_table = ColumnTable(self, rows)

@@ -43,7 +43,7 @@ class Numbers:
         if n > len(self.cells):
             self.cells = _grown(self.cells, n - 1)
         cells = self.cells[rows] if isinstance(rows, slice) else self.cells.take(rows)
-        cells.flags.writeable = False  # a plugin that computes in place would change the cluster
+        cells.setflags(write=False)  # a plugin that computes in place would change the cluster
         return cells
 
 

@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 class ColumnTable(NodeTable):
     """All rows (a slice, so that columns are not copied) or just those of an index array."""
 
-    __slots__ = ("_n", "_nodes_version", "_read", "_rows", "_state", "_topologies", "_usage_mark")
+    __slots__ = ("_n", "_read", "_rows", "_state", "_topologies", "_usage_mark", "nodes_version")
 
     def __init__(self, state: ClusterState, rows: NDArray[np.intp] | None = None) -> None:
         self._state = state
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
-        self._n = len(state) if rows is None else len(rows)
+        self._n = len(state.rows) if rows is None else len(rows)
         self._read: dict[Numbers, Ints] = {}
         """Columns as they were read, while no pod comes or goes."""
         self._topologies: dict[str, Domains] = {}
-        self._nodes_version = state.nodes_version
+        self.nodes_version = state.nodes_version
+        """That of the cluster when the table was made."""
         self._usage_mark = state.usage_log.mark
 
     def still_of(self, rows: NDArray[np.intp]) -> bool:
         """Whether this is the table of the very same rows, and no node has changed; brings it up to date if so."""
-        if rows is not self._rows or self._nodes_version != self._state.nodes_version:
+        if rows is not self._rows or self.nodes_version != self._state.nodes_version:
             return False
         if self._usage_mark != self._state.usage_log.mark:
             self._usage_mark = self._state.usage_log.mark
@@ -56,7 +57,7 @@ class ColumnTable(NodeTable):
 
     @property
     def total(self) -> int:
-        return len(self._state)
+        return len(self._state.rows)
 
     def allocatable(self, resource: str) -> Ints:
         return self._numbers(self._state.columns.allocatable(resource))
@@ -78,7 +79,7 @@ class ColumnTable(NodeTable):
     def _numbers(self, column: Numbers) -> Ints:
         read = self._read.get(column)
         if read is None:
-            read = self._read[column] = column.read(self._rows, self.total)
+            read = self._read[column] = column.read(self._rows, len(self._state.rows))
         return read
 
     @property
@@ -110,7 +111,7 @@ class ColumnTable(NodeTable):
 
     @property
     def whole(self) -> NodeTable:
-        return self if isinstance(self._rows, slice) else ColumnTable(self._state)
+        return self if isinstance(self._rows, slice) else self._state.table()
 
     def topology(self, key: str) -> Domains:
         whole = self._state.topology(key)

@@ -27,9 +27,14 @@ class Namespaces:
         """The object of that name; an empty one while it has not been seen."""
         return self._handle.objects(NAMESPACE).get(("", name), _UNKNOWN)
 
+    @property
+    def version(self) -> int:
+        """Another number whenever any of them changes."""
+        return self._handle.objects_version(NAMESPACE)
+
     def chosen(self, selector: Selector) -> frozenset[str]:
         """The names of the namespaces that the selector matches."""
-        version = self._handle.objects_version(NAMESPACE)
+        version = self.version
         if version != self._version or len(self._chosen) > _SELECTORS:
             self._version = version
             self._chosen.clear()

@@ -103,7 +103,7 @@ class Skew:
         if len(topology.homeless):
             verdicts.reject(topology.ids == MISSING, MISSING_LABEL)
         full = self.tally.by_ids_of(topology) > self.room
-        if full.any():
+        if np.count_nonzero(full):
             verdicts.reject(full.take(topology.ids), MISMATCH)
 
     def with_pods(self, value: str, pods: int) -> Skew:
@@ -120,4 +120,7 @@ class Skew:
 
 
 def _lowest(amounts: Ints, domains: NDArray[np.intp]) -> int:
-    return int(amounts[domains].min()) if len(domains) else _NO_DOMAIN
+    if not len(domains):
+        return _NO_DOMAIN
+    inside = amounts[domains]
+    return int(inside[inside.argmin()])

@@ -66,7 +66,8 @@ class Crowd:
         if self.tally is None:
             count = self.spread.count
             pods = nodes.count_pods(count) if count is not None else np.zeros(len(nodes), np.int64)
-            amounts = Amounts(self._of(np.arange(int(pods.max(initial=0)) + 1)), pods)
+            most = int(pods[pods.argmax()]) if len(pods) else 0
+            amounts = Amounts(self._of(np.arange(most + 1)), pods)
         else:
             amounts = Amounts(self._of(self.tally.by_ids_of(topology)), topology.ids)
         return amounts.without(topology.homeless)
