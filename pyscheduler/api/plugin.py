@@ -67,6 +67,12 @@ class Plugin(ABC):
     """Kinds beyond the scheduler's own that the plugin reads through `handle.objects`."""
     indexes: ClassVar[tuple[str, ...]] = ()
     """Pod label keys that the plugin looks pods up by, through `handle.pods_labelled`."""
+    reads_labels: ClassVar[bool] = True
+    """Whether what it says of a pod may depend on the pod's labels or annotations.
+
+    Where it does not, what it said holds for the pods of a StatefulSet or an indexed Job too, of which each has labels
+    of its own.
+    """
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

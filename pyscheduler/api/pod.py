@@ -61,7 +61,8 @@ class PodShape:
         self.id = id
         self.labels = labels
         self.annotations = annotations
-        self._template = template  # kept, so that the next shape of it finds it
+        self.template = template
+        """What it has in common with shapes that differ in labels and annotations only."""
         self.namespace = template.namespace
         self.owner = template.owner
         """The controller that owns the pod, or None."""

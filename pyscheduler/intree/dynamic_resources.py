@@ -72,6 +72,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     name = "DynamicResources"
     Args = DynamicResourcesArgs
     reads = Reads.OWN_NODE
+    reads_labels = False
     watches = (DEVICE_CLASS,)
 
     def interests(self) -> Sequence[Interest]:

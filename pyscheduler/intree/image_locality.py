@@ -50,6 +50,7 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
 
     name = "ImageLocality"
     reads = Reads.ALL_NODES
+    reads_labels = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[_WANTED] = _wanted(pod, nodes)

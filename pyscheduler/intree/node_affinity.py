@@ -75,6 +75,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "NodeAffinity"
     Args = NodeAffinityArgs
     reads = Reads.OWN_NODE
+    reads_labels = False
     normalizer = ByMax()
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

@@ -46,6 +46,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
 
     name = "NodeDeclaredFeatures"
     reads = Reads.OWN_NODE
+    reads_labels = False
 
     def interests(self) -> Sequence[Interest]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE

@@ -31,6 +31,7 @@ class NodeName(FilterPlugin):
 
     name = "NodeName"
     reads = Reads.OWN_NODE
+    reads_labels = False
 
     def interests(self) -> Sequence[Interest]:
         return (Interest(NODE, Action.ADD),)

@@ -35,6 +35,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     name = "NodePorts"
     reads = Reads.OWN_ROW
+    reads_labels = False
 
     def interests(self) -> Sequence[Interest]:
         return (Interest(POD, Action.DELETE, self._port_freed), Interest(NODE, Action.ADD))

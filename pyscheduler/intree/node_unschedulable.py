@@ -34,6 +34,7 @@ class NodeUnschedulable(FilterPlugin):
 
     name = "NodeUnschedulable"
     reads = Reads.OWN_NODE
+    reads_labels = False
 
     def interests(self) -> Sequence[Interest]:
         return (

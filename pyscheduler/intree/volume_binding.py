@@ -92,6 +92,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     name = "VolumeBinding"
     Args = VolumeBindingArgs
     reads = Reads.EVERYTHING
+    reads_labels = False
     watches = (
         kinds.VOLUME,
         kinds.CLAIM,

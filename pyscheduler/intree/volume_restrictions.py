@@ -113,6 +113,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
     name = "VolumeRestrictions"
     reads = Reads.EVERYTHING
+    reads_labels = False
     watches = (CLAIM,)
 
     def __init__(self, args: Any, handle: Handle) -> None:

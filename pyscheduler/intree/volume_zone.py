@@ -69,6 +69,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     name = "VolumeZone"
     reads = Reads.EVERYTHING
+    reads_labels = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)
 
     def __init__(self, args: object, handle: Handle) -> None:

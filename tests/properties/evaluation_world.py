@@ -26,8 +26,8 @@ from tests.properties.readers import IN_TREE, Class, profile_of, weather
 from tests.properties.shelf import Shelf
 from tests.properties.state_steps import StateWorld
 
-KINDS = (0, 7, 14, 5)
-"""Of the pods that are tried: few, so that shapes come again; of all teams and priorities."""
+KINDS = (0, 12, 7, 14, 5)
+"""Of the pods that are tried: few, so that shapes come again; of all teams and priorities, and two of one template."""
 IN_TREE_KINDS = (*KINDS, 4, *SOCIABLE, *DEMANDING)
 """For the plugins that read more of a pod than that."""
 

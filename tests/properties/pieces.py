@@ -55,7 +55,16 @@ def _of_team(team: str, key: str = "topology.kubernetes.io/zone") -> dict[str, A
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"team": team}}}
 
 
-_SOCIABLE = (
+def _with_siblings(*built: PodBuilder) -> tuple[PodBuilder, ...]:
+    """Each pod, and one of the same template that has another label."""
+    return tuple(one for each in built for one in (each, each.label("team", "blue" if _is_red(each) else "red")))
+
+
+def _is_red(built: PodBuilder) -> bool:
+    return bool(built.build().labels.get("team") == "red")
+
+
+_SOCIABLE = _with_siblings(
     pod("p").label("team", "red").near(_of_team("red")).apart(_of_team("red", "kubernetes.io/hostname")),
     pod("p").label("team", "blue").apart(_of_team("red")).prefers_near(7, _of_team("blue")),
     pod("p").prefers_near(3, _of_team("red")).prefers_apart(5, _of_team("blue", "kubernetes.io/hostname")),
@@ -64,18 +73,19 @@ _SOCIABLE = (
 """Pods that look where others are."""
 
 
-def _spread(key: str, action: str, **fields: Any) -> dict[str, Any]:
-    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["red", "blue"]}]}
+def _spread(key: str, action: str, of: str = "red blue", **fields: Any) -> dict[str, Any]:
+    selector = {"matchExpressions": [{"key": "team", "operator": "In", "values": of.split()}]}
     return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector, **fields}
 
 
 _ZONE, _HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_AT_ODDS = _spread(_HOST, "ScheduleAnyway", of="blue", maxSkew=2)
 _RESTARTS = [{"action": "RestartAllContainers"}]
 _DEMANDING = (
-    pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, "DoNotSchedule")]),
-    pod("p")
-    .label("team", "blue")
-    .spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _spread(_HOST, "ScheduleAnyway", maxSkew=2)]),
+    *_with_siblings(
+        pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, "DoNotSchedule", of="red")]),
+        pod("p").label("team", "blue").spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _AT_ODDS]),
+    ),
     pod("p").spec(topologySpreadConstraints=[_spread(_HOST, "DoNotSchedule", minDomains=3, nodeTaintsPolicy="Honor")]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1"}}]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1", "readOnly": True}}]),

@@ -42,14 +42,14 @@ weather = {"today": 0}
 
 
 class Model(PreFilterPlugin, FilterPlugin, ScorePlugin):
-    """OWN_NODE: pods of team red want bigger nodes; others are left out by PreFilter. Scores in the NumPy form too."""
+    """OWN_NODE: pods of a team want bigger nodes; others are left out by PreFilter. Scores in the NumPy form too."""
 
     name = "Model"
     reads = Reads.OWN_NODE
     normalizer = ByMax(reverse=True)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return None if pod.labels.get("team") == "red" else SKIP
+        return None if pod.labels.get("team") else SKIP
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None if node.allocatable["cpu"] > 1000 else Rejection(f"model of {node.allocatable['cpu']}m")
@@ -81,6 +81,7 @@ class Crowd(FilterPlugin, ScorePlugin):
 
     name = "Crowd"
     reads = Reads.OWN_ROW
+    reads_labels = False
     normalizer = _Spread()
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -111,6 +112,7 @@ class Census(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     name = "Census"
     reads = Reads.ALL_NODES
+    reads_labels = False
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         teams = Counter(node.labels.get("team", "") for node in nodes)
@@ -200,6 +202,30 @@ class Namesake(FilterPlugin, ScorePlugin):
         return 50 * (int(pod.name[1:]) % 3)
 
 
+class Colours(FilterPlugin, ScorePlugin):
+    """OWN_ROW: what it says of a node is new whenever a pod comes, and is another thing for another team."""
+
+    name = "Colours"
+    reads = Reads.OWN_ROW
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        team, ours = pod.labels.get("team", ""), node.labels.get("team", "")
+        return Rejection(f"{ours} is not {team}") if team and ours and len(node.pods) > len(ours) - len(team) else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 10 * len(node.pods) + (len(pod.labels.get("team", "")) * int(node.name[1:])) % 10
+
+
+class Taste(ScorePlugin):
+    """OWN_NODE: each team likes other nodes."""
+
+    name = "Taste"
+    reads = Reads.OWN_NODE
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return (len(pod.labels.get("team", "")) * 13 * int(node.name[1:]) + len(node.taints)) % 101
+
+
 class Narrow(PreFilterPlugin, FilterPlugin):
     """OWN_NODE: keeps some pods to a few nodes."""
 
@@ -213,7 +239,7 @@ class Narrow(PreFilterPlugin, FilterPlugin):
         return None
 
 
-LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Narrow)
+LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Colours, Taste, Narrow)
 Class = type[Any]
 
 

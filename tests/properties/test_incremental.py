@@ -29,9 +29,11 @@ from tests.properties.readers import (
     LEVELS,
     Census,
     Class,
+    Colours,
     Crowd,
     Model,
     Namesake,
+    Taste,
     Weather,
     Zones,
 )
@@ -154,7 +156,7 @@ def _who_ceased_to_fit_still_counts(patch: pytest.MonkeyPatch) -> None:
 
 
 def _pre_filter_is_asked_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Evaluation, "begin", lambda self: self._pre_filter)
+    patch.setattr(Evaluation, "begin", lambda self, *_: self._pre_filter)
 
 
 def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
@@ -194,9 +196,26 @@ def _surroundings_are_overlooked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeptAnswers, "renew", lambda *_: None)
 
 
+def _labels_are_overlooked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Evaluation, "_turn_to", lambda self, shape: setattr(self, "_shape", shape.id))
+
+
+def _labels_are_overlooked_in(part: type[Any]) -> Plant:
+    return lambda patch: patch.setattr(part, "forget_those_of", lambda *_: False)
+
+
+def _labels_are_overlooked_before_nodes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(KeptAnswers, "forget", lambda *_: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "seen_by"),
     [
+        (_labels_are_overlooked, Colours),
+        (_labels_are_overlooked_in(FilterColumns), Colours),
+        (_labels_are_overlooked_in(ScoreColumns), Colours),
+        (_labels_are_overlooked_in(ScoreColumns), Taste),
+        (_labels_are_overlooked_before_nodes, Model),
         (_scope(Change.USAGE, Reads.DOMAINS, Scope.ROWS), Zones),
         (_scope(Change.USAGE, Reads.OWN_ROW, Scope.NOWHERE), Crowd),
         (_scope(Change.NODE, Reads.ALL_NODES, Scope.ROWS), Census),
@@ -217,6 +236,7 @@ def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkey
     assert_caught(proof_for((seen_by,)), STORIES, AssertionError, PluginFailed)
 
 
-def test_a_short_cut_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _who_fitted_fits(monkeypatch)
+@pytest.mark.parametrize("plant", [_who_fitted_fits, _labels_are_overlooked])
+def test_a_short_cut_too_many_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
     assert_caught(proof_for(IN_TREE), OF_TWO_KINDS, AssertionError, PluginFailed)

@@ -70,7 +70,7 @@ class Decider:
         try:
             return self._decide(cycle, pod, evaluation)
         except BaseException:
-            self._drop(pod.shape.id)
+            self._drop(pod.shape.template.id)
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
@@ -116,23 +116,24 @@ class Decider:
         return fitting[self._order.pick(totals, cycle)]
 
     def _evaluation(self, pod: Pod) -> Evaluation:
-        """What is kept for the pod's shape, the newest at the end."""
+        """What is kept for pods of the template, the newest at the end."""
         if pod.node_name:
-            # Its node is no part of the shape, and what NodeName says of it holds for no other pod.
+            # Its node is no part of the template, and what NodeName says of it holds for no other pod.
             return Evaluation(self._profile, self._state)
-        kept = self._kept.get(pod.shape.id)
+        template = pod.shape.template.id
+        kept = self._kept.get(template)
         if kept is not None:
-            self._kept.move_to_end(pod.shape.id)
+            self._kept.move_to_end(template)
             return kept
-        kept = self._kept[pod.shape.id] = Evaluation(self._profile, self._state)
+        kept = self._kept[template] = Evaluation(self._profile, self._state)
         # All come to much the same size; the oldest one has certainly come to it.
         oldest = next(iter(self._kept.values()))
         while len(self._kept) > min(MOST_KEPT, max(1, KEEP_BYTES // max(1, oldest.bytes))):
             self._kept.popitem(last=False)
         return kept
 
-    def _drop(self, shape: int) -> None:
-        self._kept.pop(shape, None)
+    def _drop(self, template: int) -> None:
+        self._kept.pop(template, None)
 
 
 _SUCCESS = Code.SUCCESS.camel

@@ -1,7 +1,8 @@
-"""What a profile thinks of every node for one pod shape, kept from attempt to attempt.
+"""What a profile thinks of every node for the pods of one template, kept from attempt to attempt.
 
-Pods of one shape follow each other by the thousand; between two of them only a row or two has changed. An Evaluation
-reads the state's change logs, forgets just what those rows made stale, and has everything current again.
+Such pods follow each other by the thousand; between two of them only a row or two has changed. An Evaluation reads the
+state's change logs, forgets just what those rows made stale, and has everything current again. Where a pod has other
+labels than the one before, what plugins said that read labels goes as well.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import Status
-from pyscheduler.api.pod import Pod
+from pyscheduler.api.pod import Pod, PodShape
 from pyscheduler.core.decide.filtering import FITS, FilterColumns, are_few
 from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.scoring import ScoreColumns
 from pyscheduler.core.decide.staleness import ATTEMPT, NODE, USAGE, Change, Rows, Touched
-from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.profile import Profile, label_readers
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 
 
 class Evaluation:
-    """The kept answers of one profile for one shape. After an exception it must be thrown away."""
+    """The kept answers of one profile for the shapes of one template. After an exception it must be thrown away."""
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
+        self._shape = -1
+        self._label_readers = label_readers(profile.plugins)
         self._state = state
         self._pre_filter = KeptAnswers()
         self._pre_score = KeptAnswers()
@@ -44,6 +47,8 @@ class Evaluation:
         self._surroundings = -1
         self._node_mark = -1
         self._usage_mark = -1
+        self._turned = False
+        """Whether what active plugins said was of a pod with other labels."""
         self._due: Touched | None = None
         """Rows to be scored anew; None for all."""
         self._refit = False
@@ -62,8 +67,10 @@ class Evaluation:
         """Whether the cluster has so few nodes that the plain form answers for all of them."""
         return are_few(self._state.rows)
 
-    def begin(self) -> KeptAnswers:
+    def begin(self, shape: PodShape) -> KeptAnswers:
         """The PreFilter answers that still hold; a changed node object voids what plugins said before any node."""
+        if self._shape != shape.id:
+            self._turn_to(shape)
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
             self._pre_filter, self._pre_score = KeptAnswers(), KeptAnswers()
@@ -74,6 +81,16 @@ class Evaluation:
             self._pre_filter.renew()
             self._pre_score.renew()
         return self._pre_filter
+
+    def _turn_to(self, shape: PodShape) -> None:
+        """The next pod has other labels."""
+        self._shape = shape.id
+        self._pre_filter.forget(self._label_readers)
+        self._pre_score.forget(self._label_readers)
+        self.beside.clear()
+        self._turned |= self.filters.forget_those_of(self._label_readers)
+        if self.scores.forget_those_of(self._label_readers):
+            self._due = None
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:
         """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""
@@ -128,7 +145,7 @@ class Evaluation:
         Then nothing is to be forgotten and computed again; the rows in question are noted for scoring.
         """
         state = self._state
-        if state.node_log.mark != self._node_mark or not self.filters.leaves_out(skipped):
+        if self._turned or state.node_log.mark != self._node_mark or not self.filters.leaves_out(skipped):
             return False
         if not self.filters.rest and not self.filters.unmoved(cycle):
             return False
@@ -178,7 +195,8 @@ class Evaluation:
         nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
         first_time = self._node_mark < 0
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        beyond = self.filters.activate(skipped)
+        beyond = self.filters.activate(skipped) or self._turned
+        self._turned = False
         if first_time or nodes is None or usage is None or self.filters.crowded:
             self.filters.forget_all()
             self.scores.forget_all()

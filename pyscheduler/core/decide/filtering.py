@@ -143,6 +143,13 @@ class FilterColumns:
         del self.statuses[1:]
         self._known.clear()
 
+    def forget_those_of(self, plugins: frozenset[str]) -> bool:
+        """Drop every answer of some plugins; whether one of them is asked for the pod at hand."""
+        columns = [column for column in self._columns.values() if column.plugin.name in plugins]
+        for column in columns:
+            column.all_stale, column.basis = True, None
+        return any(column in self._active for column in columns)
+
     def unmoved(self, cycle: Cycle) -> bool:
         """Whether the answers of all plugins that move are what they were: each rests on the same as before."""
         for column in self._active:

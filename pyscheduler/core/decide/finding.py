@@ -101,7 +101,7 @@ class Finder:
 
     def pre_filter(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> PreFiltered:
         """Ask the PreFilter plugins. PluginFailed if one raises."""
-        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), evaluation.begin())
+        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), evaluation.begin(pod.shape))
 
     def nominated(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Nominated | None:
         """Ask Filter of the pod's nominated node, if it has one, before any other and whatever PreFilter left."""

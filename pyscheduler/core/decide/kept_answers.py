@@ -47,6 +47,14 @@ class KeptAnswers:
             self._passing.clear()
             self._plan_anew()
 
+    def forget(self, plugins: frozenset[str]) -> None:
+        """Forget what some plugins said."""
+        if not self._asked.isdisjoint(plugins):
+            self._asked -= plugins
+            self.skipped -= plugins
+            self._passing -= plugins
+            self._plan_anew()
+
     def still_to_ask(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
         """The plugins to be asked, in their turn; what the others left in the cycle is there when it is theirs.
 

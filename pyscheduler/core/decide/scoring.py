@@ -102,6 +102,13 @@ class ScoreColumns:
         for column in self._columns.values():
             column.all_stale = True
 
+    def forget_those_of(self, plugins: frozenset[str]) -> bool:
+        """Drop every raw score of some plugins; whether that makes totals stale beyond what columns that move add."""
+        for column in self._columns.values():
+            column.all_stale |= column.plugin.name in plugins
+        summed = [each.plugin.name for each in self._resting] + [each.plugin.name for each in self._live]
+        return not plugins.isdisjoint(summed)
+
     def follow(self, cycle: Cycle, pod: Pod, rows: Touched, fitting: Rows | slice) -> bool:
         """Bring rows up to date that fitted before and do so now, where nothing but pods on them has changed.
 

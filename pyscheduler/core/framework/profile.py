@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -121,6 +121,11 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         permit=at("permit", PermitPlugin),
         plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),
     )
+
+
+def label_readers(plugins: Iterable[Plugin]) -> frozenset[str]:
+    """The names of those that may say another thing of a pod with other labels or annotations."""
+    return frozenset(plugin.name for plugin in plugins if plugin.reads_labels)
 
 
 def reads_of(plugin: Plugin) -> Reads:
