@@ -1,7 +1,6 @@
 """The two objects that are created by the thousand, bindings and Events, as Kubernetes writes them in protobuf.
 
-The API server takes them in for a fraction of what JSON costs it, and it is the API server that decides how many pods a
-second are bound. Field numbers are those of k8s.io/api's generated.proto files. Everything else is JSON.
+That is less work for the API server than JSON, and it is the API server that decides how many pods a second are bound. Field numbers are those of k8s.io/api's generated.proto files. Everything else is JSON.
 """
 
 from __future__ import annotations
