@@ -1,6 +1,7 @@
 """The two objects that are created by the thousand, bindings and Events, as Kubernetes writes them in protobuf.
 
-That is less work for the API server than JSON, and it is the API server that decides how many pods a second are bound. Field numbers are those of k8s.io/api's generated.proto files. Everything else is JSON.
+That is less work for the API server than JSON, and it is the API server that decides how many pods a second are bound.
+Field numbers are those of k8s.io/api's generated.proto files. Everything else is JSON.
 """
 
 from __future__ import annotations
