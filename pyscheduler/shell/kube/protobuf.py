@@ -17,6 +17,8 @@ _MAGIC = b"k8s\x00"
 _TEXT = 2
 """The wire type of whatever has a length: texts and messages."""
 _SHORT = [bytes((n,)) for n in range(128)]
+_LAST_SHIFT = 56
+"""With seven more bits a number is as long as 64 bits may be."""
 _MICROS = 1_000_000
 
 
@@ -78,6 +80,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while (byte := message[at]) > 127:
+        if shift > _LAST_SHIFT:
+            raise KeyError(at)  # without an end it would hold up everybody else
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
     return value | byte << shift, at + 1

@@ -89,6 +89,7 @@ def test_a_refusal_is_read(message: str, reason: str, retry_after: int) -> None:
         pytest.param(b"k8s\x00\x10\x05", id="a number where an object should be"),
         pytest.param(b"k8s\x00\x12\x02\x18\x05", id="a number where a text should be"),
         pytest.param(b"k8s\x00\x13\x05", id="groups"),
+        pytest.param(b"k8s\x00" + b"\xff" * 4_000_000, id="a number that does not end"),
     ],
 )
 def test_an_unreadable_refusal_is_a_value_error(body: bytes) -> None:
