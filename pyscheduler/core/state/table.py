@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pyscheduler.core.state.cluster import ClusterState
 
 
+_MANY = 64
+"""Columns that a table remembers: more than any set of plugins reads for one pod."""
+
+
 class ColumnTable(NodeTable):
     """All rows (a slice, so that columns are not copied) or just those of an index array."""
 
@@ -79,6 +83,8 @@ class ColumnTable(NodeTable):
     def _numbers(self, column: Numbers) -> Ints:
         read = self._read.get(column)
         if read is None:
+            if len(self._read) >= _MANY:
+                self._read.clear()  # pods may name any resource, and a column that is dropped must not live on here
             read = self._read[column] = column.read(self._rows, len(self._state.rows))
         return read
 

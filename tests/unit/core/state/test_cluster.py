@@ -162,3 +162,12 @@ def test_a_trial_that_raises_is_undone_too() -> None:
     with pytest.raises(RuntimeError, match="half-way"):
         try_and_fail()
     assert state.table().requested("cpu").tolist() == [0]
+
+
+def test_a_table_lets_go_of_columns_that_nobody_reads_any_more() -> None:
+    state = cluster("n1")
+    for i in range(300):
+        state.place(pod(f"p{i}").request(f"example.com/{i}", "1").build(), "n1")
+        assert state.table().requested(f"example.com/{i}").tolist() == [1]
+        state.remove(f"p{i}")
+    assert len(state.table()._read) <= 64
