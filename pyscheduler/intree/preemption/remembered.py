@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from pyscheduler.api import Candidate, PodShape, Status
+from pyscheduler.api import Candidate, Code, PodShape, Status
 
 _SHAPES = 16
 """For so many shapes it is kept, those that were asked for last."""
@@ -33,8 +33,9 @@ class Outcomes:
         return self._of[name][1]
 
     def keep(self, name: str, rests_on: Hashable | None, outcome: Outcome) -> None:
-        """The node has been tried; without anything known that it rests on, it will be again."""
-        self._of[name] = rests_on, outcome
+        """The node has been tried. It will be again after an error, or where nothing is known that it rests on."""
+        failed = isinstance(outcome, Status) and outcome.code is Code.ERROR
+        self._of[name] = None if failed else rests_on, outcome
 
 
 class Remembered:

@@ -8,9 +8,22 @@ from typing import Any, cast
 
 import pytest
 
-from pyscheduler.api import POD, Action, ClusterEvent, Code, Cycle, Diagnosis, Handle, Pod, PreemptionSearch, Trial
+from pyscheduler.api import (
+    POD,
+    Action,
+    ClusterEvent,
+    Code,
+    Cycle,
+    Diagnosis,
+    Handle,
+    Pod,
+    PreemptionSearch,
+    Status,
+    Trial,
+)
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import DefaultPreemption
+from pyscheduler.intree.preemption.remembered import Outcomes
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 from .cluster import build, pod_deleted, wakes
@@ -378,3 +391,10 @@ def test_what_has_been_tried_is_not_tried_again(monkeypatch: pytest.MonkeyPatch)
     seeker.harness.add(low("a1", "n1", priority=1))
     seeker.victims(high())
     assert sorted(asked[3:]) == [1]
+
+
+def test_a_node_that_ended_in_an_error_is_tried_again() -> None:
+    outcomes = Outcomes()
+    outcomes.keep("n1", "as it is", Status(Code.ERROR, "Broken", ("for a moment",)))
+    outcomes.keep("n2", "as it is", Status(Code.UNSCHEDULABLE, "Full", ("for good",)))
+    assert [outcomes.holds(name, "as it is") for name in ("n1", "n2")] == [False, True]
