@@ -20,7 +20,7 @@ from pyscheduler.core.decide.filtering import FITS, FilterColumns, are_few
 from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.scoring import ScoreColumns
 from pyscheduler.core.decide.staleness import ATTEMPT, NODE, USAGE, Change, Rows, Touched
-from pyscheduler.core.framework.profile import Profile, label_readers
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 
@@ -31,7 +31,6 @@ class Evaluation:
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
         self._shape = -1
-        self._label_readers = label_readers(profile.plugins)
         self._state = state
         self._pre_filter = KeptAnswers()
         self._pre_score = KeptAnswers()
@@ -84,12 +83,12 @@ class Evaluation:
 
     def _turn_to(self, shape: PodShape) -> None:
         """The next pod has other labels."""
-        self._shape = shape.id
-        self._pre_filter.forget(self._label_readers)
-        self._pre_score.forget(self._label_readers)
+        self._shape, readers = shape.id, self._profile.label_readers
+        self._pre_filter.forget(readers)
+        self._pre_score.forget(readers)
         self.beside.clear()
-        self._turned |= self.filters.forget_those_of(self._label_readers)
-        if self.scores.forget_those_of(self._label_readers):
+        self._turned |= self.filters.forget_those_of(readers)
+        if self.scores.forget_those_of(readers):
             self._due = None
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:

@@ -82,9 +82,10 @@ class Trials:
             profile = self.profiles[cycle.profile]
             asked = [p for p in profile.filter if p.name not in cycle.skipped]
             again = [p for p in asked if p.reads is not Reads.OWN_NODE]
-            told, see_one_node = told_of_pods(profile, cycle), all(_is_told_by_columns(p) for p in asked)
+            told = told_of_pods(profile, cycle)
+            see_one_node = not told and all(_is_told_by_columns(p) for p in asked)
             ask_who = any(p.reads_identity for p in asked)
-            known = self._known[key] = _Plugins(told, asked, again, see_one_node and not told, ask_who)
+            known = self._known[key] = _Plugins(told, asked, again, see_one_node, ask_who)
         return known
 
     def has_place(self, uid: str) -> bool:

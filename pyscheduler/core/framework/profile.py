@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -36,7 +37,7 @@ class Weighted(msgspec.Struct, frozen=True):
     weight: int
 
 
-class Profile(msgspec.Struct, frozen=True, eq=False):
+class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     """What a `schedulerName` stands for."""
 
     name: str
@@ -71,6 +72,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False):
             self.plan.post_bind,
         )
         return tuple({plugin.name: plugin for point in points for plugin in point}.values())
+
+    @cached_property
+    def label_readers(self) -> frozenset[str]:
+        """The names of the plugins that may say another thing of a pod with other labels or annotations."""
+        return frozenset(plugin.name for plugin in self.plugins if plugin.reads_labels)
 
     @property
     def interests(self) -> tuple[tuple[str, Interest], ...]:
@@ -121,11 +127,6 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         permit=at("permit", PermitPlugin),
         plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),
     )
-
-
-def label_readers(plugins: Iterable[Plugin]) -> frozenset[str]:
-    """The names of those that may say another thing of a pod with other labels or annotations."""
-    return frozenset(plugin.name for plugin in plugins if plugin.reads_labels)
 
 
 def reads_of(plugin: Plugin) -> Reads:
