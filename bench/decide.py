@@ -121,7 +121,7 @@ def _node(i: int) -> Json:
 
 
 def figures(asks: str, nodes: int, assigned: int, pods: int, rounds: int) -> Figure:
-    """Decide on pods that follow their like, round by round, then on pods with labels, then with templates of their own."""
+    """Decide on pods that follow their like, then on pods with labels, then with templates of their own."""
     world, labels = World(nodes, assigned), {"app": "web"}
     shapes = SHAPES if asks == "mixed" else 1
 
