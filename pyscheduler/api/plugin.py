@@ -158,6 +158,12 @@ class FilterPlugin(Plugin):
     reads: ClassVar[Reads] = Reads.EVERYTHING
     reads_identity: ClassVar[bool] = False
     """Whether answers depend on more of the pod than its shape (name, UID …): such answers are never kept."""
+    reads_in_trials: ClassVar[Reads | None] = None
+    """What answers depend on while only pods come and go, where that is less than `reads`.
+
+    For plugins that read other objects, too: OWN_NODE if pods do not matter to them, OWN_ROW if those on the node do.
+    Preemption tries many nodes at once if no plugin looks beyond a node.
+    """
 
     @abstractmethod
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:

@@ -92,6 +92,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     name = "VolumeBinding"
     Args = VolumeBindingArgs
     reads = Reads.EVERYTHING
+    reads_in_trials = Reads.OWN_NODE
     reads_labels = False
     watches = (
         kinds.VOLUME,

@@ -69,6 +69,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     name = "VolumeZone"
     reads = Reads.EVERYTHING
+    reads_in_trials = Reads.OWN_NODE
     reads_labels = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)
 

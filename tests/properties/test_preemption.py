@@ -17,6 +17,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+from tests.properties import preemption_storage
 from tests.properties.picture import of_cluster
 from tests.properties.profiles import quick
 
@@ -36,7 +37,7 @@ def affinity(kind: str, key: str) -> dict[str, Any]:
 def pods(draw: st.DrawFn, name: str) -> PodBuilder:
     built = pod(name).requests(cpu=draw(st.sampled_from(["0", "500m", "1", "2"])))
     built = built.requests(memory=draw(st.sampled_from(["0", "1Gi", "2Gi", "9223372036854775807"])))
-    extra = draw(st.integers(0, 9))
+    extra = draw(st.integers(0, 12))
     variants = {
         1: built.host_port(80),
         2: built.spec(topologySpreadConstraints=SPREAD),
@@ -44,6 +45,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
         4: built.spec(affinity=affinity("podAffinity", ZONE)),
         5: built.spec(volumes=DISK),
         6: built.tolerates("team", operator="Exists"),
+        **dict.fromkeys((7, 8, 9), built.spec(volumes=draw(preemption_storage.volumes))),
     }
     return variants.get(extra, built).label("app", draw(st.sampled_from("xy")))
 
@@ -61,6 +63,7 @@ def worlds(draw: st.DrawFn) -> Harness:
     """Nodes full of pods of several priorities, and others that have been promised a place there."""
     harness = Harness()
     harness.add_object(PDB, {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": SELECTOR}})
+    preemption_storage.add_storage(harness, "new", [f"p{i}" for i in range(10)])
     names = [f"n{i}" for i in range(draw(st.integers(1, 4)))]
     harness.add(*(draw(nodes(name)) for name in names))
     for i in range(draw(st.integers(0, 8))):

@@ -45,10 +45,12 @@ class _Plugins:
     asked: Sequence[FilterPlugin]
     asked_again: Sequence[FilterPlugin]
     """Those whose answer may be another once pods have come or gone."""
+    asked_once: Sequence[FilterPlugin]
+    """The others."""
     see_one_node: bool
-    """Whether what all of them say of a node follows from the node and its pods, by whatever way they came there."""
-    ask_who: bool
-    """Whether it matters to one of them which pod of the shape it is."""
+    """Whether what they say in trials on a node follows from the node and its pods, by whatever way they came there."""
+    rest_on_node: bool
+    """Whether it does so for good, for any pod of the shape: other objects do not matter to any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +83,12 @@ class Trials:
                 self._known.clear()
             profile = self.profiles[cycle.profile]
             asked = [p for p in profile.filter if p.name not in cycle.skipped]
-            again = [p for p in asked if p.reads is not Reads.OWN_NODE]
+            again = [p for p in asked if _reads(p) is not Reads.OWN_NODE]
+            once = [p for p in asked if p not in again]
             told = told_of_pods(profile, cycle)
-            see_one_node = not told and all(_is_told_by_columns(p) for p in asked)
-            ask_who = any(p.reads_identity for p in asked)
-            known = self._known[key] = _Plugins(told, asked, again, see_one_node, ask_who)
+            one_node = not told and all(_is_told_by_columns(p) for p in asked)
+            for_good = one_node and all(p.reads <= Reads.OWN_ROW and not p.reads_identity for p in asked)
+            known = self._known[key] = _Plugins(told, asked, again, once, one_node, for_good)
         return known
 
     def has_place(self, uid: str) -> bool:
@@ -107,9 +110,9 @@ class Trials:
         for plugin in self.profiles[cycle.profile].filter:
             if plugin.name in cycle.skipped:
                 continue
-            if not _is_told_by_columns(plugin):
+            said = _filter_all(plugin, cycle, pod, table) if _is_told_by_columns(plugin) else None
+            if said is None:
                 break
-            said = _filter_all(plugin, cycle, pod, table)
             first = (found.codes == 0) & (said.codes != 0)
             found.codes[first] = said.codes[first] + len(found.because)
             found.because += said.because
@@ -121,25 +124,29 @@ class Trials:
         plugins = self.plugins(cycle)
         if pod.shape.host_ports or not plugins.see_one_node:
             return {}  # ports: of two pods with the same one, it matters in a trial who comes and goes first
-        table = RefilledTable(self.state, pod.priority)
-        stay: dict[int, list[bool]] = {row: [] for row in orders}
+        rows = np.fromiter(orders, np.intp, len(orders))
+        table = RefilledTable(self.state, pod.priority, rows)
+        never = _refusing(plugins.asked_once, cycle, pod, table)
+        if never is None:
+            return {}
+        stay: list[list[bool]] = [[] for _ in orders]
         for step in range(max(map(len, orders.values()), default=0)):
-            back = {row: order[step] for row, order in orders.items() if step < len(order)}
+            back = {place: order[step] for place, order in enumerate(orders.values()) if step < len(order)}
             table.put(back)
-            refused = np.zeros(len(table), np.bool_)
-            for plugin in plugins.asked_again:
-                refused |= _filter_all(plugin, cycle, pod, table).codes != 0
-            gone = {row: one for row, one in back.items() if refused[row]}
+            refused = _refusing(plugins.asked_again, cycle, pod, table)
+            if refused is None:
+                return {}
+            gone = {place: one for place, one in back.items() if refused[place]}
             table.take(gone)
-            for row in back:
-                stay[row].append(row not in gone)
-        doubtful = table.beyond | self._promised()
-        return {row: answers for row, answers in stay.items() if not doubtful[row]}
+            for place in back:
+                stay[place].append(place not in gone)
+        doubtful = never | table.beyond | self._promised()[rows]
+        return {row: stay[place] for place, row in enumerate(orders) if not doubtful[place]}
 
     def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
         """What trials on a node rest on (`Handle.footing`)."""
         known, plugins = self.state.info(node.name), self.plugins(cycle)
-        if known is None or plugins.ask_who or not plugins.see_one_node:
+        if known is None or not plugins.rest_on_node:
             return None
         rivals = tuple([(rival.uid, rival.shape.id) for rival in self.nominator.rivals(pod, node.name)])
         return self.state.nodes_version, cycle.profile, cycle.skipped, known.version, rivals
@@ -149,16 +156,35 @@ class Trials:
         return self.state.table().named(frozenset(self.nominator.nodes()))
 
 
+def _reads(plugin: FilterPlugin) -> Reads:
+    """What answers depend on in a trial."""
+    return plugin.reads if plugin.reads_in_trials is None else plugin.reads_in_trials
+
+
 def _is_told_by_columns(plugin: FilterPlugin) -> bool:
-    """Whether the answer for a node follows from the node and the pods on it, by whatever way they came there."""
-    return plugin.reads <= Reads.OWN_ROW and not counts_pods(plugin)
+    """Whether the answer in a trial follows from the node and the pods on it, by whatever way they came there."""
+    return _reads(plugin) <= Reads.OWN_ROW and not counts_pods(plugin)
 
 
-def _filter_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
+def _filter_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts | None:
+    """What the plugin says of all nodes; None if the objects that it reads make no sense for one: trials find which."""
     try:
         return plugin.filter_all(cycle, pod, table)
     except Exception as error:
+        if isinstance(error, StatusError) and plugin.reads_in_trials is not None:
+            return None
         raise PluginFailed(plugin.name, "Filter", error) from error
+
+
+def _refusing(plugins: Sequence[FilterPlugin], cycle: Cycle, pod: Pod, table: NodeTable) -> Mask | None:
+    """Which nodes any of them refuses; None if one of them cannot tell."""
+    refused = np.zeros(len(table), np.bool_)
+    for plugin in plugins:
+        said = _filter_all(plugin, cycle, pod, table)
+        if said is None:
+            return None
+        refused |= said.codes != 0
+    return refused
 
 
 class NodeTrial:

@@ -6,11 +6,12 @@ by domain would have to be of a cluster that has lost pods on one node only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.pod import HostPort, Pod, PodShape
@@ -28,26 +29,31 @@ TOO_BIG = 1 << 50
 
 
 class LighterTable(ColumnTable):
-    """`priority`: pods below it are left out."""
+    """`priority`: pods below it are left out. Of all nodes, or of some rows only."""
 
     __slots__ = ("_priority", "beyond")
 
-    def __init__(self, state: ClusterState, priority: int) -> None:
-        super().__init__(state)
+    def __init__(self, state: ClusterState, priority: int, rows: NDArray[np.intp] | None = None) -> None:
+        super().__init__(state, rows)
         self._priority = priority
-        self.beyond: Mask = np.zeros(len(state), np.bool_)
+        self.beyond: Mask = np.zeros(len(self), np.bool_)
         """Nodes whose pods hold too much to be counted here: what has been read of them is wrong."""
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return (self._lighter(node) for node in self._state.rows)
+        return (self._lighter(place, node) for place, node in enumerate(self._nodes()))
+
+    def _nodes(self) -> Sequence[NodeRow]:
+        """The nodes as they are."""
+        rows = self._state.rows
+        return rows if isinstance(self._rows, slice) else [rows[row] for row in self._rows]
 
     @property
     def whole(self) -> NodeTable:
-        return self
+        return LighterTable(self._state, self._priority)
 
     @property
     def names(self) -> list[str]:
-        return [node.name for node in self._state.rows]
+        return [node.name for node in self._nodes()]
 
     def requested(self, resource: str) -> Ints:
         return self._less(super().requested(resource), _Held(self._priority, resource))
@@ -71,9 +77,9 @@ class LighterTable(ColumnTable):
         raise NotImplementedError("what pods all over the cluster carry is nothing that one node's answer may rest on")
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
-        amounts = super().by_ports(answer)
-        for row in np.flatnonzero(super().count_pods(_WithPorts(self._priority))):
-            amounts[row] = answer(self._lighter(self._state.rows[row]).used_ports)
+        amounts, nodes = super().by_ports(answer), self._nodes()
+        for place in np.flatnonzero(super().count_pods(_WithPorts(self._priority))):
+            amounts[place] = answer(self._lighter(place, nodes[place]).used_ports)
         return amounts
 
     def _less(self, amounts: Ints, count: PodCount) -> Ints:
@@ -84,7 +90,7 @@ class LighterTable(ColumnTable):
         """What the pods that are left out count for; `count` is of such pods only."""
         return super().count_pods(count)
 
-    def _lighter(self, node: NodeRow) -> NodeRow:
+    def _lighter(self, place: int, node: NodeRow) -> NodeRow:  # noqa: ARG002
         lighter = node.copy()
         for pod in node.pods.values():
             if pod.priority < self._priority:
@@ -93,33 +99,33 @@ class LighterTable(ColumnTable):
 
 
 class RefilledTable(LighterTable):
-    """The same with some of those pods back on their nodes."""
+    """The same with some of those pods back on their nodes, which are called by their places in the table."""
 
     __slots__ = ("_back", "_sums")
 
-    def __init__(self, state: ClusterState, priority: int) -> None:
-        super().__init__(state, priority)
+    def __init__(self, state: ClusterState, priority: int, rows: NDArray[np.intp]) -> None:
+        super().__init__(state, priority, rows)
         self._back: dict[int, dict[str, Pod]] = {}
         self._sums: dict[PodCount, Ints] = {}
 
     def put(self, pods: Mapping[int, Pod]) -> None:
-        """Pods of those left out are back on their nodes, one on each of some rows."""
-        for row, pod in pods.items():
-            self._back.setdefault(row, {})[pod.uid] = pod
+        """Pods of those left out are back, one on each of some nodes."""
+        for place, pod in pods.items():
+            self._back.setdefault(place, {})[pod.uid] = pod
         self._add(pods, 1)
 
     def take(self, pods: Mapping[int, Pod]) -> None:
         """They have gone again."""
-        for row, pod in pods.items():
-            del self._back[row][pod.uid]
+        for place, pod in pods.items():
+            del self._back[place][pod.uid]
         self._add(pods, -1)
 
     def _add(self, pods: Mapping[int, Pod], sign: int) -> None:
-        rows, shapes = list(pods), [pod.shape for pod in pods.values()]
+        places, shapes = list(pods), [pod.shape for pod in pods.values()]
         distinct = set(shapes)
         for count, sums in self._sums.items():
             each = {shape: sign * count.of(shape) for shape in distinct}
-            sums[rows] += np.fromiter((each[shape] for shape in shapes), np.int64, len(rows))
+            sums[places] += np.fromiter((each[shape] for shape in shapes), np.int64, len(places))
 
     def count_pods(self, count: PodCount) -> Ints:
         return super().count_pods(count) + self._returned(count)
@@ -131,13 +137,13 @@ class RefilledTable(LighterTable):
         sums = self._sums.get(count)
         if sums is None:
             sums = self._sums[count] = np.zeros(len(self), np.int64)
-            for row, pods in self._back.items():
-                sums[row] = sum(count.of(pod.shape) for pod in pods.values())
+            for place, pods in self._back.items():
+                sums[place] = sum(count.of(pod.shape) for pod in pods.values())
         return sums
 
-    def _lighter(self, node: NodeRow) -> NodeRow:
-        lighter = super()._lighter(node)
-        for pod in self._back.get(node.row, {}).values():
+    def _lighter(self, place: int, node: NodeRow) -> NodeRow:
+        lighter = super()._lighter(place, node)
+        for pod in self._back.get(place, {}).values():
             lighter.put(pod)
         return lighter
 
