@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TypeVar
 
 import msgspec
 
-from pyscheduler.api.events import Interest, ResourceKind
+from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, Interest, ResourceKind
 from pyscheduler.api.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -80,8 +80,14 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @property
     def interests(self) -> tuple[tuple[str, Interest], ...]:
-        """Which events may help a pod that a plugin rejected, as (plugin name, interest)."""
-        return tuple((plugin.name, interest) for plugin in self.plugins for interest in plugin.interests())
+        """Which events may help a pod that a plugin rejected, as (plugin name, interest).
+
+        "Anything" is what happens to nodes, to pods, to what the plugin watches itself and to what any plugin waits
+        for; not to what others only read, such as the ReplicaSets whose pods are spread: their status never rests.
+        """
+        given = [(plugin, interest) for plugin in self.plugins for interest in plugin.interests()]
+        awaited = {NODE, POD, *(interest.resource for _, interest in given)} - {ANY_RESOURCE}
+        return tuple((plugin.name, each) for plugin, interest in given for each in _unrolled(plugin, interest, awaited))
 
     @property
     def watches(self) -> frozenset[ResourceKind]:
@@ -127,6 +133,15 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         permit=at("permit", PermitPlugin),
         plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),
     )
+
+
+def _unrolled(plugin: Plugin, interest: Interest, awaited: Set[str]) -> Iterator[Interest]:
+    """The registration resource by resource (kube-scheduler's UnrollWildCardResource)."""
+    if interest.resource != ANY_RESOURCE:
+        yield interest
+        return
+    for resource in sorted({*awaited, *(kind.kind for kind in plugin.watches)}):
+        yield msgspec.structs.replace(interest, resource=resource)
 
 
 def reads_of(plugin: Plugin) -> Reads:

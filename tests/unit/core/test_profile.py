@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import (
-    ANYTHING,
     Action,
     Cycle,
     FilterPlugin,
@@ -29,6 +28,7 @@ from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, Registe
 from pyscheduler.intree import DefaultBinder, NodeResourcesFit, PrioritySort
 
 CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+REPLICAS = ResourceKind("apps", "v1", "replicasets", "ReplicaSet")
 
 
 class Both(FilterPlugin, ScorePlugin):
@@ -112,8 +112,33 @@ def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
     profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
     assert profile.watches == {CLAIM}
     assert profile.indexes == {"app"}
-    assert dict(profile.interests)["Secretive"] == ANYTHING
     assert [interest for name, interest in profile.interests if name == "Both"] == [Interest("Node", Action.ADD)]
+
+
+class Spreader(Both):
+    """Reads replica sets, and waits for nodes and claims."""
+
+    name = "Spreader"
+    watches = (CLAIM, REPLICAS)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return Interest("Node", Action.ADD), Interest(CLAIM.kind, Action.ADD)
+
+
+class Watchful(Secretive):
+    """Does not say what may help either, and reads replica sets itself."""
+
+    name = "Watchful"
+    watches = (REPLICAS,)
+
+
+def test_anything_is_what_somebody_waits_for_and_not_what_others_only_read() -> None:
+    spreader, secretive, watchful = made(Spreader, Secretive, Watchful)
+    profile = compile_profile("p", {**SORT, **BIND, "filter": [spreader], "postFilter": [secretive, watchful]})
+    woken = {name: {i.resource for plugin, i in profile.interests if plugin == name} for name, _ in profile.interests}
+    assert woken["Secretive"] == {"Node", "Pod", CLAIM.kind}
+    assert woken["Watchful"] == {"Node", "Pod", CLAIM.kind, REPLICAS.kind}
+    assert {i.actions for plugin, i in profile.interests if plugin == "Secretive"} == {Action.ALL}
 
 
 @pytest.mark.parametrize(
