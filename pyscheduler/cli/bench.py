@@ -122,6 +122,16 @@ def decide(context: click.Context) -> None:
     _module("decide").main(args=context.args, prog_name=context.command_path)
 
 
+@bench.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+@click.pass_context
+def idle(context: click.Context) -> None:
+    """Measure what pods cost that nothing fits, while they wait; `idle --help` has its options."""
+    _module("idle").main(args=context.args, prog_name=context.command_path)
+
+
 def _params(given: Iterable[str]) -> dict[str, int]:
     """NAME=NUMBER each. Raises BadParameter."""
     found = {}
