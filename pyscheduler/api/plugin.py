@@ -74,6 +74,9 @@ class Plugin(ABC):
     of its own.
     """
 
+    reads_claims: ClassVar[bool] = True
+    """Whether it may depend on which PersistentVolumeClaims the pod names: those of a StatefulSet have their own."""
+
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args
         self.handle = handle

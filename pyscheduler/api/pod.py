@@ -36,14 +36,14 @@ class VolumeClaim(NamedTuple):
 
 
 class PodTemplate:
-    """What a controller stamps pods from. Interned like shapes, which differ from it in labels and annotations only."""
+    """What a controller stamps pods from. Interned like shapes, of which it has many where pods are less alike."""
 
     __slots__ = ("__weakref__", "id", "namespace", "owner", "requests", "resized", "spec")
 
     def __init__(
         self, id: int, namespace: str, owner: OwnerReference | None, spec: PodSpec, resized: Resized | None = None
     ) -> None:
-        """QuantityError if an amount cannot be read."""
+        """The claims in `spec` have no names. QuantityError if an amount cannot be read."""
         self.id = id
         self.namespace = namespace
         self.owner = owner
@@ -56,17 +56,23 @@ class PodShape:
     """All that scheduling reads from a pod. Interned: equal shapes are one object, `id` tells them apart."""
 
     def __init__(
-        self, id: int, template: PodTemplate, labels: Mapping[str, str], annotations: Mapping[str, str]
+        self,
+        id: int,
+        template: PodTemplate,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        spec: PodSpec | None = None,
     ) -> None:
+        """`spec` is the template's with the names of the claims; None where it has no claims."""
         self.id = id
         self.labels = labels
         self.annotations = annotations
         self.template = template
-        """What it has in common with shapes that differ in labels and annotations only."""
+        """What it has in common with shapes that differ in labels, annotations and the claims they name only."""
         self.namespace = template.namespace
         self.owner = template.owner
         """The controller that owns the pod, or None."""
-        self.spec = template.spec
+        self.spec = spec or template.spec
         """The decoded pod spec; `spec.node_name` is always "" here: a shape is not bound to a node."""
         self.requests = template.requests
         self.resized = template.resized

@@ -73,6 +73,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     Args = DynamicResourcesArgs
     reads = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
     watches = (DEVICE_CLASS,)
 
     def interests(self) -> Sequence[Interest]:

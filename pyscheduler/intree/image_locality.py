@@ -51,6 +51,7 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     name = "ImageLocality"
     reads = Reads.ALL_NODES
     reads_labels = False
+    reads_claims = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[_WANTED] = _wanted(pod, nodes)

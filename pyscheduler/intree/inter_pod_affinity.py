@@ -147,6 +147,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     Args = InterPodAffinityArgs
     watches = (NAMESPACE,)
     reads = Reads.DOMAINS
+    reads_claims = False
     normalizer = ByRange()
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

@@ -76,6 +76,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     Args = NodeAffinityArgs
     reads = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
     normalizer = ByMax()
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:

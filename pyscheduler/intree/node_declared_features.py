@@ -47,6 +47,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     name = "NodeDeclaredFeatures"
     reads = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
 
     def interests(self) -> Sequence[Interest]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE

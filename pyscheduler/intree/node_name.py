@@ -32,6 +32,7 @@ class NodeName(FilterPlugin):
     name = "NodeName"
     reads = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
 
     def interests(self) -> Sequence[Interest]:
         return (Interest(NODE, Action.ADD),)

@@ -36,6 +36,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     name = "NodePorts"
     reads = Reads.OWN_ROW
     reads_labels = False
+    reads_claims = False
 
     def interests(self) -> Sequence[Interest]:
         return (Interest(POD, Action.DELETE, self._port_freed), Interest(NODE, Action.ADD))

@@ -119,6 +119,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     Args = NodeResourcesFitArgs
     reads = Reads.OWN_ROW
     reads_labels = False
+    reads_claims = False
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -35,6 +35,7 @@ class NodeUnschedulable(FilterPlugin):
     name = "NodeUnschedulable"
     reads = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
 
     def interests(self) -> Sequence[Interest]:
         return (

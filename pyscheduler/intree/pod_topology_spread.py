@@ -83,6 +83,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     name = "PodTopologySpread"
     Args = PodTopologySpreadArgs
     reads = Reads.DOMAINS
+    reads_claims = False
     normalizer = LeastCrowded()
     watches = KINDS
 

@@ -45,6 +45,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     name = "TaintToleration"
     reads = Reads.OWN_NODE
     reads_labels = False
+    reads_claims = False
     normalizer = ByMax(reverse=True)
 
     def interests(self) -> Sequence[Interest]:

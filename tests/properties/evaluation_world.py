@@ -21,13 +21,13 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState
-from tests.properties.pieces import DEMANDING, NAMES, SOCIABLE, pod_of
+from tests.properties.pieces import CLAIMING, DEMANDING, NAMES, SOCIABLE, pod_of
 from tests.properties.readers import IN_TREE, Class, profile_of, weather
 from tests.properties.shelf import Shelf
 from tests.properties.state_steps import StateWorld
 
-KINDS = (0, 12, 7, 14, 5)
-"""Of the pods that are tried: few, so that shapes come again; of all teams and priorities, and two of one template."""
+KINDS = (0, 12, 7, 14, 5, *CLAIMING)
+"""Of the pods that are tried: few, so that shapes come again; of all teams and priorities, and some of one template."""
 IN_TREE_KINDS = (*KINDS, 4, *SOCIABLE, *DEMANDING)
 """For the plugins that read more of a pod than that."""
 

@@ -80,8 +80,10 @@ def _spread(key: str, action: str, of: str = "red blue", **fields: Any) -> dict[
 
 _ZONE, _HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 _AT_ODDS = _spread(_HOST, "ScheduleAnyway", of="blue", maxSkew=2)
+_CLAIMS = ("data", "alone")
 _RESTARTS = [{"action": "RestartAllContainers"}]
 _DEMANDING = (
+    *(pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}]) for name in _CLAIMS),
     *_with_siblings(
         pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, "DoNotSchedule", of="red")]),
         pod("p").label("team", "blue").spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _AT_ODDS]),
@@ -89,7 +91,6 @@ _DEMANDING = (
     pod("p").spec(topologySpreadConstraints=[_spread(_HOST, "DoNotSchedule", minDomains=3, nodeTaintsPolicy="Honor")]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1"}}]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1", "readOnly": True}}]),
-    pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
     pod("p").label("team", "red").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "alone"}}]),
     pod("p").container(restartPolicyRules=_RESTARTS),
     pod("p").request("deviceclass.resource.kubernetes.io/gpu", "1"),
@@ -105,6 +106,8 @@ SOCIABLE = range(len(_ALONE), len(_ALONE) + len(_SOCIABLE))
 """The kinds of pods with pod affinity."""
 DEMANDING = range(len(_ALONE) + len(_SOCIABLE), len(_PODS))
 """The kinds of pods with demands beyond a place and good company."""
+CLAIMING = DEMANDING[: len(_CLAIMS)]
+"""The kinds of pods that differ in the claim that they name, and in nothing else."""
 POD_KINDS = len(_PODS)
 
 

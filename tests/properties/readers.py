@@ -46,6 +46,7 @@ class Model(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     name = "Model"
     reads = Reads.OWN_NODE
+    reads_claims = False
     normalizer = ByMax(reverse=True)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
@@ -81,6 +82,7 @@ class Crowd(FilterPlugin, ScorePlugin):
 
     name = "Crowd"
     reads = Reads.OWN_ROW
+    reads_claims = False
     reads_labels = False
     normalizer = _Spread()
 
@@ -112,6 +114,7 @@ class Census(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     name = "Census"
     reads = Reads.ALL_NODES
+    reads_claims = False
     reads_labels = False
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
@@ -148,6 +151,7 @@ class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
     name = "Zones"
     reads = Reads.DOMAINS
+    reads_claims = False
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[_ZONES] = _count_zones(nodes, pod.labels.get("team", ""))
@@ -193,6 +197,7 @@ class Namesake(FilterPlugin, ScorePlugin):
 
     name = "Namesake"
     reads = Reads.OWN_NODE
+    reads_claims = False
     reads_identity = True
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -207,6 +212,7 @@ class Colours(FilterPlugin, ScorePlugin):
 
     name = "Colours"
     reads = Reads.OWN_ROW
+    reads_claims = False
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         team, ours = pod.labels.get("team", ""), node.labels.get("team", "")
@@ -221,6 +227,7 @@ class Taste(ScorePlugin):
 
     name = "Taste"
     reads = Reads.OWN_NODE
+    reads_claims = False
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return (len(pod.labels.get("team", "")) * 13 * int(node.name[1:]) + len(node.taints)) % 101
@@ -231,6 +238,7 @@ class Narrow(PreFilterPlugin, FilterPlugin):
 
     name = "Narrow"
     reads = Reads.OWN_NODE
+    reads_claims = False
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | None:
         return NodeNames(frozenset(f"n{i:02}" for i in range(5))) if pod.priority < 0 else None
@@ -239,7 +247,29 @@ class Narrow(PreFilterPlugin, FilterPlugin):
         return None
 
 
-LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Colours, Taste, Narrow)
+class Cellar(PreFilterPlugin, FilterPlugin, ScorePlugin):
+    """OWN_NODE: a claim keeps a pod off some nodes and likes others; no say on pods without claims."""
+
+    name = "Cellar"
+    reads = Reads.OWN_NODE
+    reads_labels = False
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        return None if pod.shape.volume_claims else SKIP
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        far = (_letters(pod) + int(node.name[1:])) % 3 == 0
+        return Rejection(f"cellar of {_letters(pod)}") if far else None
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return (_letters(pod) * 11 * int(node.name[1:])) % 101
+
+
+def _letters(pod: Pod) -> int:
+    return sum(len(claim.name) for claim in pod.shape.volume_claims)
+
+
+LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Colours, Taste, Narrow, Cellar)
 Class = type[Any]
 
 

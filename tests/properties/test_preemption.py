@@ -10,9 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, Diagnosis, NodeInfo, NodeTable, Pod, Verdicts
+from pyscheduler.api import Cycle, Diagnosis, NodeInfo, NodeTable, Pod, StatusError, Verdicts
 from pyscheduler.api.preemption import PreemptionSearch
 from pyscheduler.core.events import PodGone
+from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.default_preemption import DefaultPreemption
@@ -20,6 +21,7 @@ from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.properties import preemption_storage
 from tests.properties.picture import of_cluster
 from tests.properties.profiles import quick
+from tests.unit.intree.storage import using
 
 (PDB,) = DefaultPreemption.watches
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -37,7 +39,7 @@ def affinity(kind: str, key: str) -> dict[str, Any]:
 def pods(draw: st.DrawFn, name: str) -> PodBuilder:
     built = pod(name).requests(cpu=draw(st.sampled_from(["0", "500m", "1", "2"])))
     built = built.requests(memory=draw(st.sampled_from(["0", "1Gi", "2Gi", "9223372036854775807"])))
-    extra = draw(st.integers(0, 12))
+    extra = draw(st.integers(0, 10))
     variants = {
         1: built.host_port(80),
         2: built.spec(topologySpreadConstraints=SPREAD),
@@ -45,7 +47,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
         4: built.spec(affinity=affinity("podAffinity", ZONE)),
         5: built.spec(volumes=DISK),
         6: built.tolerates("team", operator="Exists"),
-        **dict.fromkeys((7, 8, 9), built.spec(volumes=draw(preemption_storage.volumes))),
+        **dict.fromkeys((7, 8), built.spec(volumes=draw(preemption_storage.volumes))),
     }
     return variants.get(extra, built).label("app", draw(st.sampled_from("xy")))
 
@@ -59,7 +61,13 @@ def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> Harness:
+def claimants(draw: st.DrawFn, name: str) -> PodBuilder:
+    """Pods that differ in their volumes, and fit otherwise."""
+    return pod(name).spec(volumes=draw(preemption_storage.volumes))
+
+
+@st.composite
+def worlds(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]] = pods) -> Harness:
     """Nodes full of pods of several priorities, and others that have been promised a place there."""
     harness = Harness()
     harness.add_object(PDB, {"metadata": {"name": "b", "namespace": "default"}, "spec": {"selector": SELECTOR}})
@@ -75,7 +83,7 @@ def worlds(draw: st.DrawFn) -> Harness:
 
 
 @st.composite
-def preemptors(draw: st.DrawFn) -> PodBuilder:
+def preemptors(draw: st.DrawFn, pods: Callable[[str], st.SearchStrategy[PodBuilder]] = pods) -> PodBuilder:
     return draw(pods("new")).priority(draw(st.sampled_from([1, 5, 10])))
 
 
@@ -83,7 +91,12 @@ def decided(harness: Harness, of: PodBuilder) -> tuple[Cycle, Pod, Diagnosis | N
     context = harness.machine.context
     pod = of.build(context.shapes)
     cycle = Cycle(harness.now, pod.scheduler_name, pod.uid)
-    choice = context.deciders[pod.scheduler_name].decide(cycle, pod)
+    try:
+        choice = context.deciders[pod.scheduler_name].decide(cycle, pod)
+    except PluginFailed as failed:
+        if not isinstance(failed.error, StatusError):
+            raise
+        return cycle, pod, None
     return cycle, pod, choice if isinstance(choice, Diagnosis) else None
 
 
@@ -107,6 +120,8 @@ def frozen(value: Any) -> Any:
 @given(worlds(), preemptors(), st.integers(0, 3))
 def test_a_trial_leaves_no_trace(harness: Harness, of: PodBuilder, ends_early: int) -> None:
     cycle, pod, diagnosis = decided(harness, of)
+    if diagnosis is not None and diagnosis.pre_filter is not None:
+        return
     state = harness.machine.context.state
     before = of_cluster(state), frozen(cycle.state())
     for row in list(state.rows):
@@ -177,6 +192,26 @@ def test_ruling_nodes_out_by_columns_finds_what_trials_find(harness: Harness, of
     if diagnosis is not None:
         world = cycle, pod, diagnosis
         assert searched(harness.handle, world) == searched(Unseeing(harness.handle), world)
+
+
+@quick(2 * EXAMPLES)
+@given(worlds(claimants), preemptors(claimants))
+def test_the_same_holds_where_volumes_decide(harness: Harness, of: PodBuilder) -> None:
+    cycle, pod, diagnosis = decided(harness, of)
+    if diagnosis is not None:
+        world = cycle, pod, diagnosis
+        assert searched(harness.handle, world) == searched(Unseeing(harness.handle), world)
+
+
+def test_a_volume_may_have_to_go_for_another() -> None:
+    harness = Harness()
+    preemption_storage.add_storage(harness, "new", ["other"])
+    harness.add(node("n0").zone("a"), using("second", name="other").on("n0"), pod("bystander").on("n0"))
+    cycle, preemptor, diagnosis = decided(harness, using("first", name="new").priority(5))
+    assert diagnosis is not None
+    for handle in (harness.handle, Unseeing(harness.handle)):
+        (candidate,) = searched(handle, (cycle, preemptor, diagnosis))[0].candidates.values()
+        assert [victim.name for victim in candidate.victims] == ["other"]
 
 
 @st.composite

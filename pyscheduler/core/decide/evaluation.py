@@ -2,7 +2,7 @@
 
 Such pods follow each other by the thousand; between two of them only a row or two has changed. An Evaluation reads the
 state's change logs, forgets just what those rows made stale, and has everything current again. Where a pod has other
-labels than the one before, what plugins said that read labels goes as well.
+labels or claims than the one before, what plugins said that read those goes as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Evaluation:
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self._profile = profile
-        self._shape = -1
+        self._shape: PodShape | None = None
         self._state = state
         self._pre_filter = KeptAnswers()
         self._pre_score = KeptAnswers()
@@ -47,7 +47,7 @@ class Evaluation:
         self._node_mark = -1
         self._usage_mark = -1
         self._turned = False
-        """Whether what active plugins said was of a pod with other labels."""
+        """Whether what active plugins said was of a pod with other labels or claims."""
         self._due: Touched | None = None
         """Rows to be scored anew; None for all."""
         self._refit = False
@@ -68,7 +68,7 @@ class Evaluation:
 
     def begin(self, shape: PodShape) -> KeptAnswers:
         """The PreFilter answers that still hold; a changed node object voids what plugins said before any node."""
-        if self._shape != shape.id:
+        if self._shape is not shape:
             self._turn_to(shape)
         if self._nodes_version != self._state.nodes_version:
             self._nodes_version = self._state.nodes_version
@@ -82,14 +82,25 @@ class Evaluation:
         return self._pre_filter
 
     def _turn_to(self, shape: PodShape) -> None:
-        """The next pod has other labels."""
-        self._shape, readers = shape.id, self._profile.label_readers
+        """The next pod has other labels or claims."""
+        readers = self._readers(shape)
+        self._shape = shape
         self._pre_filter.forget(readers)
         self._pre_score.forget(readers)
         self.beside.clear()
         self._turned |= self.filters.forget_those_of(readers)
         if self.scores.forget_those_of(readers):
             self._due = None
+
+    def _readers(self, shape: PodShape) -> frozenset[str]:
+        """The plugins that may say another thing of this shape than of the one before."""
+        last, profile = self._shape, self._profile
+        if last is None:
+            return frozenset()
+        readers: frozenset[str] = frozenset()
+        if last.labels != shape.labels or last.annotations != shape.annotations:
+            readers = profile.label_readers
+        return readers if last.spec is shape.spec else readers | profile.claim_readers
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:
         """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""

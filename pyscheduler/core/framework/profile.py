@@ -78,6 +78,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         """The names of the plugins that may say another thing of a pod with other labels or annotations."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_labels)
 
+    @cached_property
+    def claim_readers(self) -> frozenset[str]:
+        """The names of those that may say another thing of a pod that names other claims."""
+        return frozenset(plugin.name for plugin in self.plugins if plugin.reads_claims)
+
     @property
     def interests(self) -> tuple[tuple[str, Interest], ...]:
         """Which events may help a pod that a plugin rejected, as (plugin name, interest).

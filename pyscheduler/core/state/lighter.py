@@ -78,7 +78,7 @@ class LighterTable(ColumnTable):
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:
         amounts, nodes = super().by_ports(answer), self._nodes()
-        for place in np.flatnonzero(super().count_pods(_WithPorts(self._priority))):
+        for place in np.flatnonzero(super().count_pods(_WithPorts(self._priority))).tolist():
             amounts[place] = answer(self._lighter(place, nodes[place]).used_ports)
         return amounts
 

@@ -2,7 +2,8 @@
 
 The key of a shape is the packed form of everything scheduling reads. Fields that differ between siblings without
 meaning anything to a scheduler (the node, secrets' and tokens' volumes, kubectl's bookkeeping) are left out of it.
-Pods of a StatefulSet are less alike, since each has labels of its own; so what they do share is interned by itself.
+Pods of a StatefulSet are less alike, since each has labels and claims of its own; so what they do share is interned by
+itself.
 
 A large cluster has hundreds of thousands of pods, so that every byte of one counts: what only repeats (the namespace,
 the node, the phase) is one string for all, and of a pod that runs only those conditions are kept that tell that it is
@@ -17,7 +18,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from pyscheduler.api.objects import ObjectMeta, OwnerReference, PodCondition, PodObject, PodSpec
+from pyscheduler.api.objects import ObjectMeta, OwnerReference, PodCondition, PodObject, PodSpec, Volume
 from pyscheduler.api.pod import Pod, PodShape, PodTemplate
 from pyscheduler.api.resize import resized
 
@@ -56,20 +57,22 @@ class Shapes:
 
     def _shape(self, source: PodObject) -> PodShape:
         meta = source.metadata
-        template = self._template(source)
+        spec = _without_noise(source.spec)
+        alike, claims = _without_claims(spec)
+        template = self._template(source, alike)
         annotations = meta.annotations or {}
         if _NOISY_ANNOTATION in annotations:
             annotations = {k: v for k, v in annotations.items() if k != _NOISY_ANNOTATION}
-        key = (template.id, self._pack((meta.labels, annotations)))
+        key = (template.id, self._pack((meta.labels, annotations, claims)))
         shape = self._known.get(key)
         if shape is None:
             labels = {intern(k): intern(v) for k, v in (meta.labels or {}).items()}
-            shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations)
+            own = spec if claims else None
+            shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations, own)
         return shape
 
-    def _template(self, source: PodObject) -> PodTemplate:
+    def _template(self, source: PodObject, spec: PodSpec) -> PodTemplate:
         meta, owner, held = source.metadata, _controller(source.metadata), resized(source)
-        spec = _without_noise(source.spec)
         key = self._pack((meta.namespace, owner, spec, held))
         template = self._templates.get(key)
         if template is None:
@@ -93,6 +96,18 @@ def _without_noise(spec: PodSpec) -> PodSpec:
     volumes = tuple([v for v in spec.volumes or () if len(v) > ("name" in v)])
     changes: dict[str, Any] = {"node_name": "", "volumes": volumes or None}
     return msgspec.structs.replace(spec, **changes)
+
+
+def _without_claims(spec: PodSpec) -> tuple[PodSpec, tuple[Any, ...]]:
+    """The spec whose claims have no names, and what has been left out of it."""
+    claims = tuple([v["persistentVolumeClaim"] for v in spec.volumes or () if "persistentVolumeClaim" in v])
+    if claims:
+        spec = msgspec.structs.replace(spec, volumes=tuple(map(_nameless, spec.volumes or ())))
+    return spec, claims
+
+
+def _nameless(volume: Volume) -> Volume:
+    return {**volume, "persistentVolumeClaim": {}} if "persistentVolumeClaim" in volume else volume
 
 
 def _about_to_go(conditions: tuple[PodCondition, ...]) -> tuple[PodCondition, ...]:

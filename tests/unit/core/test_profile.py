@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import pytest
 
@@ -36,10 +37,10 @@ class Both(FilterPlugin, ScorePlugin):
 
     name = "Both"
     reads = Reads.OWN_NODE
-    watches = (CLAIM,)
+    watches: ClassVar[tuple[ResourceKind, ...]] = (CLAIM,)
     indexes = ("app",)
 
-    def interests(self) -> tuple[Interest, ...]:
+    def interests(self) -> Sequence[Interest]:
         return (Interest("Node", Action.ADD),)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -119,9 +120,9 @@ class Spreader(Both):
     """Reads replica sets, and waits for nodes and claims."""
 
     name = "Spreader"
-    watches = (CLAIM, REPLICAS)
+    watches: ClassVar[tuple[ResourceKind, ...]] = (CLAIM, REPLICAS)
 
-    def interests(self) -> tuple[Interest, ...]:
+    def interests(self) -> Sequence[Interest]:
         return Interest("Node", Action.ADD), Interest(CLAIM.kind, Action.ADD)
 
 

@@ -167,6 +167,6 @@ def test_what_is_kept_fits_the_memory_meant_for_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(decider_module, "KEEP_BYTES", 100_000)
     bench = Bench(*(node(f"n{i}") for i in range(200)))
     for i in range(100):
-        bench.chosen(pod("a").label("index", str(i)))
+        bench.chosen(pod("a").requests(cpu=f"{i + 1}m"))
     assert sum(kept.bytes for kept in bench.decider._kept.values()) <= 110_000
     assert len(bench.decider._kept) > 5

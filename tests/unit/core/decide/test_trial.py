@@ -166,6 +166,40 @@ def test_an_unknown_node_is_an_error_of_the_caller() -> None:
         pass
 
 
+class Moody(FilterPlugin):
+    """Reads something that makes no sense of node n2."""
+
+    name = "Moody"
+    reads_in_trials = Reads.OWN_NODE
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        if node.name == "n2":
+            raise StatusError("no such class")
+
+
+class Picky(FilterPlugin):
+    """Refuses every node."""
+
+    name = "Picky"
+    reads = Reads.OWN_NODE
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection:
+        return Rejection("no")
+
+
+def test_a_node_of_which_not_all_is_known_beforehand_takes_a_trial() -> None:
+    state, preemptor = ClusterState(), pod("new").priority(1).build()
+    for name in ("n1", "n2"):
+        state.set_node(node(name).build())
+        state.add_pod(pod(f"on-{name}").on(name).build())
+    profile = Profile("p", PrioritySort(NoArgs(), HANDLE), filter=(Moody(NoArgs(), HANDLE), Picky(NoArgs(), HANDLE)))
+    trials, cycle = Trials({"p": profile}, state, Nominator()), Cycle(0.0, "p", "new")
+    assert not trials.refused_anyway(cycle, preemptor, 1).codes.any()
+    orders = {row: list(known.pods.values()) for row, known in enumerate(state.rows)}
+    assert trials.staying(cycle, preemptor, {0: orders[0]}) == {}
+    assert trials.staying(cycle, preemptor, orders) == {}
+
+
 ABOUT_NODES = {
     "allocatable",
     "allowed_pods",

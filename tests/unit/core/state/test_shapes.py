@@ -10,6 +10,7 @@ import pytest
 from pyscheduler.api import PodObject
 from pyscheduler.core.state import Shapes
 from pyscheduler.testing import PodBuilder, pod
+from tests.unit.intree.storage import using
 
 TEMPLATE = pod("a").requests(cpu="1").label("app", "web")
 
@@ -55,6 +56,15 @@ def test_pods_with_labels_of_their_own_share_all_else() -> None:
     assert one.shape is not other.shape
     assert one.shape.spec is other.shape.spec
     assert one.shape.requests is other.shape.requests
+
+
+def test_pods_with_claims_of_their_own_share_a_template() -> None:
+    shapes = Shapes()
+    one, other, two_claims = (using(*claims, name="a") for claims in (["data-0"], ["data-1"], ["data-0", "logs-0"]))
+    shape, sibling, stranger = (each.build(shapes).shape for each in (one, other, two_claims))
+    assert [claim.name for claim in (*shape.volume_claims, *sibling.volume_claims)] == ["data-0", "data-1"]
+    assert shape.template is sibling.template
+    assert shape.template is not stranger.template
 
 
 def test_what_repeats_is_one_string() -> None:
