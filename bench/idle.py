@@ -139,8 +139,8 @@ async def _report(calls: Bulk, size: Size) -> None:
 
 async def _until(running: Running, sample: re.Pattern[str], value: int) -> None:
     async with asyncio.timeout(_PATIENCE):
-        while (found := sample.search(await _metrics(running))) is None or float(found[1]) != value:
-            await asyncio.sleep(_POLL)  # noqa: ASYNC110 - a process of its own tells nobody
+        while (found := sample.search(await _metrics(running))) is None or float(found[1]) != value:  # noqa: ASYNC110
+            await asyncio.sleep(_POLL)
 
 
 async def _attempts(running: Running) -> dict[str, int]:
