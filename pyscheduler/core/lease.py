@@ -1,7 +1,7 @@
 """Who may act under a Lease: what follows from what the API server says of it, and from the time.
 
-Kubernetes components elect a leader by writing their name into a Lease and renewing it. Nobody trusts another's clock: a
-lease has run out once it has been seen unchanged for as long as it says, by the clock of whoever looks (client-go's
+Kubernetes components elect a leader by writing their name into a Lease and renewing it. Nobody trusts another's clock:
+a lease has run out once it has been seen unchanged for as long as it says, by the clock of whoever looks (client-go's
 tools/leaderelection does it so). A leader is stricter with itself. It counts from before it sent the last renewal that
 was accepted, and stops at renewDeadline; so it has stopped before the lease can be anyone else's, by the difference to
 leaseDuration at least. That time is for what it had sent before.
@@ -43,7 +43,7 @@ class Candidate:
         self.identity = identity
         self.deadline = -inf
         """Until when it leads, unless a renewal is accepted before."""
-        self._terms = terms
+        self.terms = terms
         self._seen: Lease | None = None
         self._seen_at = -inf
 
@@ -69,12 +69,12 @@ class Candidate:
 
     def pause(self, now: float, chance: float) -> float:
         """Seconds until it looks again; `chance` is drawn from [0, 1). A lease that runs out is taken at once."""
-        period = self._terms.retry_period * (1 - _JITTER * chance)
+        period = self.terms.retry_period * (1 - _JITTER * chance)
         return min(period, self.wait(now) or period)
 
     def claim(self, wall: str) -> Lease:
         """What to write in order to take the lease, or to keep it."""
-        seen, seconds = self._seen, ceil(self._terms.lease_duration)
+        seen, seconds = self._seen, ceil(self.terms.lease_duration)
         if seen is None:
             return Lease(self.identity, seconds, 0, wall, wall)
         if seen.holder_identity == self.identity:
@@ -84,7 +84,7 @@ class Candidate:
     def accepted(self, claim: Lease, sent: float) -> None:
         """The API server has taken a claim; `sent` is a time before it was sent."""
         self.observe(claim, sent)
-        self.deadline = sent + self._terms.renew_deadline
+        self.deadline = sent + self.terms.renew_deadline
 
     def resign(self) -> None:
         """It leads no more, whatever the lease says."""

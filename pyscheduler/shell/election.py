@@ -1,7 +1,7 @@
 """Leader election: of several replicas, the one that holds the Lease schedules. `core/lease.py` decides, this acts.
 
-A leader renews its lease every retryPeriod. If renewDeadline passes without an accepted renewal it is over: `holds` says
-no from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
+A leader renews its lease every retryPeriod. If renewDeadline passes without an accepted renewal it is over: `holds`
+says no from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def election(
     terms = Terms(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
     # The name tells two processes of one host apart.
     candidate = Candidate(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
-    made = Election(lock, candidate, terms, clock, lambda: metrics.count_slow_renewal(NAME))
+    made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME))
     metrics.leading.read = lambda: {NAME: float(made.holds())}
     return made
 
@@ -73,12 +73,12 @@ class Election:
     """One candidate for one lease; `lead` is for one call."""
 
     def __init__(
-        self, lock: Lock, candidate: Candidate, terms: Terms, clock: Clock, slow_path: Callable[[], None] = lambda: None
+        self, lock: Lock, candidate: Candidate, clock: Clock, slow_path: Callable[[], None] = lambda: None
     ) -> None:
         """`slow_path` is called when a renewal needs a look at the lease first."""
         self._lock = lock
         self._candidate = candidate
-        self._terms = terms
+        self._terms = candidate.terms
         self._clock = clock
         self._slow_path = slow_path
         self._chance = random.Random()
@@ -148,7 +148,7 @@ class Election:
     async def _until_deadline(self) -> None:
         while (left := self._candidate.deadline - self._clock.now()) > 0:
             await self._clock.sleep(left)
-        raise LeaseLost(f"it was not renewed for {self._terms.renew_deadline:g} s")
+        raise self._overdue()
 
     async def _try(self) -> bool:
         """Take the lease or renew it; whether that was done."""
@@ -181,12 +181,15 @@ class Election:
 
     async def _claim(self) -> None:
         if self._elected and not self.holds():
-            raise LeaseLost("it was not renewed in time")
+            raise self._overdue()
         claim = self._candidate.claim(self._wall())
         sent = self._clock.now()
         self._claimed = True
         await self._lock.write(claim)
         self._candidate.accepted(claim, sent)
+
+    def _overdue(self) -> LeaseLost:
+        return LeaseLost(f"it was not renewed for {self._terms.renew_deadline:g} s")
 
     async def _release(self) -> None:
         """Let others have the lease at once, unless it may be theirs already."""

@@ -1,7 +1,7 @@
 """Two replicas, one lease: whoever leads ends in the middle of its work, and the other goes on where it was.
 
-A pod has its node for good, so what would show a second binding is a refusal that somebody logged, an Event too many, or
-a node that changes. Leases are short here; the gaps that are printed grow with leaseDuration and retryPeriod.
+A pod has its node for good, so what would show a second binding is a refusal that somebody logged, an Event too many,
+or a node that changes. Leases are short here; the gaps that are printed grow with leaseDuration and retryPeriod.
 """
 
 from __future__ import annotations
