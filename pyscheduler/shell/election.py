@@ -52,9 +52,7 @@ class Lock(Protocol):
         """Let go of it; there will be no more calls."""
 
 
-def election(
-    configuration: KubeSchedulerConfiguration, calls: Connection, clock: Clock, metrics: Metrics
-) -> Election:
+def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock: Clock, metrics: Metrics) -> Election:
     """The election that a configuration asks for, by a connection of its own to the server that `calls` go to."""
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
@@ -85,11 +83,16 @@ class Election:
         self._claimed = False
         """Whether a claim was sent, so that the lease may be ours even where no answer came."""
         self._elected = False
+        self._given_back = False
         self._announcing: asyncio.Task[None] | None = None
 
     def holds(self) -> bool:
         """Whether this is the leader at this very moment."""
         return self._candidate.leads(self._clock.now())
+
+    @property
+    def lost(self) -> bool:
+        return self._elected and not self._given_back and not self.holds()
 
     def check(self) -> str | None:
         """The health check: what is wrong if the lease ran out long ago and this process still lives, else None."""
@@ -193,8 +196,9 @@ class Election:
 
     async def _release(self) -> None:
         """Let others have the lease at once, unless it may be theirs already."""
-        if not self._claimed or (self._elected and not self.holds()):
+        if not self._claimed or self.lost:
             return
+        self._given_back = True
         self._candidate.resign()
         try:
             async with asyncio.timeout(_RELEASE):

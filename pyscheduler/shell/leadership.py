@@ -15,6 +15,10 @@ class LeaseLost(Exception):
 class Leadership(Protocol):
     """The right to act."""
 
+    @property
+    def lost(self) -> bool:
+        """Whether it was ours and is another's by now, without our having given it back."""
+
     def holds(self) -> bool:
         """Whether it is ours at this very moment; asked before each write."""
 
@@ -27,6 +31,8 @@ class Leadership(Protocol):
 
 class Alone:
     """There is nobody else."""
+
+    lost: Final = False
 
     def holds(self) -> bool:
         return True

@@ -36,7 +36,9 @@ from pyscheduler.shell.metrics import Metrics, MetricsInstrument
 
 log = logs.get("scheduler")
 GRACE = 10.0
-"""Seconds that bindings and events under way are given when the scheduler stops."""
+"""Seconds that bindings and conditions under way are given when the scheduler stops."""
+LAST_WORDS = 5.0
+"""Seconds that Events are given after that."""
 Change = Upsert[Any] | Gone
 
 
@@ -61,8 +63,7 @@ class Scheduler:
         """ConfigError if a plugin of the configuration cannot be constructed."""
         self._leadership = leadership
         if leadership is not ALONE:
-            for connection in (connections.calls, connections.events):
-                connection.write_only_while(leadership.holds)
+            connections.calls.write_only_while(leadership.holds)
         self._delay_cache = config.configuration.delay_cache_until_active
         self._clock = clock
         self.metrics = metrics
@@ -116,13 +117,18 @@ class Scheduler:
             with garbage.put_off():
                 await self._sync(watches)
                 stack.enter_context(garbage.SeldomCollected())
-            await work.or_failure(watches.or_failure(lead(self._schedule)))
+            try:
+                await work.or_failure(watches.or_failure(lead(self._schedule)))
+            finally:
+                # Events only tell of what was done: who leads next need not wait for them.
+                if not self._leadership.lost:
+                    await self.executor.flush(LAST_WORDS)
 
     async def _schedule(self) -> None:
         try:
             await self.loop.run()
         finally:
-            if self._leadership.holds():
+            if not self._leadership.lost:
                 await self.executor.drain(GRACE)
 
     async def _sync(self, watches: _Running) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -39,8 +38,8 @@ NONE = refused(404, "NotFound")
 
 
 @pytest.fixture
-async def lock(connection: Connection) -> AsyncIterator[LeaseLock]:
-    yield LeaseLock(connection, "kube-system", "mine", "my-scheduler")
+async def lock(connection: Connection) -> LeaseLock:
+    return LeaseLock(connection, "kube-system", "mine", "my-scheduler")
 
 
 async def test_a_lease_is_read(api: FakeApi, lock: LeaseLock) -> None:
