@@ -242,10 +242,20 @@ async def test_a_leader_that_was_frozen_binds_nothing_when_it_wakes_up(
         await _until_held(control_plane, other_than=was)
         before = placed(await control_plane.api.get(pods))
         assert PODS // 4 <= len(before) < PODS
+        asked = await bindings_asked_for(control_plane)
         frozen.process.send_signal(signal.SIGCONT)
         assert await asyncio.wait_for(frozen.process.wait(), 20) == 1
+        await asyncio.sleep(1)  # what it may have sent before it ended has arrived by then
+        assert await bindings_asked_for(control_plane) == asked
         assert placed(await control_plane.api.get(pods)) == before
         assert "Leaderelection lost" in frozen.log.read_text()
+
+
+async def bindings_asked_for(plane: Plane) -> float:
+    """How often the API server was asked to bind a pod, whatever came of it; the embedded one does not count."""
+    metrics = await plane.api.text("/metrics") if plane.real else ""
+    lines = (line for line in metrics.splitlines() if line.startswith("apiserver_request_total{"))
+    return sum(float(line.rpartition(" ")[2]) for line in lines if 'subresource="binding"' in line)
 
 
 async def test_who_leads_is_told_in_an_event_on_the_lease(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
