@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from logging import WARNING, getLogger
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
+from pyscheduler.config.durations import parse_duration
+from pyscheduler.config.fields import camel
 from pyscheduler.config.gates import GateProblem, Gates, parse
 from pyscheduler.config.load import LoadedConfig, default, load
 from pyscheduler.shell import logs
 
+T = TypeVar("T")
 FILE: Final = click.Path(path_type=Path)
 config = click.option(
     "--config", type=FILE, metavar="FILE", help="KubeSchedulerConfiguration; the default profile without one."
@@ -29,6 +32,63 @@ logging_format = click.option(
 )
 
 
+def _duration(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+    if text is not None:
+        try:
+            parse_duration(text)
+        except ValueError as problem:
+            raise click.BadParameter(str(problem)) from None
+    return text
+
+
+_ELECTION: Final = (
+    click.option(
+        "--leader-elect",
+        is_flag=False,
+        flag_value="true",
+        type=bool,
+        metavar="[=BOOL]",
+        help="Schedule only while holding a Lease, so that several replicas can run.",
+    ),
+    click.option(
+        "--leader-elect-lease-duration",
+        "lease_duration",
+        callback=_duration,
+        metavar="D",
+        help="After how long without a renewal another replica may take over.",
+    ),
+    click.option(
+        "--leader-elect-renew-deadline",
+        "renew_deadline",
+        callback=_duration,
+        metavar="D",
+        help="After how long without a renewal the leader gives up.",
+    ),
+    click.option(
+        "--leader-elect-retry-period",
+        "retry_period",
+        callback=_duration,
+        metavar="D",
+        help="How long between two tries to acquire or to renew the Lease.",
+    ),
+    click.option("--leader-elect-resource-lock", "resource_lock", metavar="KIND", help="leases, and nothing else."),
+    click.option("--leader-elect-resource-name", "resource_name", metavar="NAME", help="The Lease's name."),
+    click.option("--leader-elect-resource-namespace", "resource_namespace", metavar="NS", help="Its namespace."),
+)
+
+
+def leader_election(command: Callable[..., T]) -> Callable[..., T]:
+    """The flags of kube-scheduler that go before `leaderElection` of the file; `election` makes sense of them."""
+    for option in reversed(_ELECTION):
+        command = option(command)
+    return command
+
+
+def election(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What the flags that were given say, with the keys that the configuration has for it."""
+    return {camel(name): value for name, value in flags.items() if value is not None}
+
+
 def gates(feature_gates: Iterable[str]) -> Gates:
     """The gates of `--feature-gates`. BadParameter if they cannot be set so."""
     try:
@@ -37,10 +97,15 @@ def gates(feature_gates: Iterable[str]) -> Gates:
         raise click.BadParameter(str(problem), param_hint="--feature-gates") from None
 
 
-def loaded(config: Path | None, feature_gates: Iterable[str] = ()) -> LoadedConfig:
-    """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used."""
+def loaded(
+    config: Path | None, feature_gates: Iterable[str] = (), election: Mapping[str, Any] | None = None
+) -> LoadedConfig:
+    """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used.
+
+    `election` takes the place of what it says under leaderElection.
+    """
     on = gates(feature_gates)
-    result = load(config, on) if config else default(on)
+    result = load(config, on, election) if config else default(on, election)
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,8 +16,9 @@ from pyscheduler.cli import options
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.http import Checks, HttpServer
+from pyscheduler.shell.http import Check, Checks, HttpServer
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
+from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
@@ -32,6 +35,7 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
     help="How to reach the API server; in-cluster credentials without one.",
 )
 @options.feature_gates
+@options.leader_election
 @options.verbosity
 @options.logging_format
 @click.option("--bind-address", default="0.0.0.0", metavar="A", help="Where /livez, /readyz and /metrics are served.")
@@ -44,10 +48,11 @@ def run(
     logging_format: str,
     bind_address: str,
     secure_port: int,
+    **election: Any,
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     options.logging(logging_format, verbosity)
-    configuration = options.loaded(config, feature_gates)
+    configuration = options.loaded(config, feature_gates, options.election(election))
     address = (bind_address, secure_port)
     sys.exit(options.run_async(_run(configuration, kubeconfig, address)))
 
@@ -62,9 +67,18 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
         stack.push_async_callback(calls.close)
         events = calls.another()
         stack.push_async_callback(events.close)
-        scheduler = Scheduler(config, Connections(calls, events), clock, metrics)
+        leadership: Leadership = ALONE
+        alive: dict[str, Check] = {}
+        if config.configuration.leader_election.leader_elect:
+            # A scheduler that is alone starts without it.
+            from pyscheduler.shell.election import CHECK, election
+
+            leadership = elected = election(config.configuration, calls, clock, metrics)
+            stack.push_async_callback(elected.close)
+            alive[CHECK] = elected.check
+        scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership)
         if address[1]:
-            server = HttpServer(_checks(scheduler), lambda: metrics.registry, *address)
+            server = HttpServer(_checks(scheduler, alive), lambda: metrics.registry, *address)
             await server.start()
             stack.push_async_callback(server.stop)
         if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
@@ -73,16 +87,20 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
 
             await stack.enter_async_context(PodGroupOperator(path))
         log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)
-        await until_signalled(scheduler)
+        try:
+            await until_signalled(scheduler)
+        except LeaseLost as lost:
+            log.error("Leaderelection lost", lost)
+            return 1
     return 0
 
 
-def _checks(scheduler: Scheduler) -> Checks:
+def _checks(scheduler: Scheduler, live: Mapping[str, Check]) -> Checks:
     def informers() -> str | None:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
 
-    return Checks(ready={"informer-sync": informers})
+    return Checks(live, {"informer-sync": informers})
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

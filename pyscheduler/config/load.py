@@ -37,8 +37,13 @@ T = TypeVar("T")
 _VERSIONS = {KUBE_KIND: KUBE_API_VERSION, PY_KIND: PY_API_VERSION}
 
 
-def load(path: str | os.PathLike[str], gates: Gates = DEFAULTS) -> LoadedConfig:
-    """The configuration in a file. ConfigError with all that is wrong, be it the file, the YAML or what it says."""
+def load(
+    path: str | os.PathLike[str], gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None
+) -> LoadedConfig:
+    """The configuration in a file. ConfigError with all that is wrong, be it the file, the YAML or what it says.
+
+    `election` goes before what it says under `leaderElection`, key by key.
+    """
     source = os.fspath(path)
     try:
         text = Path(source).read_text(encoding="utf-8-sig")
@@ -46,16 +51,18 @@ def load(path: str | os.PathLike[str], gates: Gates = DEFAULTS) -> LoadedConfig:
         raise ConfigError([Problem("", f"cannot be read: {e.strerror or e}")], source) from None
     except ValueError as e:
         raise ConfigError([Problem("", f"is not a text file in UTF-8: {e}")], source) from None
-    return loads(text, source, gates)
+    return loads(text, source, gates, election)
 
 
-def loads(text: str, source: str = "", gates: Gates = DEFAULTS) -> LoadedConfig:
+def loads(
+    text: str, source: str = "", gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None
+) -> LoadedConfig:
     """The configuration in a YAML text; `source` is what errors call it."""
     try:
         documents = read(text)
     except Unreadable as e:
         raise ConfigError([e.problem], source) from None
-    return _loaded(documents, source, gates)
+    return _loaded([_with_election(d, election or {}) for d in documents], source, gates)
 
 
 def from_value(value: Mapping[str, Any], gates: Gates = DEFAULTS) -> LoadedConfig:
@@ -63,10 +70,21 @@ def from_value(value: Mapping[str, Any], gates: Gates = DEFAULTS) -> LoadedConfi
     return _loaded([Document(value)], "", gates)
 
 
-def default(gates: Gates = DEFAULTS) -> LoadedConfig:
-    """What runs without a configuration file: kube-scheduler's default profile, without leader election."""
-    election = {"leaderElect": False}
+def default(gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None) -> LoadedConfig:
+    """What runs without a file: kube-scheduler's default profile, without leader election unless `election` says so."""
+    election = {"leaderElect": False, **(election or {})}
     return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "leaderElection": election}, gates)
+
+
+def _with_election(document: Document, election: Mapping[str, Any]) -> Document:
+    """The document with `election` in place of what it says about that; one that cannot be read stays as it is."""
+    value = document.value
+    if not election or not isinstance(value, Mapping) or value.get("kind") != KUBE_KIND:
+        return document
+    said = value.get("leaderElection") or {}
+    if isinstance(said, Mapping):
+        document.value = {**value, "leaderElection": {**said, **election}}
+    return document
 
 
 def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfig:

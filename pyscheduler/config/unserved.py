@@ -20,12 +20,6 @@ _UNSERVED: tuple[tuple[str, _Asked, str], ...] = (
         lambda c: c.parallelism != _DEFAULTS.parallelism,
         "has no effect: all nodes are looked at together, not by a number of workers",
     ),
-    (
-        "leaderElection",
-        lambda c: c.leader_election.leader_elect,
-        "leader election is not served yet: run one replica only (leaderElect: false says so)",
-    ),
-    ("delayCacheUntilActive", lambda c: c.delay_cache_until_active, "has no effect: caches fill at start"),
 )
 
 

@@ -106,13 +106,16 @@ class Executor:
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:
-        """Wait until no binding is under way and conditions and events are written, at most `timeout` seconds."""
+        """Wait until no binding is under way and conditions are written, at most `timeout` seconds."""
         deadline = self._clock.now() + timeout
         while (self._unfinished or self._patches) and self._clock.now() < deadline:
             await self._clock.sleep(0.05)
-        left = await self._recorder.flush(max(deadline - self._clock.now(), 0.1))
-        if self._unfinished or self._patches or left:
-            log.warning("Stopped with work left", bindings=self._unfinished, conditions=len(self._patches), events=left)
+        if self._unfinished or self._patches:
+            log.warning("Stopped with work left", bindings=self._unfinished, conditions=len(self._patches))
+
+    async def flush(self, timeout: float) -> None:
+        """Wait until Events are written, at most `timeout` seconds; what is left is logged."""
+        await self._recorder.flush(timeout)
 
     async def _bind_forever(self) -> None:
         while True:

@@ -132,6 +132,10 @@ class Metrics:
         self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
         self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
         self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
+        self.leading = Gauges("leader_election_master_status", "1 while it holds the lease, 0 while not.", "name")
+        self.slow_renewals = Counter(
+            "leader_election_slowpath", "Renewals of the lease that needed a look at it first.", ("name",)
+        )
         self._own = [m for m in vars(self).values() if isinstance(m, Counter | Histogram | Gauges)]
 
     @cached_property
@@ -150,6 +154,10 @@ class Metrics:
     def count_decode_failure(self, resource: str) -> None:
         """For `Refusals`: an object was skipped."""
         self.decode_failures.counts[(resource,)] += 1
+
+    def count_slow_renewal(self, name: str) -> None:
+        """For the election: the lease had to be read before it was renewed."""
+        self.slow_renewals.counts[(name,)] += 1
 
     def count_dropped_event(self) -> None:
         """For the `Recorder`: an Event was lost."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,12 +30,15 @@ from pyscheduler.shell.kube.reflector import Gone, Reflector, Upsert, Watched
 from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.kube.writer import KubeWriter
+from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics, MetricsInstrument
 
 log = logs.get("scheduler")
 GRACE = 10.0
-"""Seconds that bindings and events under way are given when the scheduler stops."""
+"""Seconds that bindings and conditions under way are given when the scheduler stops."""
+LAST_WORDS = 5.0
+"""Seconds that Events are given after that."""
 Change = Upsert[Any] | Gone
 
 
@@ -48,8 +52,19 @@ class Connections(msgspec.Struct):
 class Scheduler:
     """A scheduler for one API server. `run` lasts until it is cancelled."""
 
-    def __init__(self, config: LoadedConfig, connections: Connections, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        config: LoadedConfig,
+        connections: Connections,
+        clock: Clock,
+        metrics: Metrics,
+        leadership: Leadership = ALONE,
+    ) -> None:
         """ConfigError if a plugin of the configuration cannot be constructed."""
+        self._leadership = leadership
+        if leadership is not ALONE:
+            connections.calls.write_only_while(leadership.holds)
+        self._delay_cache = config.configuration.delay_cache_until_active
         self._clock = clock
         self.metrics = metrics
         self._connection = connections.calls
@@ -86,7 +101,16 @@ class Scheduler:
         return ", ".join(r.name for r in self.reflectors if not r.synced.is_set())
 
     async def run(self) -> None:
-        """Follow the cluster, and schedule once everything has been listed. Stops gracefully when cancelled."""
+        """Follow the cluster; schedule once everything has been listed and we lead. Stops gracefully when cancelled.
+
+        With delayCacheUntilActive nothing is listed before we lead. LeaseLost if we lead no more.
+        """
+        if self._delay_cache:
+            await self._leadership.lead(partial(self._follow, ALONE.lead))
+        else:
+            await self._follow(self._leadership.lead)
+
+    async def _follow(self, lead: Callable[[Work], Awaitable[None]]) -> None:
         async with AsyncExitStack() as stack:
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             work = await stack.enter_async_context(_Running([self.executor.run()]))
@@ -94,8 +118,17 @@ class Scheduler:
                 await self._sync(watches)
                 stack.enter_context(garbage.SeldomCollected())
             try:
-                await work.or_failure(watches.or_failure(self.loop.run()))
+                await work.or_failure(watches.or_failure(lead(self._schedule)))
             finally:
+                # Events only tell of what was done: who leads next need not wait for them.
+                if not self._leadership.lost:
+                    await self.executor.flush(LAST_WORDS)
+
+    async def _schedule(self) -> None:
+        try:
+            await self.loop.run()
+        finally:
+            if not self._leadership.lost:
                 await self.executor.drain(GRACE)
 
     async def _sync(self, watches: _Running) -> None:

@@ -84,11 +84,9 @@ def exposed(metric: Any) -> tuple[str, set[str]]:
 ODD = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: true}
 extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
 percentageOfNodesToScore: 50
 parallelism: 4
-delayCacheUntilActive: true
 """
 
 

@@ -109,6 +109,29 @@ async def scheduler_with(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
     """The same with a configuration file."""
+    running = await _started(plane, config, folder, python_path)
+    try:
+        await _ready(running, plane.api)
+        yield running
+    finally:
+        code = await _stopped(running.process)
+    assert code == 0, f"the scheduler ended with {code}:\n{running.log.read_text()[-4000:]}"
+
+
+@asynccontextmanager
+async def replica(plane: Plane, config: Path, folder: Path) -> AsyncIterator[SchedulerProcess]:
+    """One that the test may stop, freeze or kill: whatever is left of it when the block ends is killed."""
+    running = await _started(plane, config, folder)
+    try:
+        await _ready(running, plane.api)
+        yield running
+    finally:
+        if running.process.returncode is None:
+            running.process.kill()
+            await running.process.wait()
+
+
+async def _started(plane: Plane, config: Path, folder: Path, python_path: Path | None = None) -> SchedulerProcess:
     log, (port,) = folder / "scheduler.log", free_ports(1)
     command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", await _kubeconfig(plane)]
     environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
@@ -121,13 +144,7 @@ async def scheduler_with(
             cwd=folder,
             env=environment,
         )
-    running = SchedulerProcess(process, log, port)
-    try:
-        await _ready(running, plane.api)
-        yield running
-    finally:
-        code = await _stopped(process)
-    assert code == 0, f"the scheduler ended with {code}:\n{log.read_text()[-4000:]}"
+    return SchedulerProcess(process, log, port)
 
 
 async def _kubeconfig(plane: Plane) -> Path:

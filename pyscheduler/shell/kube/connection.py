@@ -24,7 +24,7 @@ from pyscheduler.shell.kube.credentials import ConnectionProblem, Credentials, l
 from pyscheduler.shell.kube.faults import DISTRUST, LOST, TIMEOUT, UNREACHABLE, Refused, unanswered
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
 from pyscheduler.shell.kube.limiter import Limiter
-from pyscheduler.shell.kube.pool import Call, Pool, Stream
+from pyscheduler.shell.kube.pool import READS, Call, Pool, Stream
 from pyscheduler.shell.kube.wire import Address
 
 __all__ = [
@@ -48,7 +48,6 @@ _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
 _BUSY_TRIES = 10
 _FAULT_TRIES = 4
 _FIRST_PAUSE = 0.1
-_READS = ("GET", "HEAD")
 _NOT_IN_THIS_FORM = (406, 415)
 _log = logs.get("connection")
 
@@ -69,6 +68,9 @@ class ConnectionOptions(msgspec.Struct, frozen=True):
 
 class Transport(Protocol):
     """How calls get to the server: directly or through a proxy."""
+
+    may_write: Callable[[], bool]
+    """Whether what is no mere read may be sent; asked at that moment. Refused with NOT_LEADING if not."""
 
     async def call(self, call: Call, authorization: str) -> Answer:
         """One call, sent once. Refused if there is no answer."""
@@ -115,9 +117,16 @@ class Connection:
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
 
-    def another(self) -> Connection:
+    def another(self, options: ConnectionOptions | None = None) -> Connection:
         """One to the same server, with the same credentials, whose calls take none of this one's."""
-        return Connection(self._credentials, self._options, self._clock)
+        return Connection(self._credentials, options or self._options, self._clock)
+
+    def write_only_while(self, allowed: Callable[[], bool]) -> None:
+        """From now on refuse each call that is no mere read unless `allowed()` at the moment of sending.
+
+        Such a call fails with the reason NotLeading and is not repeated.
+        """
+        self._transport.may_write = allowed
 
     @property
     def server(self) -> str:
@@ -228,7 +237,7 @@ def _pause(method: str, tries: int, problem: Refused) -> float | None:
         return problem.retry_after or 1.0
     if problem.status == 401 and tries == 1:
         return 0.0
-    safe = problem.reason == UNREACHABLE or method in _READS
+    safe = problem.reason == UNREACHABLE or method in READS
     fault = problem.status == 0 or (problem.status >= 500 and problem.retry_after is not None)
     if fault and safe and tries < _FAULT_TRIES:
         return problem.retry_after or _FIRST_PAUSE * 2 ** (tries - 1)

@@ -15,6 +15,8 @@ LOST: Final = "ConnectionLost"
 TIMEOUT: Final = "Timeout"
 """ApiError.reason: no answer in time; whether the server acted is not known."""
 DISTRUST: Final = "its certificate is not trusted"
+NOT_LEADING: Final = "NotLeading"
+"""ApiError.reason: the call was not sent, because it would write and another may be the leader."""
 
 
 class Refused(ApiError):
@@ -33,6 +35,11 @@ def unanswered(error: ApiError) -> bool:
 def unreachable(error: BaseException) -> Refused:
     """No connection could be made, because of `error`."""
     return Refused(0, UNREACHABLE, _cause(error))
+
+
+def not_leading() -> Refused:
+    """The call was not sent: it is for the leader to make."""
+    return Refused(0, NOT_LEADING, "this scheduler does not hold the lease")
 
 
 def lost(error: BaseException | None) -> Refused:

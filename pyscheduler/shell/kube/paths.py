@@ -7,6 +7,8 @@ from pyscheduler.api import ResourceKind
 PODS = ResourceKind("", "v1", "pods", "Pod")
 NODES = ResourceKind("", "v1", "nodes", "Node", namespaced=False)
 EVENTS = ResourceKind("events.k8s.io", "v1", "events", "Event")
+CORE_EVENTS = ResourceKind("", "v1", "events", "Event")
+LEASES = ResourceKind("coordination.k8s.io", "v1", "leases", "Lease")
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of kube-scheduler's pod informer: pods that have ended take no room."""

@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, NamedTuple
 
-from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late
+from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late, not_leading
 from pyscheduler.shell.kube.http1 import JSON, Answer, request
 from pyscheduler.shell.kube.wire import Address, StreamWire, Wire, open_wire
 
 IDLE: Final = 30.0
 """Seconds after which an unused connection is not used again: below the API server's 90, so that it is we who close."""
+READS: Final = ("GET", "HEAD")
 _REPEATABLE = ("GET", "PUT", "DELETE")
 """Methods of which HTTP says that to do them twice is to do them once."""
 
@@ -42,6 +43,8 @@ class Pool:
 
     def __init__(self, address: Address, size: int, timeout: float, user_agent: str) -> None:
         """`timeout` is how many seconds a call may take, waiting for a connection and making one counted in."""
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked when a call that is no mere read has its connection and would be sent."""
         self._address = address
         self._size = size
         self._timeout = timeout
@@ -63,6 +66,9 @@ class Pool:
         deadline = self._loop.time() + self._timeout
         while True:
             wire = self._idle_wire() or await self._next_wire(deadline)
+            if call.method not in READS and not self.may_write():
+                self._hand_on(wire)
+                raise not_leading()
             answer: asyncio.Future[Answer] = self._loop.create_future()
             wire.ask(content, answer)
             self._watch(answer, deadline)

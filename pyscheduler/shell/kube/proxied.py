@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
+from pyscheduler.shell.kube.faults import Refused, late, lost, not_leading, unreachable
 from pyscheduler.shell.kube.http1 import Answer, accepted
-from pyscheduler.shell.kube.pool import IDLE, Call, Stream
+from pyscheduler.shell.kube.pool import IDLE, READS, Call, Stream
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -28,6 +28,8 @@ class ProxiedPool:
 
     def __init__(self, route: Route, size: int, timeout: float, user_agent: str) -> None:
         """`timeout` is how many seconds a call may take."""
+        self.may_write: Callable[[], bool] = lambda: True
+        """Asked before a call that is no mere read; what then waits for a connection is sent all the same."""
         self._route = route
         self._timeout = timeout
         self._calls = _session(route, size, user_agent)
@@ -35,6 +37,8 @@ class ProxiedPool:
 
     async def call(self, call: Call, authorization: str) -> Answer:
         """One call. Refused if there is no answer."""
+        if call.method not in READS and not self.may_write():
+            raise not_leading()
         timeout = aiohttp.ClientTimeout(total=self._timeout)
         try:
             response = await self._send(self._calls, call, authorization, timeout)

@@ -21,7 +21,11 @@ def imported(code: str) -> set[str]:
 
 
 def test_running_needs_none_of_the_slow_libraries() -> None:
-    assert imported("import pyscheduler.cli.run").isdisjoint(SLOW)
+    assert imported("import pyscheduler.cli.run").isdisjoint((*SLOW, "pyscheduler.shell.election"))
+
+
+def test_an_election_needs_none_of_the_slow_libraries() -> None:
+    assert imported("import pyscheduler.cli.run, pyscheduler.shell.election").isdisjoint(SLOW)
 
 
 def test_help_imports_no_command() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.shell.kube import pool as pools
-from pyscheduler.shell.kube.faults import LOST, TIMEOUT, UNREACHABLE, Refused
+from pyscheduler.shell.kube.faults import LOST, NOT_LEADING, TIMEOUT, UNREACHABLE, Refused
 from pyscheduler.shell.kube.pool import Call, Pool
 from pyscheduler.shell.kube.wire import Address, StreamWire, Wire
 
@@ -299,3 +299,25 @@ async def test_over_tls_the_server_must_be_who_it_is_meant_to_be(tmp_path: Path,
         else:
             assert await reason_of(pool, POST) == UNREACHABLE
         await pool.close()
+
+
+async def test_a_call_that_would_write_is_not_sent_once_that_is_not_allowed_and_one_that_reads_is() -> None:
+    server = RawServer([OK, OK])
+    async with pool_to(server, size=1) as pool:
+        await pool.call(POST, "")
+        pool.may_write = lambda: False
+        assert [await reason_of(pool, call) for call in (POST, PUT)] == [NOT_LEADING, NOT_LEADING]
+        await pool.call(GET, "")
+    assert server.heard == [(0, "POST /a"), (0, "GET /a")]
+
+
+async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_connection() -> None:
+    server = RawServer([OK, OK])
+    async with pool_to(server, size=1) as pool:
+        pool.may_write = lambda: not server.heard
+        first, second = (asyncio.create_task(pool.call(call, "")) for call in (POST, PUT))
+        await first
+        with pytest.raises(Refused) as caught:
+            await second
+    assert caught.value.reason == NOT_LEADING
+    assert server.heard == [(0, "POST /a")]

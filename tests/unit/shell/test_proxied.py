@@ -10,6 +10,7 @@ import pytest
 from pyscheduler.api import ApiError
 from pyscheduler.shell.kube.connection import LOST, TIMEOUT, UNREACHABLE, Connection, ConnectionOptions
 from pyscheduler.shell.kube.credentials import load
+from pyscheduler.shell.kube.faults import NOT_LEADING
 
 from .conftest import write_kubeconfig
 from .fake_api import FakeApi, Hangup, Reply, Stream, ok, refused
@@ -51,6 +52,17 @@ async def test_a_refusal(api: FakeApi, connection: Connection, clock: VirtualClo
         await connection.request("POST", PATH, b"{}")
     assert (caught.value.status, caught.value.reason) == (409, "Conflict")
     assert clock.slept == [3.0]
+
+
+async def test_a_call_that_would_write_is_not_sent_once_that_is_not_allowed(
+    api: FakeApi, connection: Connection
+) -> None:
+    connection.write_only_while(lambda: False)
+    api.script(PATH, ok({"x": 1}))
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    assert caught.value.reason == NOT_LEADING
+    assert await connection.request("GET", PATH) == b'{"x":1}'
 
 
 async def test_no_answer(api: FakeApi, connection: Connection) -> None:

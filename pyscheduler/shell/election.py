@@ -1,0 +1,220 @@
+"""Leader election: of several replicas, the one that holds the Lease schedules. `core/lease.py` decides, this acts.
+
+A leader renews its lease every retryPeriod. If renewDeadline passes without an accepted renewal it is over: `holds`
+says no from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import uuid
+from collections.abc import Callable
+from math import inf
+from typing import Final, Protocol
+
+from pyscheduler.api import ApiError
+from pyscheduler.config.types import KubeSchedulerConfiguration
+from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock, rfc3339_micro
+from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
+from pyscheduler.shell.kube.lease import LeaseLock
+from pyscheduler.shell.leadership import LeaseLost, Work
+from pyscheduler.shell.metrics import Metrics
+
+NAME: Final = "kube-scheduler"
+"""What kube-scheduler calls its election in metrics and in its check, whatever the Lease is called."""
+CHECK: Final = "leaderElection"
+"""The name of the health check."""
+_OVERDUE: Final = 20.0
+"""Seconds that a leader may be alive after its lease has run out before the check fails (kube-scheduler's adaptor)."""
+_RELEASE: Final = 5.0
+"""Seconds for giving the lease back."""
+_CALLS: Final = 2
+log = logs.get("election")
+
+
+class Lock(Protocol):
+    """The Lease, wherever it is kept; `LeaseLock` is the real one."""
+
+    async def read(self) -> Lease | None:
+        """What it says; None if there is none. ApiError."""
+
+    async def write(self, lease: Lease) -> None:
+        """Make it say so, unless it has changed since it was last read or written here. ApiError."""
+
+    async def record(self, message: str, wall: float) -> None:
+        """Write an Event about it. ApiError."""
+
+    async def close(self) -> None:
+        """Let go of it; there will be no more calls."""
+
+
+def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock: Clock, metrics: Metrics) -> Election:
+    """The election that a configuration asks for, by a connection of its own to the server that `calls` go to."""
+    wanted = configuration.leader_election
+    # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
+    connection = calls.another(ConnectionOptions(_CALLS, qps=-1, timeout=max(1.0, wanted.renew_deadline / 2)))
+    component = configuration.profiles[0].scheduler_name or ""
+    lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)
+    terms = Terms(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
+    # The name tells two processes of one host apart.
+    candidate = Candidate(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
+    made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME))
+    metrics.leading.read = lambda: {NAME: float(made.holds())}
+    return made
+
+
+class Election:
+    """One candidate for one lease; `lead` is for one call."""
+
+    def __init__(
+        self, lock: Lock, candidate: Candidate, clock: Clock, slow_path: Callable[[], None] = lambda: None
+    ) -> None:
+        """`slow_path` is called when a renewal needs a look at the lease first."""
+        self._lock = lock
+        self._candidate = candidate
+        self._terms = candidate.terms
+        self._clock = clock
+        self._slow_path = slow_path
+        self._chance = random.Random()
+        self._claimed = False
+        """Whether a claim was sent, so that the lease may be ours even where no answer came."""
+        self._elected = False
+        self._given_back = False
+        self._announcing: asyncio.Task[None] | None = None
+
+    def holds(self) -> bool:
+        """Whether this is the leader at this very moment."""
+        return self._candidate.leads(self._clock.now())
+
+    @property
+    def lost(self) -> bool:
+        return self._elected and not self._given_back and not self.holds()
+
+    def check(self) -> str | None:
+        """The health check: what is wrong if the lease ran out long ago and this process still lives, else None."""
+        late = self._clock.now() - self._candidate.deadline
+        allowed = self._terms.lease_duration - self._terms.renew_deadline + _OVERDUE
+        if self._elected and allowed < late < inf:  # inf: it has given the lease back
+            return f"failed election to renew leadership on lease {NAME}"
+        return None
+
+    async def lead(self, work: Work) -> None:
+        """Wait for the lease, do `work` while it is ours, then give it back. LeaseLost if it is lost.
+
+        Cancelled, it cancels `work` and renews the lease until that has ended.
+        """
+        log.info("Attempting to acquire the lease", lease=self._lock, identity=self._candidate.identity)
+        try:
+            await self._acquire()
+            await self._work(work)
+        finally:
+            await self._release()
+            if self._announcing is not None:
+                self._announcing.cancel()
+
+    async def close(self) -> None:
+        """There will be no more calls."""
+        await self._lock.close()
+
+    async def _acquire(self) -> None:
+        while not await self._try():
+            await self._clock.sleep(self._candidate.pause(self._clock.now(), self._chance.random()))
+        self._elected = True
+        log.info("Acquired the lease", lease=self._lock)
+        self._announcing = asyncio.create_task(self._announce())
+
+    async def _work(self, work: Work) -> None:
+        working = asyncio.ensure_future(work())
+        tasks = [working, asyncio.create_task(self._renew()), asyncio.create_task(self._until_deadline())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            working.cancel()
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _renew(self) -> None:
+        while True:
+            await self._clock.sleep(self._terms.retry_period)
+            await self._try()
+
+    async def _until_deadline(self) -> None:
+        while (left := self._candidate.deadline - self._clock.now()) > 0:
+            await self._clock.sleep(left)
+        raise self._overdue()
+
+    async def _try(self) -> bool:
+        """Take the lease or renew it; whether that was done."""
+        if self._elected:
+            try:
+                # Most of the time nobody else has written it, and one call will do.
+                await self._claim()
+                return True
+            except ApiError as problem:
+                log.info("Renewing needs a look at the lease", v=2, lease=self._lock, err=str(problem))
+        try:
+            return await self._look_and_claim()
+        except ApiError as problem:
+            log.warning("The lease could not be read or written", problem, lease=self._lock)
+            return False
+
+    async def _look_and_claim(self) -> bool:
+        candidate = self._candidate
+        candidate.observe(await self._lock.read(), self._clock.now())
+        if self._elected and candidate.holder not in ("", candidate.identity):
+            candidate.resign()
+            raise LeaseLost(f"{candidate.holder} has taken it")
+        if candidate.wait(self._clock.now()):
+            log.info("The lease is held", v=4, lease=self._lock, holder=candidate.holder)
+            return False
+        if candidate.holder == candidate.identity:
+            self._slow_path()
+        await self._claim()
+        return True
+
+    async def _claim(self) -> None:
+        if self._elected and not self.holds():
+            raise self._overdue()
+        claim = self._candidate.claim(self._wall())
+        sent = self._clock.now()
+        self._claimed = True
+        await self._lock.write(claim)
+        self._candidate.accepted(claim, sent)
+
+    def _overdue(self) -> LeaseLost:
+        return LeaseLost(f"it was not renewed for {self._terms.renew_deadline:g} s")
+
+    async def _release(self) -> None:
+        """Let others have the lease at once, unless it may be theirs already."""
+        if not self._claimed or self.lost:
+            return
+        self._given_back = True
+        self._candidate.resign()
+        try:
+            async with asyncio.timeout(_RELEASE):
+                lease = await self._lock.read()
+                if lease is not None and lease.holder_identity == self._candidate.identity:
+                    self._candidate.observe(lease, self._clock.now())
+                    await self._lock.write(self._candidate.resignation(self._wall()))
+                    log.info("Released the lease", lease=self._lock)
+        except (ApiError, TimeoutError) as problem:
+            log.warning("The lease could not be released; it runs out by itself", problem, lease=self._lock)
+
+    async def _announce(self) -> None:
+        try:
+            await self._lock.record(f"{self._candidate.identity} became leader", self._clock.wall())
+        except ApiError as problem:
+            log.warning("The Event on the lease could not be written", problem, lease=self._lock)
+
+    def _wall(self) -> str:
+        return rfc3339_micro(self._clock.wall())

@@ -1,0 +1,104 @@
+"""A Lease on the API server: read and written whole, so that what another wrote in between is a conflict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pyscheduler.api import ApiError
+from pyscheduler.core.lease import Lease
+from pyscheduler.shell.clock import rfc3339
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.paths import CORE_EVENTS, LEASES, collection
+from pyscheduler.shell.kube.series import event_name
+
+_NOT_FOUND = 404
+_encode = msgspec.json.Encoder().encode
+
+Json = dict[str, Any]
+
+
+class _Object(msgspec.Struct):
+    """As much of a Lease as is looked at; the rest is kept as it came."""
+
+    spec: Lease = Lease()
+
+
+class LeaseLock:
+    """One Lease by name, and the connection to it.
+
+    A write is refused with 409 unless the Lease is as it was when last read or written here.
+    """
+
+    def __init__(self, connection: Connection, namespace: str, name: str, component: str) -> None:
+        """`component` is who tells of it in Events."""
+        self._connection = connection
+        self._collection = collection(LEASES, namespace)
+        self._name = name
+        self._namespace = namespace
+        self._component = component
+        self._object: Json | None = None
+
+    def __str__(self) -> str:
+        return f"{self._namespace}/{self._name}"
+
+    async def read(self) -> Lease | None:
+        """What it says; None if there is none. ApiError if that cannot be found out."""
+        try:
+            return self._keep(await self._connection.request("GET", f"{self._collection}/{self._name}"))
+        except ApiError as problem:
+            if problem.status != _NOT_FOUND:
+                raise
+        self._object = None
+        return None
+
+    async def write(self, lease: Lease) -> None:
+        """Make it say so. ApiError if it was not accepted, or if that is not known."""
+        spec = msgspec.to_builtins(lease)
+        if self._object is None:
+            metadata = {"name": self._name, "namespace": self._namespace}
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+            self._keep(await self._connection.request("POST", self._collection, _encode(body)))
+        else:
+            body = {**self._object, "spec": {**self._object.get("spec", {}), **spec}}
+            self._keep(await self._connection.request("PUT", f"{self._collection}/{self._name}", _encode(body)))
+
+    async def record(self, message: str, wall: float) -> None:
+        """Write an Event about it as client-go does: of core/v1, with the reason LeaderElection. ApiError."""
+        seen = (self._object or {}).get("metadata", {})
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": event_name(self._name, int(wall * 1e9)), "namespace": self._namespace},
+            "involvedObject": {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "namespace": self._namespace,
+                "name": self._name,
+                "uid": seen.get("uid", ""),
+                "resourceVersion": seen.get("resourceVersion", ""),
+            },
+            "reason": "LeaderElection",
+            "message": message,
+            "type": "Normal",
+            "count": 1,
+            "firstTimestamp": rfc3339(wall),
+            "lastTimestamp": rfc3339(wall),
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+        }
+        await self._connection.request("POST", collection(CORE_EVENTS, self._namespace), _encode(event))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+    def _keep(self, content: bytes) -> Lease:
+        """The Lease as the server answered, remembered for the next write."""
+        try:
+            self._object = msgspec.json.decode(content, type=Json)
+            return msgspec.json.decode(content, type=_Object).spec
+        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+            raise ApiError(0, "UnreadableAnswer", f"the answer is not a Lease: {problem}") from None

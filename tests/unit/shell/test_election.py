@@ -1,0 +1,268 @@
+"""Stories of elections on virtual time: replicas, one lease, and an API server that has its moods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.shell.election import Election
+from pyscheduler.shell.leadership import LeaseLost
+
+from .virtual import SteppedClock
+
+TERMS = Terms(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
+
+
+@dataclass
+class Server:
+    """Where the lease is. `down` refuses all calls; `deaf` carries writes out and answers nothing."""
+
+    lease: Lease | None = None
+    down: bool = False
+    deaf: bool = False
+    writes: list[str] = field(default_factory=list)
+    """Who wrote, in order; "" for who gave the lease back."""
+    said: list[str] = field(default_factory=list)
+
+
+class Lock:
+    """One replica's view of it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._known: Lease | None = None
+
+    async def read(self) -> Lease | None:
+        self._check()
+        self._known = self._server.lease
+        return self._known
+
+    async def write(self, lease: Lease) -> None:
+        self._check()
+        if self._known != self._server.lease:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        self._server.lease = lease
+        self._server.writes.append(lease.holder_identity)
+        if self._server.deaf:
+            raise ApiError(0, "Timeout", "no answer in time")
+        self._known = lease
+
+    async def record(self, message: str, wall: float) -> None:
+        self._server.said.append(message)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def _check(self) -> None:
+        if self._server.down:
+            raise ApiError(0, "Unreachable", "connection refused")
+
+
+@dataclass
+class Replica:
+    """A scheduler as far as elections see it: it works, and takes `drain` seconds to stop."""
+
+    election: Election
+    clock: SteppedClock
+    drain: float = 0.0
+    story: list[str] = field(default_factory=list)
+
+    async def work(self) -> None:
+        self.story.append("works")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.story.append("stops leading" if self.election.holds() else "stops without the lease")
+            if self.election.holds() and self.drain:
+                await self.clock.sleep(self.drain)
+                self.story.append("drained")
+
+
+@dataclass
+class Stage:
+    """Replicas that share a clock and a server."""
+
+    clock: SteppedClock = field(default_factory=SteppedClock)
+    server: Server = field(default_factory=Server)
+    tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    slow: int = 0
+
+    async def start(self, name: str, drain: float = 0.0) -> Replica:
+        election = Election(Lock(self.server), Candidate(name, TERMS), self.clock, self._slowly)
+        replica = Replica(election, self.clock, drain)
+        self.tasks[name] = asyncio.create_task(election.lead(replica.work))
+        await settle()
+        return replica
+
+    def _slowly(self) -> None:
+        self.slow += 1
+
+    async def wait(self, seconds: float) -> None:
+        """Let time pass in small steps, so that everybody gets their turn in between."""
+        for _ in range(round(seconds * 10)):
+            await self.clock.advance(0.1)
+            await settle()
+
+    async def seconds_until(self, holds: Callable[[], object]) -> float:
+        began = self.clock.now()
+        while not holds():
+            assert self.clock.now() - began < 60, "that never came to be"
+            await self.wait(0.1)
+        return self.clock.now() - began
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def staged() -> AsyncIterator[Stage]:
+    stage = Stage()
+    yield stage
+    for task in stage.tasks.values():
+        task.cancel()
+    await asyncio.gather(*stage.tasks.values(), return_exceptions=True)
+
+
+async def test_one_of_two_leads_and_goes_on_renewing() -> None:
+    async with staged() as stage:
+        a, b = await stage.start("a"), await stage.start("b")
+        await stage.wait(100)
+        assert (a.election.holds(), a.story, b.election.holds(), b.story) == (True, ["works"], False, [])
+        assert stage.server.said == ["a became leader"]
+        assert len(stage.server.writes) >= 48
+        assert stage.slow == 0
+
+
+async def test_a_leader_that_stops_gives_the_lease_back_and_the_other_has_it_within_a_retry_period() -> None:
+    async with staged() as stage:
+        a, b = await stage.start("a", drain=3.0), await stage.start("b")
+        await stage.wait(30)
+        stage.tasks["a"].cancel()
+        await stage.wait(2.9)
+        assert (a.election.holds(), b.story) == (True, []), "the lease is kept while bindings end"
+        assert await stage.seconds_until(lambda: b.story) <= TERMS.retry_period + 0.3
+        assert stage.tasks["a"].cancelled()
+        assert a.story == ["works", "stops leading", "drained"]
+        assert stage.server.lease is not None
+        assert (stage.server.lease.holder_identity, stage.server.lease.lease_transitions) == ("b", 1)
+
+
+async def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out() -> None:
+    async with staged() as stage:
+        stage.server.lease = Lease("gone", 15, 0, "x", "y")
+        b = await stage.start("b")
+        assert 14.9 <= await stage.seconds_until(lambda: b.story) <= 15.2
+
+
+async def test_without_a_renewal_it_stops_at_the_deadline_before_the_lease_can_be_anothers() -> None:
+    async with staged() as stage:
+        a = await stage.start("a", drain=5.0)
+        await stage.wait(20)
+        stage.server.down = True
+        assert await stage.seconds_until(lambda: not a.election.holds()) <= TERMS.renew_deadline + 0.2
+        await settle()
+        assert a.story == ["works", "stops without the lease"]
+        with pytest.raises(LeaseLost, match="not renewed for 10 s"):
+            await stage.tasks["a"]
+        assert stage.server.lease is not None
+        assert stage.server.lease.holder_identity == "a", "a lease that may be another's is left alone"
+
+
+async def test_an_outage_shorter_than_the_deadline_is_survived() -> None:
+    async with staged() as stage:
+        a = await stage.start("a")
+        await stage.wait(20)
+        stage.server.down = True
+        await stage.wait(7)
+        stage.server.down = False
+        await stage.wait(20)
+        assert a.election.holds()
+        assert a.story == ["works"]
+
+
+async def test_a_renewal_that_got_no_answer_is_found_by_looking() -> None:
+    async with staged() as stage:
+        a = await stage.start("a")
+        await stage.wait(4)
+        stage.server.deaf = True
+        await stage.wait(3)
+        stage.server.deaf = False
+        await stage.wait(20)
+        assert a.election.holds()
+        assert stage.slow > 0
+
+
+async def test_who_sees_another_in_its_place_stops_at_once() -> None:
+    async with staged() as stage:
+        a = await stage.start("a")
+        await stage.wait(4)
+        stage.server.lease = Lease("b", 15, 1, "x", "y")
+        await stage.seconds_until(lambda: a.story[1:])
+        assert a.story == ["works", "stops without the lease"]
+        with pytest.raises(LeaseLost, match="b has taken it"):
+            await stage.tasks["a"]
+
+
+async def test_a_frozen_leader_does_not_hold_the_lease_when_it_wakes_up() -> None:
+    async with staged() as stage:
+        a = await stage.start("a")
+        await stage.wait(4)
+        stage.clock.at += 11.0  # nothing of this process ran meanwhile
+        assert not a.election.holds()
+        await stage.wait(0.1)
+        with pytest.raises(LeaseLost):
+            await stage.tasks["a"]
+        assert len(stage.server.writes) <= 3, "it does not renew a lease that may be another's"
+
+
+async def test_one_that_is_stopped_while_it_waits_leaves_the_lease_alone() -> None:
+    async with staged() as stage:
+        await stage.start("a")
+        b = await stage.start("b")
+        await stage.wait(5)
+        stage.tasks["b"].cancel()
+        await settle()
+        assert stage.tasks["b"].cancelled()
+        assert b.story == []
+        assert "" not in stage.server.writes
+
+
+async def test_one_that_is_stopped_before_its_claim_was_answered_gives_back_what_it_may_have_got() -> None:
+    async with staged() as stage:
+        stage.server.deaf = True
+        await stage.start("a")
+        stage.server.deaf = False
+        stage.tasks["a"].cancel()
+        await settle()
+        assert stage.server.writes == ["a", ""]
+
+
+async def test_work_that_breaks_breaks_the_election_and_the_lease_is_given_back() -> None:
+    async def break_down() -> None:
+        raise ValueError("a bug")
+
+    async with staged() as stage:
+        election = Election(Lock(stage.server), Candidate("a", TERMS), stage.clock)
+        with pytest.raises(ValueError, match="a bug"):
+            await election.lead(break_down)
+        assert stage.server.writes == ["a", ""]
+
+
+async def test_the_check_fails_when_a_leader_outlives_its_lease_by_20_seconds() -> None:
+    async with staged() as stage:
+        a, b = await stage.start("a"), await stage.start("b")
+        assert (a.election.check(), b.election.check()) == (None, None)
+        renewed = stage.clock.at
+        stage.clock.at = renewed + 35.0
+        assert (a.election.check(), b.election.check()) == (None, None)
+        stage.clock.at = renewed + 35.1
+        assert a.election.check() == "failed election to renew leadership on lease kube-scheduler"
+        assert b.election.check() is None

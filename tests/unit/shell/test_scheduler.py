@@ -1,0 +1,103 @@
+"""The scheduler put together: what it does before it leads, while it leads, and when it leads no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from pyscheduler.config.load import from_value
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.paths import NODES, PODS, collection
+from pyscheduler.shell.leadership import Work
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.testing import node, pod
+
+from .fake_api import FakeApi, listed, ok
+from .virtual import SteppedClock
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+BINDING = "/api/v1/namespaces/default/pods/a/binding"
+
+
+@dataclass
+class Turn:
+    """A right to act that the test gives and takes."""
+
+    given: asyncio.Event = field(default_factory=asyncio.Event)
+    held: bool = False
+    lost: bool = False
+
+    def holds(self) -> bool:
+        return self.held
+
+    def give(self) -> None:
+        self.held = True
+        self.given.set()
+
+    async def lead(self, work: Work) -> None:
+        await self.given.wait()
+        await work()
+
+
+@asynccontextmanager
+async def scheduling(api: FakeApi, connection: Connection, turn: Turn, delay: bool = False) -> AsyncIterator[Scheduler]:
+    """A scheduler in a cluster of one node and one pod that fits."""
+    config = from_value(HEAD | {"delayCacheUntilActive": delay})
+    scheduler = Scheduler(config, Connections(connection, connection), SteppedClock(), Metrics(), turn)
+    for kind in scheduler.kinds:
+        api.script(collection(kind), listed())
+    api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
+    api.script(collection(PODS), listed(pod("a").requests(cpu="1").manifest))
+    api.script(BINDING, ok({}))
+    running = asyncio.create_task(scheduler.run())
+    yield scheduler
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    for _ in range(100_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("that never came to be")
+
+
+async def a_while() -> None:
+    """Long enough for whatever would happen by mistake."""
+    for _ in range(200):
+        await asyncio.sleep(0)
+
+
+async def test_it_knows_the_cluster_before_its_turn_and_writes_nothing(api: FakeApi, connection: Connection) -> None:
+    turn = Turn()
+    async with scheduling(api, connection, turn) as scheduler:
+        await until(lambda: not scheduler.unsynced)
+        await a_while()
+        assert {call.method for call in api.calls} == {"GET"}
+        assert scheduler.machine.context.queue.pending_counts()["active"] == 1
+        turn.give()
+        await until(lambda: api.of("POST", BINDING))
+
+
+async def test_with_delay_cache_until_active_it_lists_nothing_before_its_turn(
+    api: FakeApi, connection: Connection
+) -> None:
+    turn = Turn()
+    async with scheduling(api, connection, turn, delay=True):
+        await a_while()
+        assert api.calls == []
+        turn.give()
+        await until(lambda: api.of("POST", BINDING))
+
+
+async def test_what_it_decides_after_its_turn_is_not_sent(api: FakeApi, connection: Connection) -> None:
+    turn = Turn()
+    turn.given.set()  # as a process that was frozen: it works on, and does not lead any more
+    async with scheduling(api, connection, turn) as scheduler:
+        await until(lambda: scheduler.metrics.attempts.counts[("error", "default-scheduler")])
+        await a_while()
+        assert {call.method for call in api.calls} == {"GET"}
