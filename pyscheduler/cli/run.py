@@ -10,11 +10,12 @@ from pathlib import Path
 
 import click
 
-from pyscheduler.cli import options
+from pyscheduler.cli import endpoints, options
+from pyscheduler.cli.endpoints import EndpointOptions
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.http import Checks, HttpServer
+from pyscheduler.shell.health import Checks
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
@@ -34,25 +35,22 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 @options.feature_gates
 @options.verbosity
 @options.logging_format
-@click.option("--bind-address", default="0.0.0.0", metavar="A", help="Where /livez, /readyz and /metrics are served.")
-@click.option("--secure-port", default=10259, metavar="P", help="Their port, plain HTTP; 0 serves none.")
+@endpoints.options
 def run(
     config: Path | None,
     kubeconfig: Path | None,
     feature_gates: tuple[str, ...],
     verbosity: int,
     logging_format: str,
-    bind_address: str,
-    secure_port: int,
+    serving: EndpointOptions,
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     options.logging(logging_format, verbosity)
     configuration = options.loaded(config, feature_gates)
-    address = (bind_address, secure_port)
-    sys.exit(options.run_async(_run(configuration, kubeconfig, address)))
+    sys.exit(options.run_async(_run(configuration, kubeconfig, serving)))
 
 
-async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int]) -> int:
+async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
@@ -63,10 +61,10 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
         events = calls.another()
         stack.push_async_callback(events.close)
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics)
-        if address[1]:
-            server = HttpServer(_checks(scheduler), lambda: metrics.registry, *address)
-            await server.start()
-            stack.push_async_callback(server.stop)
+        if serving.secure_port:
+            pages = endpoints.pages(_checks(scheduler), scheduler, config, clock)
+            await endpoints.serve(serving, pages, calls, clock, stack)
+        endpoints.dump_on_signal(scheduler, clock)
         if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
             # Whoever runs gangs wants to see how they are doing. All others start without waiting for kopf's import.
             from pyscheduler.controllers.operator import PodGroupOperator
@@ -82,7 +80,11 @@ def _checks(scheduler: Scheduler) -> Checks:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
 
-    return Checks(ready={"informer-sync": informers})
+    def shutdown() -> str | None:
+        return "the scheduler is stopping" if scheduler.stopping else None
+
+    # kube-scheduler's second name for it: what has been listed here has also been taken in.
+    return Checks(ready={"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

@@ -79,6 +79,8 @@ class Scheduler:
         self.reflectors = self._reflectors()
         self.names = tuple(p.name for p in profiles)
         """The scheduler names that it serves."""
+        self.stopping = False
+        """Whether no more attempts are made, and only what is under way is brought to its end."""
 
     @property
     def unsynced(self) -> str:
@@ -96,6 +98,7 @@ class Scheduler:
             try:
                 await work.or_failure(watches.or_failure(self.loop.run()))
             finally:
+                self.stopping = True
                 await self.executor.drain(GRACE)
 
     async def _sync(self, watches: _Running) -> None:

@@ -115,9 +115,9 @@ class Connection:
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
 
-    def another(self) -> Connection:
+    def another(self, options: ConnectionOptions | None = None) -> Connection:
         """One to the same server, with the same credentials, whose calls take none of this one's."""
-        return Connection(self._credentials, self._options, self._clock)
+        return Connection(self._credentials, options or self._options, self._clock)
 
     @property
     def server(self) -> str:
