@@ -16,7 +16,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote
 
 import msgspec
 
@@ -193,9 +193,9 @@ def _read(head: bytes, subject: Subject | None) -> Question:
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
         raise ValueError("a request has no body here")
     method, target, version = words
-    url = urlsplit(target)
-    query = parse_qs(url.query, keep_blank_values=True)
-    return Question(unquote(url.path), query, headers, method, target, subject, version == "HTTP/1.1")
+    path, _, query = target.partition("?")
+    asked = parse_qs(query, keep_blank_values=True)
+    return Question(unquote(path), asked, headers, method, target, subject, version == "HTTP/1.1")
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer, last: bool, question: Question | None = None) -> bool:
