@@ -104,6 +104,7 @@ def pages(checks: Checks, scheduler: Scheduler, config: LoadedConfig, clock: Clo
     """What is served, by path."""
     from pyscheduler.shell import health
     from pyscheduler.shell.http import json_page, metrics_page
+    from pyscheduler.shell.webserver import Answer
 
     context = scheduler.machine.context
 
@@ -122,9 +123,14 @@ def pages(checks: Checks, scheduler: Scheduler, config: LoadedConfig, clock: Clo
 
         return pod_resources.page(context.pods.values)(question)
 
+    def reset(_: Question) -> Answer:
+        scheduler.metrics.reset()
+        return Answer(b"metrics reset\n")
+
     return {
         **health.pages(checks),
         "/metrics": metrics_page(lambda: scheduler.metrics.registry),
+        "DELETE /metrics": reset,
         "/metrics/resources": resources,
         "/configz": json_page(lambda _: configz(config)),
         "/debug/queue": json_page(queue),

@@ -36,7 +36,7 @@ class BadQuestion(ValueError):
 
 
 class HttpServer:
-    """Serves pages by their path. Port 0 takes a free one, told by `port`."""
+    """Serves pages by their path, or by `METHOD /path` where something is done; port 0 takes a free one."""
 
     def __init__(
         self,
@@ -72,13 +72,14 @@ class HttpServer:
         await self._server.stop()
 
     async def _answer(self, question: Question) -> Answer:
-        page = self._pages.get(question.path)
-        refusal = await self._guard(question, page is not None)
+        served = question.path in self._pages
+        refusal = await self._guard(question, served)
         if refusal is not None:
             return refusal
-        if page is None:
+        if not served:
             return _NOT_FOUND
-        if question.method not in _READS:
+        page = self._pages.get(question.path if question.method in _READS else f"{question.method} {question.path}")
+        if page is None:
             return Answer(b"only GET and HEAD\n", 405)
         try:
             return page(question)

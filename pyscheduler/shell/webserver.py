@@ -111,7 +111,9 @@ class WebServer:
                     await asyncio.sleep(_RECOVERY)
                     continue
                 if len(self._connections) >= MOST_CONNECTIONS:
-                    next(iter(self._connections)).cancel()
+                    oldest = next(iter(self._connections))
+                    del self._connections[oldest]
+                    oldest.cancel()
                 task = asyncio.create_task(self._converse(connected))
                 self._connections[task] = None
                 task.add_done_callback(lambda ended: self._connections.pop(ended, None))

@@ -176,6 +176,11 @@ async def test_the_administrator_sees_what_is_ours(both: Both, path: str) -> Non
     assert (await both.ours.say(path, tls=both.administrator())).status == 200
 
 
+async def test_the_administrator_has_metrics_counted_anew(both: Both) -> None:
+    ours = await both.ours.say("/metrics", method="DELETE", tls=both.administrator())
+    assert ours == (200, "metrics reset\n") == await both.theirs.say("/metrics", "", "DELETE", both.administrator())
+
+
 async def test_configz_is_what_kube_scheduler_shows(both: Both) -> None:
     shown = [
         json.loads((await server.say("/configz", tls=both.administrator())).body)["componentconfig"]

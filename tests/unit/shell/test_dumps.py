@@ -33,7 +33,7 @@ class At:
 def harness() -> Harness:
     harness = Harness()
     harness.answer_bindings = False
-    harness.add(node("n1").capacity(cpu="2", pods="10"), node("n2").capacity(cpu="2", pods="10").unschedulable())
+    harness.add(node("n1", cpu="2"), node("n2", cpu="2").unschedulable())
     harness.add(pod("placed").requests(cpu="500m").on("n1"), pod("gated").gate("later"))
     harness.add(pod("large").requests(cpu="8").priority(5), pod("bound").requests(cpu="250m"))
     harness.run()
@@ -66,7 +66,7 @@ def test_the_queue(harness: Harness, dumps: Dumps) -> None:
             "attempts": 1,
             "seconds": 2.5,
             "rejectedBy": ("NodeResourcesFit", "NodeUnschedulable"),
-            "uid": "default-large",
+            "uid": "large",
         },
         {
             "pod": "default/gated",
@@ -76,13 +76,13 @@ def test_the_queue(harness: Harness, dumps: Dumps) -> None:
             "seconds": 2.5,
             "rejectedBy": ("SchedulingGates",),
             "gatedBy": "SchedulingGates",
-            "uid": "default-gated",
+            "uid": "gated",
         },
     ]
 
 
 def test_a_pod_in_backoff_says_until_when(harness: Harness, dumps: Dumps) -> None:
-    harness.add(node("n1").capacity(cpu="3", pods="10"))  # which may help, so it leaves the unschedulable ones
+    harness.add(node("n1", cpu="9"))  # which helps, but it has just been tried
     (entry,) = dumps.queue(asked(tier="backoff"))["pods"]
     assert (entry["pod"], entry["backoffUntil"]) == ("default/large", "2027-01-15T08:00:02Z")
 
@@ -114,7 +114,7 @@ def test_the_cache(dumps: Dumps) -> None:
 
 def test_nominated_pods(harness: Harness, dumps: Dumps) -> None:
     harness.graceful = True
-    harness.add(pod("urgent").requests(cpu="2").priority(10))
+    harness.add(pod("urgent").requests(cpu="1600m").priority(10))
     harness.run()
     assert dumps.cache(asked(node="n1"))["nominated"] == [{"pod": "default/urgent", "node": "n1"}]
     assert dumps.queue(asked(pod="default/urgent"))["pods"][0]["nominatedNode"] == "n1"

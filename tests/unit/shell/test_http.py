@@ -27,6 +27,7 @@ class Served:
             **health.pages(checks),
             "/metrics": metrics_page(lambda: registry),
             "/configz": json_page(lambda _: {"profiles": ["a"]}),
+            "DELETE /metrics": lambda _: Answer(b"done"),
             "/count": json_page(lambda question: number(question, "limit", 5, 10)),
         }
         self.refusal: Answer | None = None
@@ -111,9 +112,10 @@ async def test_the_guard_is_asked_before_each_answer(served: Served) -> None:
     assert served.guarded == [("/configz", True), ("/nowhere", False)]
 
 
-async def test_pages_are_only_read(served: Served) -> None:
+async def test_a_page_is_only_read_unless_it_says_otherwise(served: Served) -> None:
     assert await served.get("/configz", method="POST") == (405, "only GET and HEAD\n")
     assert await served.get("/configz", method="HEAD") == (200, "")
+    assert await served.get("/metrics", method="DELETE") == (200, "done")
 
 
 @pytest.mark.parametrize(
