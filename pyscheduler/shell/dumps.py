@@ -94,7 +94,7 @@ class Dumps:
 
     def _pod(self, entry: QueueEntry) -> dict[str, Any]:
         said: dict[str, Any] = {"pod": entry.pod, "tier": entry.tier.value, "priority": entry.priority}
-        said |= {"attempts": entry.attempts, "seconds": round(self._clock.now() - entry.since, 3)}
+        said |= {"attempts": entry.attempts, "waitingSeconds": round(self._clock.now() - entry.since, 3)}
         if entry.until is not None:
             said["backoffUntil"] = rfc3339(self._clock.wall() + entry.until - self._clock.now())
         if entry.rejectors:

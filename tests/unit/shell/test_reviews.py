@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from pyscheduler.api import ApiError
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.reviews import ACCESS_REVIEWS, MOST_ASKED, TOKEN_REVIEWS, Kept, Reviewer, TooBusy, User
 
-from .fake_api import FakeApi, Held, Hangup, Reply, ok, refused
+from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
 from .virtual import VirtualClock
 
 ALICE = User("alice", "1", ("a", "system:authenticated"), {"k": ("v", "w")})
@@ -149,5 +150,5 @@ async def test_what_is_kept_is_bounded(clock: VirtualClock, monkeypatch: pytest.
         return n
 
     for n in (1, 2, 3, 3, 2, 1):
-        assert await kept.get(n, lambda n=n: ask(n)) == n
+        assert await kept.get(n, partial(ask, n)) == n
     assert asked == [1, 2, 3, 1]
