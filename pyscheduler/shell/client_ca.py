@@ -52,7 +52,7 @@ class AuthoritiesOfFile:
 
 
 class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] = {}
+    data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class AuthoritiesOfCluster:

@@ -39,7 +39,7 @@ class User(msgspec.Struct, frozen=True):
     name: str = msgspec.field(name="username", default="")
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = {}
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     def authenticated(self) -> User:
         """The same in the group of all who have said who they are."""
