@@ -49,7 +49,9 @@ class EndpointOptions(msgspec.Struct, frozen=True):
 _OPTIONS: Final = (
     click.option("--bind-address", default="0.0.0.0", metavar="A", help="Where the endpoints are served."),
     click.option("--secure-port", default=10259, metavar="P", help="Their port, HTTPS; 0 serves none."),
-    click.option("--cert-dir", type=FILE, metavar="DIR", help="Where a certificate made here is kept: pyscheduler.crt."),
+    click.option(
+        "--cert-dir", type=FILE, metavar="DIR", help="Where a certificate made here is kept: pyscheduler.crt."
+    ),
     click.option("--tls-cert-file", type=FILE, metavar="FILE", help="The certificate; without one it is made here."),
     click.option("--tls-private-key-file", type=FILE, metavar="FILE", help="Its key."),
     click.option("--tls-min-version", default="", metavar="V", help="VersionTLS12 (unless given) or VersionTLS13."),
@@ -187,9 +189,7 @@ async def serve(
     stack.push_async_callback(server.stop)
 
 
-async def _reviewing(
-    kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack
-) -> Connection:
+async def _reviewing(kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack) -> Connection:
     """A connection for reviews; nothing is sent before somebody asks for something."""
     from pyscheduler.shell.kube.credentials import load
     from pyscheduler.shell.reviews import CONNECTION

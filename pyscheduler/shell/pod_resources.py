@@ -1,7 +1,7 @@
 """/metrics/resources: what each pod requests and is limited to, as kube-scheduler tells it.
 
-Eight lines a pod make a hundred megabytes of a large cluster. They are written slice by slice, so that neither the memory
-nor the scheduler's thread is taken by them.
+Several lines a pod make a hundred megabytes of a large cluster. They are written slice by slice, so that neither the
+memory nor the scheduler's thread is taken by them.
 """
 
 from __future__ import annotations

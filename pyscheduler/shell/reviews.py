@@ -1,7 +1,8 @@
 """Asking the API server who a token belongs to, and what somebody may do: TokenReview and SubjectAccessReview.
 
-Anybody who reaches the port makes us ask, so it is bounded how often: an answer counts for ten seconds (kube-scheduler's
-default), those who want the same one wait for one call, and with too many calls under way the next is refused at once.
+Anybody who reaches the port makes us ask, so it is bounded how often: an answer counts for ten seconds (as long as
+kube-scheduler keeps it), those who want the same one wait for one call, and with too many calls under way the next is
+refused at once.
 """
 
 from __future__ import annotations
@@ -56,16 +57,16 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _TokenStatus(msgspec.Struct):
+class _TokenStatus(msgspec.Struct, frozen=True):
     authenticated: bool = False
     user: User = User()
 
 
-class _TokenReview(msgspec.Struct):
+class _TokenReview(msgspec.Struct, frozen=True):
     status: _TokenStatus = _TokenStatus()
 
 
-class _AccessReview(msgspec.Struct):
+class _AccessReview(msgspec.Struct, frozen=True):
     status: Verdict = Verdict()
 
 

@@ -172,13 +172,17 @@ def _ciphers(names: str) -> str:
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     for name in chosen:
         if name not in CIPHERS and name not in _ALWAYS:
-            raise ServerProblem(f"--tls-cipher-suites {name} is not served; choose of {', '.join((*_ALWAYS, *CIPHERS))}")
+            raise ServerProblem(
+                f"--tls-cipher-suites {name} is not served; choose of {', '.join((*_ALWAYS, *CIPHERS))}"
+            )
     return ":".join(CIPHERS[name] for name in chosen if name in CIPHERS)
 
 
 def _files(options: TlsOptions) -> Files | None:
     if (options.cert_file is None) != (options.key_file is None):
-        raise ServerProblem("--tls-cert-file and --tls-private-key-file go together: one without the other says nothing")
+        raise ServerProblem(
+            "--tls-cert-file and --tls-private-key-file go together: one without the other says nothing"
+        )
     if options.cert_file is not None and options.key_file is not None:
         return Files(options.cert_file, options.key_file)
     folder = options.cert_dir

@@ -168,9 +168,7 @@ class ApiClient:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if data is not None else {}
         trusted = tls if tls is not None else True
-        async with self._opened().request(
-            method, url, data=data, params=query, headers=headers, ssl=trusted
-        ) as answer:
+        async with self._opened().request(method, url, data=data, params=query, headers=headers, ssl=trusted) as answer:
             text = await answer.text()
             if answer.status >= 400:
                 raise ApiError(method, url, answer.status, text)

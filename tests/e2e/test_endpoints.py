@@ -7,7 +7,6 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 import aiohttp
@@ -24,6 +23,7 @@ from tests.e2e.workloads import pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 NAME = "endpoints"
+POLLS, POLL_SECONDS = 200, 0.1
 HEALTH = ("/healthz", "/livez", "/readyz")
 SHARED = (
     *HEALTH,
@@ -126,9 +126,11 @@ async def scraper(both: Both, namespace: str) -> AsyncIterator[str]:
 async def _until_allowed(api: ApiClient, user: str) -> None:
     """Wait until the API server knows the binding: a no would be remembered for ten seconds."""
     asking = {"spec": {"user": user, "nonResourceAttributes": {"path": "/metrics", "verb": "get"}}}
-    async with asyncio.timeout(20):
-        while not (await api.create(REVIEWS, asking))["status"]["allowed"]:
-            await asyncio.sleep(0.05)
+    for _ in range(POLLS):
+        if (await api.create(REVIEWS, asking))["status"]["allowed"]:
+            return
+        await asyncio.sleep(POLL_SECONDS)
+    raise TimeoutError
 
 
 @pytest.mark.parametrize("path", HEALTH)
@@ -195,11 +197,12 @@ async def test_configz_is_what_kube_scheduler_shows(both: Both) -> None:
 async def test_resources_are_told_as_kube_scheduler_tells_them(both: Both, namespace: str) -> None:
     spec = pod_spec("nobody", namespace, cpu="250m")
     await both.plane.api.create(f"/api/v1/namespaces/{namespace}/pods", pod("asking", spec))
-    async with asyncio.timeout(20):
-        while not (theirs := await _resources(both.theirs, both, namespace)):
-            await asyncio.sleep(0.05)
-        while await _resources(both.ours, both, namespace) != theirs:
-            await asyncio.sleep(0.05)
+    for _ in range(POLLS):
+        ours, theirs = [await _resources(server, both, namespace) for server in (both.ours, both.theirs)]
+        if ours == theirs and ours:
+            return
+        await asyncio.sleep(POLL_SECONDS)
+    raise AssertionError(f"{ours} is not {theirs}")
 
 
 async def _resources(server: Server, both: Both, namespace: str) -> set[tuple[frozenset[tuple[str, str]], float]]:

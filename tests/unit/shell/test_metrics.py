@@ -149,7 +149,7 @@ def test_counting_anew(metrics: Metrics, instrument: MetricsInstrument) -> None:
         instrument.decided(0.5)
         instrument.preemption_attempted()
         counted = samples(metrics)
-        assert counted['scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}'] == 1
+        assert counted["scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}"] == 1
         assert counted["scheduler_schedule_attempts_total{profile=p,result=scheduled}"] == 1
         assert counted["scheduler_scheduling_attempt_duration_seconds_count{profile=p,result=scheduled}"] == 1
         assert counted["scheduler_scheduling_algorithm_duration_seconds_count"] == 1
