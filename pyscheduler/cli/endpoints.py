@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,15 +17,18 @@ from pyscheduler.cli.options import FILE
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.health import Checks
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from pyscheduler.shell.client_ca import ClientAuthorities
+    from pyscheduler.shell.gate import Gate
     from pyscheduler.shell.http import Page
-    from pyscheduler.shell.webserver import Question
+    from pyscheduler.shell.webserver import Answer, Question
 
 _HIDDEN: Final = "(not shown)"
+_REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, timeout=10.0)
+"""Reviews have connections of their own and never take a binding's; nor do strangers keep the API server busy."""
 
 
 class EndpointOptions(msgspec.Struct, frozen=True):
@@ -155,9 +158,8 @@ async def serve(
     options: EndpointOptions, pages: Mapping[str, Page], calls: Connection, clock: Clock, stack: AsyncExitStack
 ) -> None:
     """Serve pages over HTTPS until the stack is left. ServerProblem, ConnectionProblem if that cannot be."""
-    from pyscheduler.shell.gate import AllowedPaths, Gate
+    from pyscheduler.shell.allowed_paths import AllowedPaths
     from pyscheduler.shell.http import HttpServer
-    from pyscheduler.shell.reviews import Reviewer
     from pyscheduler.shell.tls import Tls, TlsOptions
 
     try:
@@ -183,8 +185,19 @@ async def serve(
         made,
         await _authorities(options, tokens, clock),
     )
-    gate = Gate(Reviewer(tokens, access, clock), allowed)
-    server = HttpServer(pages, gate.refusal, options.bind_address, options.secure_port, tls.context)
+
+    @cache
+    def gate() -> Gate:
+        from pyscheduler.shell.gate import Gate
+        from pyscheduler.shell.reviews import Reviewer
+
+        return Gate(Reviewer(tokens, access, clock), allowed)
+
+    async def guard(question: Question, served: bool) -> Answer | None:
+        # Probes come while the scheduler starts; what they need not know is loaded for whoever comes later.
+        return None if allowed.let(question) else await gate().refusal(question, served)
+
+    server = HttpServer(pages, guard, options.bind_address, options.secure_port, tls.context)
     await server.start()
     stack.push_async_callback(server.stop)
 
@@ -192,12 +205,11 @@ async def serve(
 async def _reviewing(kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack) -> Connection:
     """A connection for reviews; nothing is sent before somebody asks for something."""
     from pyscheduler.shell.kube.credentials import load
-    from pyscheduler.shell.reviews import CONNECTION
 
     if kubeconfig is None:
-        connection = calls.another(CONNECTION)
+        connection = calls.another(_REVIEWS)
     else:
-        connection = Connection(await load(kubeconfig, clock), CONNECTION, clock)
+        connection = Connection(await load(kubeconfig, clock), _REVIEWS, clock)
     stack.push_async_callback(connection.close)
     return connection
 

@@ -7,39 +7,20 @@ the health endpoints, which are everybody's. An API server that does not answer 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pyscheduler.api import ApiError
 from pyscheduler.shell import logs
+from pyscheduler.shell.allowed_paths import AllowedPaths
 from pyscheduler.shell.reviews import Reviewer, TooBusy, User, Verdict
 from pyscheduler.shell.webserver import Answer, Question, Subject
 
-ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
-"""kube-scheduler's --authorization-always-allow-paths."""
 ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"
 _JSON = "application/json"
 _log = logs.get("gate")
-
-
-class AllowedPaths:
-    """Paths that need no permission: whole ones, or beginnings that end in `*`."""
-
-    def __init__(self, paths: Sequence[str] = ALWAYS_ALLOWED) -> None:
-        """ValueError for a `*` elsewhere."""
-        for path in paths:
-            if "*" in path[:-1]:
-                raise ValueError(f"{path!r} has a * that is not at its end")
-        bare = [path.removeprefix("/") for path in paths]
-        self._whole = frozenset(path for path in bare if not path.endswith("*"))
-        self._beginnings = tuple(path[:-1] for path in bare if path.endswith("*"))
-
-    def __contains__(self, path: str) -> bool:
-        bare = path.removeprefix("/")
-        return bare in self._whole or (bool(self._beginnings) and bare.startswith(self._beginnings))
 
 
 class Gate:

@@ -16,10 +16,8 @@ import msgspec
 
 from pyscheduler.api import ApiError
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.connection import TIMEOUT, Connection, ConnectionOptions
+from pyscheduler.shell.kube.connection import TIMEOUT, Connection
 
-CONNECTION: Final = ConnectionOptions(connections=2, qps=20, burst=40, timeout=10.0)
-"""Reviews have a connection of their own, and never take a binding's; nor do they keep the API server busy."""
 DEADLINE: Final = 10.0
 """Seconds that a review may take, repetitions and waiting for its turn included."""
 MOST_ASKED: Final = 40
