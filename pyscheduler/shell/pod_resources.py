@@ -19,8 +19,8 @@ from pyscheduler.shell.http import Page
 from pyscheduler.shell.webserver import Answer, Question
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_SLICE = 250
-"""Pods that are written before others get their turn: some 2 ms."""
+_SLICE = 100
+"""Pods that are written before others get their turn: a millisecond or two."""
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", "storage": "bytes"}
 _TOLD = (
     "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along "

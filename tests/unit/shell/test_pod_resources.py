@@ -62,7 +62,7 @@ async def test_many_pods_come_in_pieces() -> None:
     answer = page(lambda: pods)(QUESTION)
     assert not isinstance(answer.body, bytes)
     pieces = [piece async for piece in answer.body]
-    assert len(pieces) == 8
+    assert len(pieces) == 14
     assert sum(piece.count(b"\nkube_pod") + piece.startswith(b"kube_pod") for piece in pieces) == 600
 
 
