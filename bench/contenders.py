@@ -51,7 +51,7 @@ async def pyscheduler(plane: Plane, scheduler_name: str, folder: Path) -> AsyncI
     async with scheduler(plane, Configured(scheduler_name), folder) as running:
 
         async def metrics() -> str:
-            return await plane.api.text("/metrics", server=f"http://127.0.0.1:{running.port}")
+            return await running.text(plane.api, "/metrics")
 
         yield Running(running.process.pid, lambda: running.process.returncode is None, running.log, metrics)
 

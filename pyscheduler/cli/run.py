@@ -12,11 +12,12 @@ from typing import Any
 
 import click
 
-from pyscheduler.cli import options
+from pyscheduler.cli import endpoints, options
+from pyscheduler.cli.endpoints import EndpointOptions
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.http import Check, Checks, HttpServer
+from pyscheduler.shell.health import Check, Checks
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
@@ -38,26 +39,23 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 @options.leader_election
 @options.verbosity
 @options.logging_format
-@click.option("--bind-address", default="0.0.0.0", metavar="A", help="Where /livez, /readyz and /metrics are served.")
-@click.option("--secure-port", default=10259, metavar="P", help="Their port, plain HTTP; 0 serves none.")
+@endpoints.options
 def run(
     config: Path | None,
     kubeconfig: Path | None,
     feature_gates: tuple[str, ...],
     verbosity: int,
     logging_format: str,
-    bind_address: str,
-    secure_port: int,
+    serving: EndpointOptions,
     **election: Any,
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     options.logging(logging_format, verbosity)
     configuration = options.loaded(config, feature_gates, options.election(election))
-    address = (bind_address, secure_port)
-    sys.exit(options.run_async(_run(configuration, kubeconfig, address)))
+    sys.exit(options.run_async(_run(configuration, kubeconfig, serving)))
 
 
-async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int]) -> int:
+async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
@@ -77,10 +75,10 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
             stack.push_async_callback(elected.close)
             alive[CHECK] = elected.check
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership)
-        if address[1]:
-            server = HttpServer(_checks(scheduler, alive), lambda: metrics.registry, *address)
-            await server.start()
-            stack.push_async_callback(server.stop)
+        if serving.secure_port:
+            pages = endpoints.pages(_checks(scheduler, alive), scheduler, config, clock)
+            await endpoints.serve(serving, pages, calls, clock, stack)
+        endpoints.dump_on_signal(scheduler, clock)
         if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
             # Whoever runs gangs wants to see how they are doing. All others start without waiting for kopf's import.
             from pyscheduler.controllers.operator import PodGroupOperator
@@ -100,7 +98,11 @@ def _checks(scheduler: Scheduler, live: Mapping[str, Check]) -> Checks:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
 
-    return Checks(live, {"informer-sync": informers})
+    def shutdown() -> str | None:
+        return "the scheduler is stopping" if scheduler.stopping else None
+
+    # kube-scheduler's second name for it: what has been listed here has also been taken in.
+    return Checks(live, {"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

@@ -18,11 +18,16 @@ from pyscheduler.config.types import KUBE_API_VERSION, KUBE_KIND, PY_API_VERSION
 
 def show(loaded: LoadedConfig) -> str:
     """The YAML of both documents."""
+    return yaml.safe_dump_all(documents(loaded), sort_keys=False, allow_unicode=True)
+
+
+def documents(loaded: LoadedConfig) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both documents: kube-scheduler's and ours."""
     kube = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **encode(loaded.configuration)}
     kube["profiles"] = [_profile(spec) for spec in loaded.profiles]
     imports = tuple(PluginImport(reference, name) for name, reference in loaded.imported.items())
     ours = {"apiVersion": PY_API_VERSION, "kind": PY_KIND, **encode(replace(loaded.python, plugins=imports))}
-    return yaml.safe_dump_all([kube, ours], sort_keys=False, allow_unicode=True)
+    return kube, ours
 
 
 def _profile(spec: ProfileSpec) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """The scheduler's own HTTP server: is it alive, is it ready, what has it counted, what is it configured to do.
 
-Endpoints, answers and query parameters (`verbose`, `exclude`) are those of Kubernetes components, so that probes and
-habits carry over.
+Endpoints and answers are those of kube-scheduler, so that probes, scrapes and habits carry over. A page is a path and
+what makes its answer; before any is made, the guard is asked whether whoever asks may have it.
 """
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,48 +17,39 @@ from pyscheduler.shell.webserver import Answer, Question, WebServer
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-Check = Callable[[], str | None]
-"""None if all is well, otherwise what is not, in a few words."""
-Page = Callable[[], Any]
-"""Something that can be shown as JSON, made when it is asked for."""
+Page = Callable[[Question], Answer]
+"""Makes the answer to a question that may be asked. BadQuestion if its query cannot be understood."""
+Guard = Callable[[Question, bool], Awaitable[Answer | None]]
+"""Told a question and whether it is about a page: what to say instead of an answer, None to give it."""
 
-ENDPOINTS: Final = ("healthz", "livez", "readyz")
+JSON: Final = "application/json; charset=utf-8"
 _NOT_FOUND: Final = Answer(b"404 page not found\n", 404)
+_READS: Final = ("GET", "HEAD")
 
 
 class ServerProblem(Exception):
     """The server cannot be started; the message is one line."""
 
 
-class Checks(msgspec.Struct, frozen=True):
-    """The checks by name; `live` is asked by /livez and /healthz, `live` and `ready` by /readyz."""
-
-    live: Mapping[str, Check] = msgspec.field(default_factory=dict)
-    ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
-
-    def of(self, endpoint: str) -> dict[str, Check]:
-        """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
-        asked: dict[str, Check] = {"ping": lambda: None, **self.live}
-        return asked | dict(self.ready) if endpoint == "readyz" else asked
+class BadQuestion(ValueError):
+    """The query says something that the page cannot understand; the message is for whoever asked."""
 
 
 class HttpServer:
-    """Serves health, metrics and `pages` (paths such as /configz). Port 0 takes a free one, told by `port`."""
+    """Serves pages by their path, or by `METHOD /path` where something is done; port 0 takes a free one."""
 
     def __init__(
         self,
-        checks: Checks,
-        registry: Callable[[], CollectorRegistry],
+        pages: Mapping[str, Page],
+        guard: Guard,
         bind_address: str = "0.0.0.0",
         port: int = 10259,
-        ssl_context: ssl.SSLContext | None = None,
-        pages: Mapping[str, Page] | None = None,
+        tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
     ) -> None:
         self._address = bind_address
-        self._checks = checks
-        self._registry = registry
-        self._pages = dict(pages or {})
-        self._server = WebServer(self._answer, bind_address, port, ssl_context)
+        self._pages = dict(pages)
+        self._guard = guard
+        self._server = WebServer(self._answer, bind_address, port, tls)
 
     @property
     def port(self) -> int:
@@ -80,35 +71,47 @@ class HttpServer:
         """Stop listening."""
         await self._server.stop()
 
-    def _answer(self, question: Question) -> Answer:
-        _, endpoint, *rest = question.path.split("/")
-        if endpoint in ENDPOINTS and len(rest) <= 1:
-            return self._one_check(endpoint, rest[0]) if rest else self._health(endpoint, question)
-        if question.path == "/metrics":
-            # It brings a web server and e-mail along: nothing that a start should wait for.
-            from prometheus_client.exposition import choose_encoder
-
-            encode, content_type = choose_encoder(question.headers.get("accept", ""))
-            return Answer(encode(self._registry()), content_type=content_type)
-        if question.path in self._pages:
-            body = msgspec.json.encode(self._pages[question.path](), enc_hook=str)
-            return Answer(msgspec.json.format(body), content_type="application/json; charset=utf-8")
-        return _NOT_FOUND
-
-    def _health(self, endpoint: str, question: Question) -> Answer:
-        excluded = question.query.get("exclude", ())
-        checks = {name: check for name, check in self._checks.of(endpoint).items() if name not in excluded}
-        problems = {name: check() for name, check in checks.items()}
-        failed = any(problems.values())
-        if not failed and "verbose" not in question.query:
-            return Answer(b"ok")
-        lines = [f"[-]{n} failed: {p}" if p else f"[+]{n} ok" for n, p in problems.items()]
-        lines.append(f"{endpoint} check {'failed' if failed else 'passed'}")
-        return Answer(("\n".join(lines) + "\n").encode(), 500 if failed else 200)
-
-    def _one_check(self, endpoint: str, name: str) -> Answer:
-        check = self._checks.of(endpoint).get(name)
-        if check is None:
+    async def _answer(self, question: Question) -> Answer:
+        served = question.path in self._pages
+        refusal = await self._guard(question, served)
+        if refusal is not None:
+            return refusal
+        if not served:
             return _NOT_FOUND
-        problem = check()
-        return Answer(f"failed: {problem}\n".encode(), 500) if problem else Answer(b"ok")
+        page = self._pages.get(question.path if question.method in _READS else f"{question.method} {question.path}")
+        if page is None:
+            return Answer(b"only GET and HEAD\n", 405)
+        try:
+            return page(question)
+        except BadQuestion as problem:
+            return Answer(f"{problem}\n".encode(), 400)
+
+
+def json_page(make: Callable[[Question], Any]) -> Page:
+    """A page that shows what `make` gives, as JSON that a person can read."""
+
+    def page(question: Question) -> Answer:
+        return Answer(msgspec.json.format(msgspec.json.encode(make(question), enc_hook=str)), content_type=JSON)
+
+    return page
+
+
+def metrics_page(registry: Callable[[], CollectorRegistry]) -> Page:
+    """The metrics in the form that is asked for."""
+
+    def page(question: Question) -> Answer:
+        # It brings a web server and e-mail along: nothing that a start should wait for.
+        from prometheus_client.exposition import choose_encoder
+
+        encode, content_type = choose_encoder(question.headers.get("accept", ""))
+        return Answer(encode(registry()), content_type=content_type)
+
+    return page
+
+
+def number(question: Question, name: str, default: int, most: int) -> int:
+    """A number of the query, no more than `most`. BadQuestion if it is none."""
+    given = question.query.get(name, [str(default)])[-1]
+    if not (given.isascii() and given.isdigit()) or len(given) > len(str(most)) + 9:
+        raise BadQuestion(f"{name}={given!r} is not a number")
+    return min(int(given), most)

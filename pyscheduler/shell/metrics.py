@@ -43,6 +43,12 @@ class Counter:
         if not labels:
             self.counts[()] = 0
 
+    def reset(self) -> None:
+        """Begin anew."""
+        self.counts.clear()
+        if not self.labels:
+            self.counts[()] = 0
+
 
 class Histogram:
     """A histogram by labels: `histogram.noted[labels].append(seconds)`; `settle` sorts what was noted into buckets."""
@@ -65,6 +71,15 @@ class Histogram:
             counts = np.bincount(np.searchsorted(self.bounds, seconds), minlength=size)
             self.counts[labels] = self.counts.get(labels, 0) + counts
             self.sums[labels] = self.sums.get(labels, 0.0) + float(seconds.sum())
+
+    def reset(self) -> None:
+        """Begin anew; the array without labels stays the one that others append to."""
+        self.counts.clear()
+        self.sums.clear()
+        if self.labels:
+            self.noted.clear()
+        else:
+            del self.noted[()][:]
 
 
 class Gauges:
@@ -150,6 +165,12 @@ class Metrics:
         for metric in self._own:
             if isinstance(metric, Histogram):
                 metric.settle()
+
+    def reset(self) -> None:
+        """Count anew from now on, as `DELETE /metrics` asks; gauges tell what is, as ever."""
+        for metric in self._own:
+            if isinstance(metric, Counter | Histogram):
+                metric.reset()
 
     def count_decode_failure(self, resource: str) -> None:
         """For `Refusals`: an object was skipped."""

@@ -94,6 +94,8 @@ class Scheduler:
         self.reflectors = self._reflectors()
         self.names = tuple(p.name for p in profiles)
         """The scheduler names that it serves."""
+        self.stopping = False
+        """Whether no more attempts are made, and only what is under way is brought to its end."""
 
     @property
     def unsynced(self) -> str:
@@ -128,6 +130,7 @@ class Scheduler:
         try:
             await self.loop.run()
         finally:
+            self.stopping = True
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
 

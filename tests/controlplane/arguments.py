@@ -116,9 +116,16 @@ def scheduler(port: int, access: Access, config: Path, kubeconfig: Path) -> list
         f"--config={config}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
-        f"--client-ca-file={access.authority}",
         f"--bind-address={LOOPBACK}",
         f"--secure-port={port}",
+        *serving(access),
+    ]
+
+
+def serving(access: Access) -> list[str]:
+    """What a scheduler serves its endpoints with: a certificate of the cluster's authority, which signs clients too."""
+    return [
+        f"--client-ca-file={access.authority}",
         f"--tls-cert-file={access.server_certificate}",
         f"--tls-private-key-file={access.server_key}",
     ]

@@ -51,6 +51,16 @@ class ControlPlane:
         return f"http://{LOOPBACK}:{self._ports.etcd}"
 
     @property
+    def authority(self) -> Path:
+        """The certificate that everything here can be trusted by."""
+        return self._access.authority
+
+    @property
+    def serving_flags(self) -> list[str]:
+        """What a scheduler needs to serve its endpoints as one of this control plane's own programs."""
+        return arguments.serving(self._access)
+
+    @property
     def logs(self) -> Path:
         """The folder with one log file a process."""
         return self._folder / "logs"

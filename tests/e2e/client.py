@@ -106,9 +106,14 @@ class ApiClient:
         """Deletes an object or a collection; `body` is a DeleteOptions."""
         return await self._json("DELETE", path, body, query)
 
-    async def text(self, path: str, server: str | None = None, **query: str | int) -> str:
-        """A document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`."""
-        return await self._send("GET", (server or self.server) + path, query=query)
+    async def text(
+        self, path: str, server: str | None = None, tls: ssl.SSLContext | None = None, **query: str | int
+    ) -> str:
+        """A document that is not JSON (/readyz, /metrics), from `server` if given: `https://127.0.0.1:10259`.
+
+        `tls` says whom to trust there, where that is not whom we trust here.
+        """
+        return await self._send("GET", (server or self.server) + path, query=query, tls=tls)
 
     async def watch(self, path: str, **query: str | int) -> AsyncIterator[Json]:
         """The events of a watch, until the server ends it."""
@@ -158,10 +163,12 @@ class ApiClient:
         body: Any = None,
         query: Mapping[str, str | int] | None = None,
         content_type: str = "application/json",
+        tls: ssl.SSLContext | None = None,
     ) -> str:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if data is not None else {}
-        async with self._opened().request(method, url, data=data, params=query, headers=headers) as answer:
+        trusted = tls if tls is not None else True
+        async with self._opened().request(method, url, data=data, params=query, headers=headers, ssl=trusted) as answer:
             text = await answer.text()
             if answer.status >= 400:
                 raise ApiError(method, url, answer.status, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import ssl
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import yaml
 
+from tests.controlplane.certs import Authority
 from tests.controlplane.process import free_ports
 from tests.e2e.client import ApiClient, ApiError, Json
 from tests.e2e.plane import Plane
@@ -76,10 +79,18 @@ class Configured:
 class SchedulerProcess:
     """A running `pyscheduler run`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path, port: int) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, log: Path, port: int, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.process = process
         self.log = log
         self.port = port
+        self.address = f"https://127.0.0.1:{port}"
+        self._tls = tls
+
+    async def text(self, api: ApiClient, path: str) -> str:
+        """What its endpoints tell the administrator. ApiError if nothing."""
+        return await api.text(path, self.address, self._tls)
 
     def cpu_seconds(self) -> float:
         """User and system time that it has used."""
@@ -134,17 +145,18 @@ async def replica(plane: Plane, config: Path, folder: Path) -> AsyncIterator[Sch
 async def _started(plane: Plane, config: Path, folder: Path, python_path: Path | None = None) -> SchedulerProcess:
     log, (port,) = folder / "scheduler.log", free_ports(1)
     command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", await _kubeconfig(plane)]
+    serving, tls = _serving(plane, folder)
     environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *map(str, command),
-            *("--bind-address", "127.0.0.1", "--secure-port", str(port), "--v", "1"),
+            *("--bind-address", "127.0.0.1", "--secure-port", str(port), "--v", "1", *serving),
             stdout=out,
             stderr=out,
             cwd=folder,
             env=environment,
         )
-    return SchedulerProcess(process, log, port)
+    return SchedulerProcess(process, log, port, tls)
 
 
 async def _kubeconfig(plane: Plane) -> Path:
@@ -154,6 +166,16 @@ async def _kubeconfig(plane: Plane) -> Path:
     return await plane.real.kubeconfig_for_service_account("kube-system", "pyscheduler")
 
 
+def _serving(plane: Plane, folder: Path) -> tuple[list[str], ssl.SSLContext | None]:
+    """How the endpoints are served, and how they are trusted where the administrator does not trust them anyway."""
+    if plane.real is not None:
+        return plane.real.serving_flags, None
+    authority = Authority()
+    certificate, key = authority.server(["localhost"], ["127.0.0.1"]).write(folder, "endpoints")
+    trusting = ssl.create_default_context(cadata=authority.certificate)
+    return ["--tls-cert-file", str(certificate), "--tls-private-key-file", str(key)], trusting
+
+
 async def _ready(running: SchedulerProcess, api: ApiClient) -> None:
     """Wait until /readyz says yes."""
     last: Any = None
@@ -161,9 +183,9 @@ async def _ready(running: SchedulerProcess, api: ApiClient) -> None:
         if running.process.returncode is not None:
             break
         try:
-            await api.text("/readyz", server=f"http://127.0.0.1:{running.port}")
+            await running.text(api, "/readyz")
             return
-        except (ApiError, OSError) as problem:
+        except (ApiError, OSError, aiohttp.ClientError) as problem:
             last = problem
         await asyncio.sleep(0.1)
     raise AssertionError(f"the scheduler is not ready: {last}\n{running.log.read_text()[-4000:]}")

@@ -108,6 +108,11 @@ class SchedulingQueue:
         """Whether the pod has been popped and is not done."""
         return uid in self._in_flight
 
+    @property
+    def attempted(self) -> int:
+        """How many pods are in flight."""
+        return len(self._in_flight)
+
     def pending(self) -> list[QueuedPod]:
         """All pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
         return [queued for _, queued in self._tiers()]
@@ -123,8 +128,12 @@ class SchedulingQueue:
 
     def dump(self) -> list[QueueEntry]:
         """Every pod that the queue knows, those in flight included, for people who debug."""
-        known = [*self._tiers(), *((Tier.IN_FLIGHT, queued) for queued in self._in_flight)]
-        return [QueueEntry.of(tier, queued) for tier, queued in known]
+        return [QueueEntry.of(tier, queued) for tier, queued in self.known()]
+
+    def known(self) -> Iterator[tuple[Tier, QueuedPod]]:
+        """Every pod of `dump` with its tier, to be read before the queue changes."""
+        yield from self._tiers()
+        yield from ((Tier.IN_FLIGHT, queued) for queued in self._in_flight)
 
     def _tiers(self) -> Iterator[tuple[Tier, QueuedPod]]:
         yield from ((Tier.ACTIVE, queued) for queued in self._active)

@@ -8,7 +8,10 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from pyscheduler.shell.http import Checks, HttpServer, ServerProblem
+from pyscheduler.shell import health
+from pyscheduler.shell.health import Checks
+from pyscheduler.shell.http import HttpServer, ServerProblem, json_page, metrics_page, number
+from pyscheduler.shell.webserver import Answer, Question
 
 
 class Served:
@@ -20,13 +23,25 @@ class Served:
         registry = CollectorRegistry()
         Counter("tries", "Tries.", registry=registry).inc(3)
         checks = Checks(live={"loop": lambda: self.stuck}, ready={"informer-sync": lambda: self.unsynced})
-        pages = {"/configz": lambda: {"profiles": ["a"]}}
-        self.server = HttpServer(checks, lambda: registry, "127.0.0.1", 0, pages=pages)
+        pages = {
+            **health.pages(checks),
+            "/metrics": metrics_page(lambda: registry),
+            "/configz": json_page(lambda _: {"profiles": ["a"]}),
+            "DELETE /metrics": lambda _: Answer(b"done"),
+            "/count": json_page(lambda question: number(question, "limit", 5, 10)),
+        }
+        self.refusal: Answer | None = None
+        self.guarded: list[tuple[str, bool]] = []
+        self.server = HttpServer(pages, self._guard, "127.0.0.1", 0)
         self._session = aiohttp.ClientSession()
 
-    async def get(self, path: str, accept: str = "*/*") -> tuple[int, str]:
+    async def _guard(self, question: Question, served: bool) -> Answer | None:
+        self.guarded.append((question.path, served))
+        return self.refusal
+
+    async def get(self, path: str, accept: str = "*/*", method: str = "GET") -> tuple[int, str]:
         url = f"http://127.0.0.1:{self.server.port}{path}"
-        async with self._session.get(url, headers={"Accept": accept}) as response:
+        async with self._session.request(method, url, headers={"Accept": accept}) as response:
             return response.status, await response.text()
 
     async def close(self) -> None:
@@ -55,10 +70,20 @@ async def test_not_ready_is_still_alive(served: Served) -> None:
     served.unsynced = "pods are not listed yet"
     status, text = await served.get("/readyz")
     assert status == 500
-    assert text == "[+]ping ok\n[+]loop ok\n[-]informer-sync failed: pods are not listed yet\nreadyz check failed\n"
+    assert text == "[+]ping ok\n[+]loop ok\n[-]informer-sync failed: reason withheld\nreadyz check failed\n"
     assert await served.get("/livez") == (200, "ok")
     assert await served.get("/readyz?exclude=informer-sync") == (200, "ok")
-    assert await served.get("/readyz/informer-sync") == (500, "failed: pods are not listed yet\n")
+    assert await served.get("/readyz/informer-sync") == (500, "internal server error: pods are not listed yet\n")
+
+
+async def test_what_is_excluded_is_told(served: Served) -> None:
+    _, text = await served.get("/livez?verbose&exclude=loop&exclude=nothing")
+    assert text.splitlines() == [
+        "[+]ping ok",
+        "[+]loop excluded: ok",
+        'warn: some health checks cannot be excluded: no matches for "nothing"',
+        "livez check passed",
+    ]
 
 
 async def test_stuck_is_not_alive(served: Served) -> None:
@@ -80,9 +105,36 @@ async def test_pages(served: Served) -> None:
     assert (await served.get("/nowhere"))[0] == 404
 
 
+async def test_the_guard_is_asked_before_each_answer(served: Served) -> None:
+    served.refusal = Answer(b"not you", 403)
+    assert await served.get("/configz") == (403, "not you")
+    assert await served.get("/nowhere?x") == (403, "not you")
+    assert served.guarded == [("/configz", True), ("/nowhere", False)]
+
+
+async def test_a_page_is_only_read_unless_it_says_otherwise(served: Served) -> None:
+    assert await served.get("/configz", method="POST") == (405, "only GET and HEAD\n")
+    assert await served.get("/configz", method="HEAD") == (200, "")
+    assert await served.get("/metrics", method="DELETE") == (200, "done")
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        pytest.param("", (200, "5"), id="the default"),
+        pytest.param("?limit=7", (200, "7"), id="given"),
+        pytest.param("?limit=1000", (200, "10"), id="the most"),
+        pytest.param("?limit=-1", (400, "limit='-1' is not a number\n"), id="negative"),
+        pytest.param("?limit=many", (400, "limit='many' is not a number\n"), id="no number"),
+    ],
+)
+async def test_a_number_of_the_query(served: Served, query: str, answer: tuple[int, str]) -> None:
+    assert await served.get(f"/count{query}") == answer
+
+
 async def test_a_port_in_use_gives_one_line(served: Served) -> None:
     port = served.server.port
-    second = HttpServer(Checks(), CollectorRegistry, "127.0.0.1", port)
+    second = HttpServer({}, served._guard, "127.0.0.1", port)
     with pytest.raises(ServerProblem) as caught:
         await second.start()
     text = str(caught.value)

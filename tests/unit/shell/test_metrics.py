@@ -141,5 +141,24 @@ def test_notes_do_not_grow_between_scrapes(metrics: Metrics, instrument: Metrics
     assert samples(metrics)["scheduler_scheduling_attempt_duration_seconds_count{profile=p,result=error}"] == 10_000
 
 
+def test_counting_anew(metrics: Metrics, instrument: MetricsInstrument) -> None:
+    fresh = samples(metrics)
+    for _ in range(2):
+        instrument.queue_incoming("active", "UnschedulablePodAdd")
+        instrument.attempted("p", "scheduled", 0.0)
+        instrument.decided(0.5)
+        instrument.preemption_attempted()
+        counted = samples(metrics)
+        assert counted["scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}"] == 1
+        assert counted["scheduler_schedule_attempts_total{profile=p,result=scheduled}"] == 1
+        assert counted["scheduler_scheduling_attempt_duration_seconds_count{profile=p,result=scheduled}"] == 1
+        assert counted["scheduler_scheduling_algorithm_duration_seconds_count"] == 1
+        assert counted["scheduler_preemption_attempts_total"] == 1
+        metrics.reset()
+        assert {k: v for k, v in samples(metrics).items() if k.startswith("scheduler_")} == {
+            k: v for k, v in fresh.items() if k.startswith("scheduler_")
+        }
+
+
 def test_buckets_are_exponential() -> None:
     assert np.allclose(buckets(0.001, 2, 4), (0.001, 0.002, 0.004, 0.008))

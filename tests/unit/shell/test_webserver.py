@@ -7,13 +7,26 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyscheduler.shell.webserver import LONGEST_HEAD, Answer, Question, WebServer
+from pyscheduler.shell.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Answer, Question, WebServer
 
 
-def answer(question: Question) -> Answer:
+async def answer(question: Question) -> Answer:
     if question.path == "/broken":
         raise RuntimeError
+    if question.path == "/long":
+        return Answer(pieces("one ", "", "two"))
+    if question.path == "/broken/off":
+        return Answer(pieces("one", None))
+    if question.path == "/how":
+        return Answer(f"{question.method} {question.target} {question.subject}".encode())
     return Answer(f"{question.path} {dict(question.query)} {question.headers.get('accept')}".encode())
+
+
+async def pieces(*parts: str | None) -> AsyncIterator[bytes]:
+    for part in parts:
+        if part is None:
+            raise RuntimeError
+        yield part.encode()
 
 
 @pytest.fixture
@@ -40,8 +53,14 @@ def get(path: str, *headers: str, method: str = "GET") -> str:
     return "\r\n".join((f"{method} {path} HTTP/1.1", "Host: x", *headers, "", ""))
 
 
+HEAD = (
+    "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    "X-Content-Type-Options: nosniff\r\nCache-Control: no-cache, private\r\n"
+)
+
+
 def ok(body: str) -> str:
-    return f"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    return f"{HEAD}Content-Length: {len(body)}\r\n\r\n{body}"
 
 
 @pytest.mark.parametrize(
@@ -51,6 +70,7 @@ def ok(body: str) -> str:
         ("/a?verbose", "/a {'verbose': ['']} None"),
         ("/a?x=1&x=2", "/a {'x': ['1', '2']} None"),
         ("/a%20b", "/a b {} None"),
+        ("//a/b", "//a/b {} None"),
     ],
 )
 async def test_a_question_is_answered(server: WebServer, path: str, body: str) -> None:
@@ -81,10 +101,40 @@ async def test_head_has_no_body(server: WebServer) -> None:
     assert await said(server, get("/a", method="HEAD")) == ok("/a {} None").removesuffix("/a {} None")
 
 
+async def test_whoever_answers_is_told_how_it_was_asked(server: WebServer) -> None:
+    assert await said(server, get("/how?a=%20", method="DELETE")) == ok("DELETE /how?a=%20 None")
+
+
+async def test_a_long_answer_comes_in_chunks(server: WebServer) -> None:
+    chunks = "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"
+    assert await said(server, get("/long"), get("/a")) == (
+        f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{chunks}" + ok("/a {} None")
+    )
+    assert (await said(server, "GET /long HTTP/1.0\r\n\r\n")).endswith("\r\nConnection: close\r\n\r\none two")
+
+
+async def test_a_long_answer_that_breaks_off_has_no_end(server: WebServer) -> None:
+    heard = await said(server, get("/broken/off"))
+    assert "3\r\none\r\n" in heard
+    assert not heard.endswith("0\r\n\r\n")
+
+
+async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -> None:
+    held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(MOST_CONNECTIONS)]
+    for reader, writer in (*held[1:], held[0]):  # the second has been silent the longest then
+        writer.write(get("/a").encode())
+        await reader.readuntil(b"None")
+    assert await said(server, get("/a")) == ok("/a {} None")
+    assert await held[1][0].read() == b""
+    held[0][1].write(get("/b").encode())
+    assert (await held[0][0].readuntil(b"None")).endswith(b"/b {} None")
+    for _, writer in held:
+        writer.close()
+
+
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        pytest.param(get("/a", method="POST"), "405 Method Not Allowed", id="another method"),
         pytest.param(get("/a", "Content-Length: 3") + "abc", "400 Bad Request", id="a body"),
         pytest.param(get("/a", "Transfer-Encoding: chunked"), "400 Bad Request", id="a body in chunks"),
         pytest.param("GET /a HTTP/2.0\r\n\r\n", "400 Bad Request", id="another protocol"),

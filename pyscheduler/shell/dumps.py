@@ -1,0 +1,145 @@
+"""What the scheduler has in mind, for people who wonder: /debug/queue, /debug/cache, and both in the log on SIGUSR2.
+
+A cluster may have 150,000 pods, and nothing else is done while a page is made. So a page shows a part, says how much
+more there is, and how to ask for it: `?offset=` and `?limit=`, or one pod or node by its name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.resources import CPU
+from pyscheduler.core.context import Context
+from pyscheduler.core.queue.entry import QueueEntry, Tier
+from pyscheduler.core.state.node import NodeRow
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock, rfc3339
+from pyscheduler.shell.http import BadQuestion, number
+from pyscheduler.shell.webserver import Question
+
+PODS: Final = 200
+MOST_PODS: Final = 500
+"""Pods of the queue on one page: unless asked for, and at most. Each takes some 10 µs."""
+NODES: Final = 100
+MOST_NODES: Final = 500
+"""The same for nodes, each with the names of its pods."""
+MOST_OFFSET: Final = 10_000_000
+_AT_ONCE = 50
+"""Lines that are logged before others get their turn."""
+_TIERS = {tier.value: tier for tier in Tier}
+_log = logs.get("dump")
+
+
+class Dumps:
+    """Reads a machine's memory; times on its clock become times of day."""
+
+    def __init__(self, context: Context, clock: Clock) -> None:
+        self._context = context
+        self._clock = clock
+
+    def queue(self, question: Question) -> dict[str, Any]:
+        """The pods that wait or are being tried: `?tier=` for one tier, `?pod=namespace/name` for one pod."""
+        limit, offset = number(question, "limit", PODS, MOST_PODS), number(question, "offset", 0, MOST_OFFSET)
+        tier, name = question.query.get("tier", [""])[-1], question.query.get("pod", [""])[-1]
+        if tier and tier not in _TIERS:
+            raise BadQuestion(f"tier={tier!r} is not known; choose {', '.join(_TIERS)}")
+        queue = self._context.queue
+        counts = {**queue.pending_counts(), Tier.IN_FLIGHT.value: queue.attempted}
+        shown = islice(self._known(tier, name), offset, offset + limit)
+        pods = [self._pod(QueueEntry.of(of, queued)) for of, queued in shown]
+        more = 0 if name else max(0, (counts[tier] if tier else sum(counts.values())) - offset - limit)
+        return {"counts": counts, **_rest(offset, limit, more), "pods": pods}
+
+    def cache(self, question: Question) -> dict[str, Any]:
+        """The nodes and what is on them, pods assumed there, pods nominated; `?node=` for one node."""
+        limit, offset = number(question, "limit", NODES, MOST_NODES), number(question, "offset", 0, MOST_OFFSET)
+        context, name = self._context, question.query.get("node", [""])[-1]
+        one = context.state.info(name) if name else None
+        rows = context.state.rows if not name else [one] if one else []
+        return {
+            "counts": self._counts(),
+            **_rest(offset, limit, max(0, len(rows) - offset - limit)),
+            "nodes": [_node(row) for row in rows[offset : offset + limit]],
+            "assumed": list(self._assumed()),
+            "nominated": list(self._nominated()),
+        }
+
+    async def log(self) -> None:
+        """The first page of both, line by line."""
+        context = self._context
+        _log.info("Dump of the queue", **context.queue.pending_counts())
+        pods = [self._pod(QueueEntry.of(tier, queued)) for tier, queued in islice(context.queue.known(), MOST_PODS)]
+        await _logged("Pod in the queue", pods)
+        _log.info("Dump of the cache", **self._counts())
+        await _logged("Node in the cache", [_node(row) for row in context.state.rows[:MOST_NODES]])
+        await _logged("Pod assumed", list(self._assumed()))
+        await _logged("Pod nominated", list(self._nominated()))
+        _log.info("End of the dump; more at /debug/queue and /debug/cache", pods=len(pods))
+
+    def _counts(self) -> dict[str, int]:
+        """Beyond the first MOST_PODS, pods assumed and nominated are only counted."""
+        context = self._context
+        counts = {"nodes": len(context.state), "pods": len(context.pods), "assumed": len(context.assumed)}
+        return counts | {"nominated": len(context.queue.nominator)}
+
+    def _known(self, tier: str, name: str) -> Iterator[tuple[Tier, QueuedPod]]:
+        known = self._context.queue.known()
+        if name:
+            uid = self._context.uid_of.get(name)
+            return (entry for entry in known if entry[1].pod.uid == uid)
+        if tier:
+            wanted = _TIERS[tier]
+            return (entry for entry in known if entry[0] is wanted)
+        return known
+
+    def _pod(self, entry: QueueEntry) -> dict[str, Any]:
+        said: dict[str, Any] = {"pod": entry.pod, "tier": entry.tier.value, "priority": entry.priority}
+        said |= {"attempts": entry.attempts, "waitingSeconds": round(self._clock.now() - entry.since, 3)}
+        if entry.until is not None:
+            said["backoffUntil"] = rfc3339(self._clock.wall() + entry.until - self._clock.now())
+        if entry.rejectors:
+            said["rejectedBy"] = entry.rejectors
+        if entry.gating_plugin:
+            said["gatedBy"] = entry.gating_plugin
+        node = self._context.queue.nominator.node_of(entry.uid)
+        if node:
+            said["nominatedNode"] = node
+        return said | {"uid": entry.uid}
+
+    def _assumed(self) -> Iterator[dict[str, Any]]:
+        for assumed in islice(self._context.assumed.values(), MOST_PODS):
+            yield {"pod": assumed.pod.key, "node": assumed.node_name, "stage": assumed.stage.name.lower()}
+
+    def _nominated(self) -> Iterator[dict[str, Any]]:
+        nominator = self._context.queue.nominator
+        pods = ((pod.key, node) for node in nominator.nodes() for pod in nominator.pods_on(node))
+        return ({"pod": pod, "node": node} for pod, node in islice(pods, MOST_PODS))
+
+
+def _rest(offset: int, limit: int, more: int) -> dict[str, Any]:
+    """Where a page begins, how much follows it, and what to ask for then."""
+    rest: dict[str, Any] = {"offset": offset, "more": more}
+    return rest | ({"next": f"?offset={offset + limit}&limit={limit}"} if more else {})
+
+
+def _node(row: NodeRow) -> dict[str, Any]:
+    said: dict[str, Any] = {"node": row.name, "allocatable": _readable(row.allocatable, row.allowed_pods)}
+    said["requested"] = _readable(row.requested, len(row.pods))
+    if row.unschedulable:
+        said["unschedulable"] = True
+    return said | {"pods": [pod.key for pod in row.pods.values()]}
+
+
+def _readable(amounts: Mapping[str, int], pods: int) -> dict[str, Any]:
+    return {name: f"{n}m" if name == CPU else n for name, n in amounts.items()} | {"pods": pods}
+
+
+async def _logged(message: str, entries: list[dict[str, Any]]) -> None:
+    for i, entry in enumerate(entries):
+        if i % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        _log.info(message, **entry)

@@ -1,0 +1,68 @@
+"""Is it alive, is it ready: /healthz, /livez and /readyz as Kubernetes components answer them, checks and all.
+
+They are everybody's, so they withhold reasons; /readyz/<check> tells them to whoever may ask for that path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pyscheduler.shell import logs
+from pyscheduler.shell.webserver import Answer, Question
+
+Check = Callable[[], str | None]
+"""None if all is well, otherwise what is not, in a few words."""
+
+ENDPOINTS: Final = ("healthz", "livez", "readyz")
+_log = logs.get("health")
+
+
+class Checks(msgspec.Struct, frozen=True):
+    """The checks by name; `live` is asked by /livez and /healthz, `live` and `ready` by /readyz."""
+
+    live: Mapping[str, Check] = msgspec.field(default_factory=dict)
+    ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
+
+    def of(self, endpoint: str) -> dict[str, Check]:
+        """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
+        asked: dict[str, Check] = {"ping": lambda: None, **self.live}
+        return asked | dict(self.ready) if endpoint == "readyz" else asked
+
+
+def pages(checks: Checks) -> dict[str, Callable[[Question], Answer]]:
+    """What is served, by path: the endpoints, and each of their checks below them."""
+    served: dict[str, Callable[[Question], Answer]] = {}
+    for endpoint in ENDPOINTS:
+        own = checks.of(endpoint)
+        served[f"/{endpoint}"] = partial(_all, endpoint, own)
+        served |= {f"/{endpoint}/{name}": partial(_one, check) for name, check in own.items()}
+    return served
+
+
+def _all(endpoint: str, checks: Mapping[str, Check], question: Question) -> Answer:
+    excluded = set(question.query.get("exclude", ()))
+    lines, problems = [], {}
+    for name, check in checks.items():
+        problem = None if name in excluded else check()
+        if problem:
+            problems[name] = problem
+        how = "failed: reason withheld" if problem else "excluded: ok" if name in excluded else "ok"
+        lines.append(f"[{'-' if problem else '+'}]{name} {how}")
+    unknown = ", ".join(f'"{name}"' for name in sorted(excluded - checks.keys()))
+    if unknown:
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
+    if problems:
+        _log.info("A health check failed", v=2, endpoint=endpoint, **problems)
+    elif "verbose" not in question.query:
+        return Answer(b"ok")
+    lines.append(f"{endpoint} check {'failed' if problems else 'passed'}")
+    return Answer(("\n".join(lines) + "\n").encode(), 500 if problems else 200)
+
+
+def _one(check: Check, question: Question) -> Answer:  # noqa: ARG001 - a page is asked like any other
+    problem = check()
+    return Answer(f"internal server error: {problem}\n".encode(), 500) if problem else Answer(b"ok")

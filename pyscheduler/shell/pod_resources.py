@@ -1,0 +1,109 @@
+"""/metrics/resources: what each pod requests and is limited to, as kube-scheduler tells it.
+
+Several lines a pod make a hundred megabytes of a large cluster. They are written slice by slice, so that neither the
+memory nor the scheduler's thread is taken by them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
+from pyscheduler.api.pod import Pod, PodTemplate
+from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
+from pyscheduler.shell.http import Page
+from pyscheduler.shell.webserver import Answer, Question
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_SLICE = 100
+"""Pods that are written before others get their turn: a millisecond or two."""
+_UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", "storage": "bytes"}
+_TOLD = (
+    "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along "
+    "with the unit for the resource if any."
+)
+_ENDED = ("Succeeded", "Failed")
+Amounts = Mapping[str, int]
+
+
+def page(pods: Callable[[], Collection[Pod]]) -> Page:
+    """The page for the pods that are known."""
+
+    def answer(question: Question) -> Answer:  # noqa: ARG001 - a page is asked like any other
+        return Answer(_written([pod for pod in pods() if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
+
+    return answer
+
+
+async def _written(pods: list[Pod]) -> AsyncIterator[bytes]:
+    for name, help, of in (
+        ("kube_pod_resource_request", f"Resources requested by workloads on the cluster, {_TOLD}", _requests),
+        ("kube_pod_resource_limit", f"Resources limit for workloads on the cluster, {_TOLD}", limits_of),
+    ):
+        yield f"# HELP {name} [STABLE] {help}\n# TYPE {name} gauge\n".encode()
+        ends: dict[PodTemplate, list[str]] = {}
+        for start in range(0, len(pods), _SLICE):
+            yield "".join(_lines(name, pod, of, ends) for pod in pods[start : start + _SLICE]).encode()
+            await asyncio.sleep(0)
+
+
+def _lines(name: str, pod: Pod, of: Callable[[PodSpec], Amounts], ends: dict[PodTemplate, list[str]]) -> str:
+    """The lines of a pod. How they end is the same for all pods of a template."""
+    template = pod.shape.template
+    end = ends.get(template)
+    if end is None:
+        end = ends[template] = _ends(template.spec, of(template.spec))
+    begin = f'{name}{{namespace="{pod.namespace}",pod="{pod.name}",node="{pod.node_name}",'
+    return "".join(begin + each for each in end)
+
+
+def _ends(spec: PodSpec, amounts: Amounts) -> list[str]:
+    priority = "" if spec.priority is None else spec.priority
+    common = f'scheduler="{_escaped(spec.scheduler_name)}",priority="{priority}"'
+    return [
+        f'{common},resource="{_escaped(resource)}",unit="{_unit(resource)}"}} {n / 1000 if resource == CPU else n}\n'
+        for resource, n in amounts.items()
+        if n
+    ]
+
+
+def _requests(spec: PodSpec) -> Amounts:
+    return pod_requests(spec).real
+
+
+def limits_of(spec: PodSpec) -> Amounts:
+    """The limits of a pod: summed as its requests are, but overhead counts only where there is a limit (PodLimits)."""
+    stated = replace(
+        spec,
+        containers=tuple(map(_asking_its_limits, spec.containers)),
+        init_containers=tuple(map(_asking_its_limits, spec.init_containers or ())),
+        resources=_limits(spec.resources),
+        overhead=None,
+    )
+    limits = dict(pod_requests(stated).real)
+    for resource, n in amounts(spec.overhead).items():
+        if limits.get(resource):
+            limits[resource] += n
+    return limits
+
+
+def _asking_its_limits(container: Container) -> Container:
+    return replace(container, resources=_limits(container.resources))
+
+
+def _limits(resources: ResourceRequirements | None) -> ResourceRequirements | None:
+    return ResourceRequirements(requests=resources.limits) if resources else None
+
+
+def _unit(resource: str) -> str:
+    if resource.startswith("attachable-volumes-"):
+        return "integer"
+    return "bytes" if resource.startswith("hugepages-") else _UNITS.get(resource, "")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,0 +1,205 @@
+"""TLS as the endpoints serve it: whose certificate, which versions, whose client certificates are believed.
+
+A context is made when the first connection comes and again when what it was made of has changed, so that a certificate
+that was renewed is served without a restart, and a start does not wait for one to be made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+import msgspec
+
+from pyscheduler.shell import logs
+from pyscheduler.shell.client_ca import ClientAuthorities
+from pyscheduler.shell.http import ServerProblem
+
+VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+"""What --tls-min-version takes. kube-scheduler's older ones are not served."""
+_ALWAYS = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+"""The suites of TLS 1.3: nobody can choose among them, in Go neither."""
+CIPHERS: Final = {
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+"""What --tls-cipher-suites takes beside those, and OpenSSL's names; those that Go calls insecure are not served."""
+PAIR_NAME: Final = "pyscheduler"
+"""`pyscheduler.crt` and `pyscheduler.key` are what --cert-dir holds."""
+_log = logs.get("tls")
+
+
+class TlsOptions(msgspec.Struct, frozen=True):
+    """kube-scheduler's flags of these names; without a file a certificate is made."""
+
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    cert_dir: Path | None = None
+    min_version: str = ""
+    cipher_suites: str = ""
+
+
+class Files(msgspec.Struct, frozen=True):
+    """Where a certificate and its key are."""
+
+    certificate: Path
+    key: Path
+
+    def state(self) -> object:
+        """Something that is another when one of them is; None while one is missing."""
+        try:
+            found = [file.stat() for file in (self.certificate, self.key)]
+        except OSError:
+            return None
+        return [(f.st_ino, f.st_mtime_ns, f.st_size) for f in found]
+
+
+class Tls:
+    """Gives each connection its context. `make` makes a certificate and its key in PEM; it may take a while."""
+
+    def __init__(
+        self,
+        options: TlsOptions,
+        make: Callable[[], tuple[bytes, bytes]],
+        authorities: ClientAuthorities | None = None,
+    ) -> None:
+        """ServerProblem if the options contradict each other, or name what cannot be used."""
+        self._make = make
+        self._authorities = authorities
+        self._version = _version(options.min_version)
+        self._ciphers = _ciphers(options.cipher_suites)
+        self._files = _files(options)
+        self._given = options.cert_file is not None
+        self._made: tuple[bytes, bytes] | None = None
+        self._context: ssl.SSLContext | None = None
+        self._made_of: object = None
+        self._renewing = asyncio.Lock()
+        if self._files and (self._given or self._files.state()):
+            self._use(self._files.state(), "")
+
+    async def context(self) -> ssl.SSLContext:
+        """The context for the next connection. OSError if there is none to be had."""
+        believed = await self._authorities.current() if self._authorities else ""
+        async with self._renewing:
+            if self._context is None and not self._given:
+                await self._provide()
+            state = self._files.state() if self._files else None
+            if (state, believed) != self._made_of:
+                self._renew(state, believed)
+            if self._context is None:
+                raise OSError("there is no certificate to be served")
+            return self._context
+
+    async def _provide(self) -> None:
+        """Take the pair of --cert-dir, or make one and leave it there; in memory where that cannot be done."""
+        if self._files and self._files.state():
+            return
+        self._made = await asyncio.to_thread(self._make)
+        if self._files is None:
+            return
+        try:
+            await asyncio.to_thread(_write, self._files, self._made)
+            _log.info("Made a certificate", cert=str(self._files.certificate))
+        except OSError as problem:
+            _log.warning("--cert-dir cannot be written; the certificate that was made is kept in memory", problem)
+            self._files = None
+
+    def _renew(self, state: object, believed: str) -> None:
+        before, self._made_of = self._made_of, (state, believed)
+        try:
+            self._use(state, believed)
+        except ServerProblem as problem:
+            _log.warning("TLS goes on as before", problem)
+            return
+        if before is not None:
+            _log.info("The certificate or the authorities have changed", v=2)
+
+    def _use(self, state: object, believed: str) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = self._version
+        context.num_tickets = 0  # who comes back shows the certificate again
+        context.set_alpn_protocols(["http/1.1"])
+        try:
+            if self._ciphers:
+                context.set_ciphers(self._ciphers)
+            if self._files:
+                context.load_cert_chain(self._files.certificate, self._files.key, password="")
+            elif self._made:
+                _load(context, self._made)
+        except (OSError, ValueError) as problem:
+            where = f"{self._files.certificate} and {self._files.key}" if self._files else "TLS"
+            raise ServerProblem(f"{where} cannot be served: {' '.join(str(problem).split())}") from None
+        if believed:
+            _believe(context, believed)
+        self._context, self._made_of = context, (state, believed)
+
+
+def _believe(context: ssl.SSLContext, authorities: str) -> None:
+    """Ask for a client's certificate; whoever has none, or comes while the authorities are no such, may be nobody."""
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except (OSError, ValueError) as problem:
+        _log.warning("Client certificates cannot be checked: the authorities cannot be read", problem)
+        return
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # each of them is one to believe, as in Go
+
+
+def _version(name: str) -> ssl.TLSVersion:
+    version = VERSIONS.get(name or "VersionTLS12")
+    if version is None:
+        raise ServerProblem(f"--tls-min-version {name} is not served; choose {' or '.join(VERSIONS)}")
+    return version
+
+
+def _ciphers(names: str) -> str:
+    """OpenSSL's names, in the order given; "" for its own choice."""
+    chosen = [name.strip() for name in names.split(",") if name.strip()]
+    for name in chosen:
+        if name not in CIPHERS and name not in _ALWAYS:
+            raise ServerProblem(
+                f"--tls-cipher-suites {name} is not served; choose of {', '.join((*_ALWAYS, *CIPHERS))}"
+            )
+    return ":".join(CIPHERS[name] for name in chosen if name in CIPHERS)
+
+
+def _files(options: TlsOptions) -> Files | None:
+    if (options.cert_file is None) != (options.key_file is None):
+        raise ServerProblem(
+            "--tls-cert-file and --tls-private-key-file go together: one without the other says nothing"
+        )
+    if options.cert_file is not None and options.key_file is not None:
+        return Files(options.cert_file, options.key_file)
+    folder = options.cert_dir
+    return Files(folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key") if folder else None
+
+
+def _write(files: Files, pair: tuple[bytes, bytes]) -> None:
+    """Leave a pair for the next start; the key is its owner's alone from its first moment on."""
+    certificate, key = pair
+    files.key.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(files.key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(key)
+    files.certificate.write_bytes(certificate)
+
+
+def _load(context: ssl.SSLContext, pair: tuple[bytes, bytes]) -> None:
+    with NamedTemporaryFile(prefix="pyscheduler-") as both:  # the ssl module takes files only
+        both.write(b"".join(pair))
+        both.flush()
+        context.load_cert_chain(both.name)

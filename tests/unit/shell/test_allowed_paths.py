@@ -1,0 +1,37 @@
+"""What everybody may ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.shell.allowed_paths import AllowedPaths
+from pyscheduler.shell.webserver import Question
+
+
+@pytest.mark.parametrize(
+    ("allowed", "path", "open_"),
+    [
+        ("/healthz", "/healthz", True),
+        ("healthz", "/healthz", True),
+        ("/healthz", "/healthz/ping", False),
+        ("/healthz/*", "/healthz/ping", True),
+        ("/healthz/*", "/healthz", False),
+        ("*", "/metrics", True),
+        ("/", "/", True),
+        ("/", "/metrics", False),
+    ],
+)
+def test_allowed_paths(allowed: str, path: str, open_: bool) -> None:
+    assert (path in AllowedPaths([allowed])) == open_
+
+
+def test_a_star_stands_at_the_end() -> None:
+    with pytest.raises(ValueError, match=r"'/\*/a' has a \* that is not at its end"):
+        AllowedPaths(["/*/a"])
+
+
+def test_whoever_claims_to_be_somebody_is_asked() -> None:
+    allowed = AllowedPaths()
+    assert allowed.let(Question("/healthz", {}, {}))
+    assert not allowed.let(Question("/metrics", {}, {}))
+    assert not allowed.let(Question("/healthz", {}, {"authorization": "Bearer t"}))

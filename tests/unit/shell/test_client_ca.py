@@ -1,0 +1,102 @@
+"""Who signs clients' certificates, as the cluster tells it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.shell import client_ca
+from pyscheduler.shell.client_ca import CONFIG_MAP, REREAD, RETRY, AuthoritiesOfCluster, AuthoritiesOfFile
+from pyscheduler.shell.kube.connection import Connection
+
+from .fake_api import FakeApi, Held, Reply, ok, refused
+from .virtual import VirtualClock
+
+
+def published(authority: str) -> Reply:
+    return ok({"data": {"client-ca-file": authority, "requestheader-client-ca-file": "other"}})
+
+
+async def changed(authorities: AuthoritiesOfCluster, before: str) -> str:
+    """What is told once it is something else."""
+    for _ in range(500):
+        if (now := await authorities.current()) != before:
+            return now
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+@pytest.fixture
+def authorities(connection: Connection, clock: VirtualClock) -> AuthoritiesOfCluster:
+    return AuthoritiesOfCluster(connection, clock)
+
+
+async def test_the_first_to_ask_waits_for_the_config_map(api: FakeApi, authorities: AuthoritiesOfCluster) -> None:
+    api.script(CONFIG_MAP, published("a"))
+    assert await authorities.current() == "a"
+    assert await authorities.current() == "a"
+    assert len(api.calls) == 1
+
+
+async def test_nothing_is_read_before_somebody_asks(api: FakeApi, authorities: AuthoritiesOfCluster) -> None:
+    await asyncio.sleep(0)
+    assert api.calls == []
+
+
+async def test_it_is_read_again_while_the_old_ones_count(
+    api: FakeApi, authorities: AuthoritiesOfCluster, clock: VirtualClock
+) -> None:
+    held = Held(published("b"))
+    api.script(CONFIG_MAP, published("a"), held)
+    await authorities.current()
+    clock.at += REREAD
+    assert await authorities.current() == "a"
+    await api.called(2)
+    assert await authorities.current() == "a"
+    held.release.set()
+    assert await changed(authorities, "a") == "b"
+    assert len(api.calls) == 2
+
+
+async def test_a_server_that_does_not_answer_holds_nobody_up_for_long(
+    api: FakeApi, authorities: AuthoritiesOfCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_ca, "PATIENCE", 0.01)
+    api.script(CONFIG_MAP, Held(published("a")))
+    assert await authorities.current() == ""
+
+
+async def test_what_cannot_be_read_is_tried_again_later(
+    api: FakeApi, authorities: AuthoritiesOfCluster, clock: VirtualClock
+) -> None:
+    api.script(CONFIG_MAP, refused(403, "Forbidden", "no"), ok({}), published("a"))
+    assert [await authorities.current() for _ in range(3)] == ["", "", ""]
+    clock.at += RETRY
+    assert await authorities.current() == ""
+    clock.at += REREAD
+    await authorities.current()
+    await api.called(3)
+    assert await changed(authorities, "") == "a"
+    assert len(api.calls) == 3
+
+
+@pytest.mark.parametrize("answer", [refused(404, "NotFound", "not there"), Reply(body=b"<html>")])
+async def test_who_must_know_is_told_why_not(api: FakeApi, authorities: AuthoritiesOfCluster, answer: Reply) -> None:
+    api.script(CONFIG_MAP, answer)
+    with pytest.raises(ApiError, match=r"not there|cannot be read"):
+        await authorities.read()
+
+
+async def test_a_file_is_read_anew_as_long_as_it_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "ca.crt"
+    file.write_text("a")
+    authorities = AuthoritiesOfFile(file)
+    file.write_text("b")
+    assert await authorities.current() == "b"
+    file.unlink()
+    assert await authorities.current() == "b"
+    with pytest.raises(FileNotFoundError):
+        AuthoritiesOfFile(file)

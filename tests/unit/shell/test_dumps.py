@@ -1,0 +1,136 @@
+"""What people see of queue and cache."""
+
+from __future__ import annotations
+
+from logging import INFO
+from typing import Any
+
+import pytest
+
+from pyscheduler.shell.dumps import Dumps
+from pyscheduler.shell.http import BadQuestion
+from pyscheduler.shell.webserver import Question
+from pyscheduler.testing import Harness, node, pod
+
+
+class At:
+    """A clock that follows a harness."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+
+    def now(self) -> float:
+        return self._harness.now
+
+    def wall(self) -> float:
+        return self._harness.now + 1_800_000_000 - 1000
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+@pytest.fixture
+def harness() -> Harness:
+    harness = Harness()
+    harness.answer_bindings = False
+    harness.add(node("n1", cpu="2"), node("n2", cpu="2").unschedulable())
+    harness.add(pod("placed").requests(cpu="500m").on("n1"), pod("gated").gate("later"))
+    harness.add(pod("large").requests(cpu="8").priority(5), pod("bound").requests(cpu="250m"))
+    harness.run()
+    return harness
+
+
+@pytest.fixture
+def dumps(harness: Harness) -> Dumps:
+    return Dumps(harness.machine.context, At(harness))
+
+
+def asked(**query: str) -> Question:
+    return Question("/debug", {key: [value] for key, value in query.items()}, {})
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [entry["pod"].removeprefix("default/") for entry in page["pods"]]
+
+
+def test_the_queue(harness: Harness, dumps: Dumps) -> None:
+    harness.now += 2.5
+    page = dumps.queue(asked())
+    assert page["counts"] == {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 1, "inflight": 0}
+    assert (page["offset"], page["more"], "next" in page) == (0, 0, False)
+    assert page["pods"] == [
+        {
+            "pod": "default/large",
+            "tier": "unschedulable",
+            "priority": 5,
+            "attempts": 1,
+            "waitingSeconds": 2.5,
+            "rejectedBy": ("NodeResourcesFit", "NodeUnschedulable"),
+            "uid": "large",
+        },
+        {
+            "pod": "default/gated",
+            "tier": "gated",
+            "priority": 0,
+            "attempts": 0,
+            "waitingSeconds": 2.5,
+            "rejectedBy": ("SchedulingGates",),
+            "gatedBy": "SchedulingGates",
+            "uid": "gated",
+        },
+    ]
+
+
+def test_a_pod_in_backoff_says_until_when(harness: Harness, dumps: Dumps) -> None:
+    harness.add(node("n1", cpu="9"))  # which helps, but it has just been tried
+    (entry,) = dumps.queue(asked(tier="backoff"))["pods"]
+    assert (entry["pod"], entry["backoffUntil"]) == ("default/large", "2027-01-15T08:00:02Z")
+
+
+def test_the_queue_in_parts(harness: Harness, dumps: Dumps) -> None:
+    harness.add(*(pod(f"p{n}").gate("later") for n in range(5)))
+    page = dumps.queue(asked(tier="gated", limit="2", offset="1"))
+    assert (names(page), page["more"], page["next"]) == (["p0", "p1"], 3, "?offset=3&limit=2")
+    assert dumps.queue(asked(limit="3"))["more"] == 4
+    assert names(dumps.queue(asked(pod="default/p4"))) == ["p4"]
+    assert names(dumps.queue(asked(pod="default/none"))) == []
+
+
+def test_a_tier_that_is_none(dumps: Dumps) -> None:
+    with pytest.raises(BadQuestion, match="tier='lost' is not known; choose active, backoff, unschedulable, gated"):
+        dumps.queue(asked(tier="lost"))
+
+
+def test_the_cache(dumps: Dumps) -> None:
+    page = dumps.cache(asked())
+    assert page["counts"] == {"nodes": 2, "pods": 4, "assumed": 1, "nominated": 0}
+    assert page["nodes"][0]["node"] == "n1"
+    assert page["nodes"][0]["allocatable"]["cpu"] == "2000m"
+    assert page["nodes"][0]["requested"] == {"cpu": "750m", "pods": 2}
+    assert page["nodes"][0]["pods"] == ["default/placed", "default/bound"]
+    assert page["nodes"][1]["unschedulable"]
+    assert page["assumed"] == [{"pod": "default/bound", "node": "n1", "stage": "binding"}]
+
+
+def test_nominated_pods(harness: Harness, dumps: Dumps) -> None:
+    harness.graceful = True
+    harness.add(pod("urgent").requests(cpu="1600m").priority(10))
+    harness.run()
+    assert dumps.cache(asked(node="n1"))["nominated"] == [{"pod": "default/urgent", "node": "n1"}]
+    assert dumps.queue(asked(pod="default/urgent"))["pods"][0]["nominatedNode"] == "n1"
+
+
+def test_the_cache_in_parts(dumps: Dumps) -> None:
+    page = dumps.cache(asked(limit="1"))
+    assert ([n["node"] for n in page["nodes"]], page["more"], page["next"]) == (["n1"], 1, "?offset=1&limit=1")
+    assert [n["node"] for n in dumps.cache(asked(node="n2"))["nodes"]] == ["n2"]
+    assert dumps.cache(asked(node="n3"))["nodes"] == []
+
+
+async def test_both_go_to_the_log(dumps: Dumps, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(INFO, "pyscheduler")
+    await dumps.log()
+    said = [(r.getMessage(), r.fields) for r in caplog.records]  # type: ignore[attr-defined]
+    assert [fields["pod"] for text, fields in said if text == "Pod in the queue"] == ["default/large", "default/gated"]
+    assert [fields["node"] for text, fields in said if text == "Node in the cache"] == ["n1", "n2"]
+    assert [fields["node"] for text, fields in said if text == "Pod assumed"] == ["n1"]

@@ -1,0 +1,78 @@
+"""/metrics/resources, line by line as kube-scheduler writes it."""
+
+from __future__ import annotations
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pyscheduler.shell.pod_resources import limits_of, page
+from pyscheduler.shell.webserver import Question
+from pyscheduler.testing import PodBuilder, pod
+
+QUESTION = Question("/metrics/resources", {}, {})
+Series = dict[tuple[str, str, str, str], float]
+
+
+async def told(*pods: PodBuilder) -> Series:
+    """Values by (metric, pod, resource, unit)."""
+    answer = page(lambda: [p.build() for p in pods])(QUESTION)
+    assert not isinstance(answer.body, bytes)
+    text = b"".join([piece async for piece in answer.body]).decode()
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    return {(s.name, s.labels["pod"], s.labels["resource"], s.labels["unit"]): s.value for s in samples}
+
+
+async def test_requests_and_limits() -> None:
+    asking = pod("a").requests(cpu="1500m", memory="1Gi", ephemeral_storage="1k").request("example.com/gpu", "2")
+    assert await told(asking.limits(cpu="2", memory="0")) == {
+        ("kube_pod_resource_request", "a", "cpu", "cores"): 1.5,
+        ("kube_pod_resource_request", "a", "memory", "bytes"): 2**30,
+        ("kube_pod_resource_request", "a", "ephemeral-storage", "bytes"): 1000,
+        ("kube_pod_resource_request", "a", "example.com/gpu", ""): 2,
+        ("kube_pod_resource_limit", "a", "cpu", "cores"): 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "unit"), [("hugepages-2Mi", "bytes"), ("attachable-volumes-csi-x", "integer"), ("storage", "bytes")]
+)
+async def test_units(resource: str, unit: str) -> None:
+    assert await told(pod("a").request(resource, "4")) == {("kube_pod_resource_request", "a", resource, unit): 4}
+
+
+async def test_whose_they_are() -> None:
+    asking = pod("a").namespace("team").requests(cpu="1").on("n1").scheduler('my "own"').priority(7)
+    answer = page(lambda: [asking.build(), pod("b").requests(cpu="1").build()])(QUESTION)
+    assert not isinstance(answer.body, bytes)
+    lines = b"".join([piece async for piece in answer.body]).decode().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [
+        'kube_pod_resource_request{namespace="team",pod="a",node="n1",scheduler="my \\"own\\"",priority="7",'
+        'resource="cpu",unit="cores"} 1.0',
+        'kube_pod_resource_request{namespace="default",pod="b",node="",scheduler="default-scheduler",priority="",'
+        'resource="cpu",unit="cores"} 1.0',
+    ]
+
+
+async def test_pods_that_have_ended_hold_nothing() -> None:
+    assert await told(pod("a").requests(cpu="1").on("n1").phase("Succeeded")) == {}
+
+
+async def test_many_pods_come_in_pieces() -> None:
+    pods = [pod(f"p{n}").requests(cpu="1").build() for n in range(600)]
+    answer = page(lambda: pods)(QUESTION)
+    assert not isinstance(answer.body, bytes)
+    pieces = [piece async for piece in answer.body]
+    assert len(pieces) == 14
+    assert sum(piece.count(b"\nkube_pod") + piece.startswith(b"kube_pod") for piece in pieces) == 600
+
+
+def test_limits_add_up_as_requests_do_and_overhead_only_where_there_is_one() -> None:
+    limited = {"limits": {"cpu": "1", "memory": "100"}}
+    asking = (
+        pod("a")
+        .limits(cpu="1")
+        .container(resources=limited)
+        .init_container(resources={"limits": {"cpu": "5"}})
+        ._with("spec.overhead", {"cpu": "250m", "example.com/gpu": "1"})
+    )
+    assert limits_of(asking.build().spec) == {"cpu": 5250, "memory": 100}

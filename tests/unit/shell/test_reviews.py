@@ -1,0 +1,154 @@
+"""Asking the API server who somebody is and what they may do, and how seldom."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.reviews import ACCESS_REVIEWS, MOST_ASKED, TOKEN_REVIEWS, Kept, Reviewer, TooBusy, User
+
+from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
+from .virtual import VirtualClock
+
+ALICE = User("alice", "1", ("a", "system:authenticated"), {"k": ("v", "w")})
+KNOWN = {"username": "alice", "uid": "1", "groups": ["a"], "extra": {"k": ["v", "w"]}}
+
+
+def reviewed(user: object = None, **more: object) -> Reply:
+    """The answer to a TokenReview."""
+    return ok({"status": {"authenticated": user is not None, **({"user": user} if user else {}), **more}})
+
+
+def decided(**status: object) -> Reply:
+    """The answer to a SubjectAccessReview."""
+    return ok({"status": status})
+
+
+@pytest.fixture
+def reviewer(connection: Connection, clock: VirtualClock) -> Reviewer:
+    return Reviewer(connection, connection, clock)
+
+
+async def test_a_token_belongs_to_whom_the_server_says(api: FakeApi, reviewer: Reviewer) -> None:
+    api.script(TOKEN_REVIEWS, reviewed(KNOWN))
+    assert await reviewer.user_of("secret") == ALICE
+    assert api.calls[0].json == {
+        "kind": "TokenReview",
+        "apiVersion": "authentication.k8s.io/v1",
+        "spec": {"token": "secret"},
+    }
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(reviewed(None, error="invalid bearer token"), id="not authenticated"),
+        pytest.param(ok({"status": {"user": KNOWN}}), id="a user without authentication"),
+        pytest.param(ok({"status": {"authenticated": True}}), id="authenticated without a user"),
+        pytest.param(ok({}), id="no status"),
+    ],
+)
+async def test_a_token_may_be_nobodys(api: FakeApi, reviewer: Reviewer, answer: Reply) -> None:
+    api.script(TOKEN_REVIEWS, answer)
+    assert await reviewer.user_of("secret") is None
+
+
+async def test_a_permission_is_asked_with_all_that_is_known_of_the_user(api: FakeApi, reviewer: Reviewer) -> None:
+    api.script(ACCESS_REVIEWS, decided(allowed=True, reason="RBAC: allowed"))
+    verdict = await reviewer.may(ALICE, "get", "/metrics")
+    assert (verdict.allowed, verdict.denied, verdict.reason) == (True, False, "RBAC: allowed")
+    assert api.calls[0].json["spec"] == {
+        "user": "alice",
+        "uid": "1",
+        "groups": ["a", "system:authenticated"],
+        "extra": {"k": ["v", "w"]},
+        "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+    }
+
+
+async def test_answers_count_for_ten_seconds(api: FakeApi, reviewer: Reviewer, clock: VirtualClock) -> None:
+    api.script(ACCESS_REVIEWS, decided(allowed=True), decided(allowed=False), decided(allowed=True))
+    assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
+    clock.at += 9.9
+    assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
+    assert not (await reviewer.may(ALICE, "get", "/configz")).allowed
+    clock.at += 0.2
+    assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
+    assert len(api.calls) == 3
+
+
+async def test_users_that_differ_in_anything_are_told_apart(api: FakeApi, reviewer: Reviewer) -> None:
+    others = [
+        User("bob", ALICE.uid, ALICE.groups, ALICE.extra),
+        User(ALICE.name, "2", ALICE.groups, ALICE.extra),
+        User(ALICE.name, ALICE.uid, ("b",), ALICE.extra),
+        User(ALICE.name, ALICE.uid, ALICE.groups, {"k": ("v",)}),
+    ]
+    api.script(ACCESS_REVIEWS, decided(allowed=True), *(decided(allowed=False) for _ in others))
+    assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
+    assert not any([(await reviewer.may(other, "get", "/metrics")).allowed for other in others])
+
+
+async def test_what_is_asked_at_once_is_asked_once(api: FakeApi, reviewer: Reviewer) -> None:
+    held = Held(reviewed(KNOWN))
+    api.script(TOKEN_REVIEWS, held)
+    first, *others = (asyncio.create_task(reviewer.user_of("secret")) for _ in range(5))
+    await api.called(1)
+    first.cancel()  # whoever asked first may go away
+    held.release.set()
+    assert await asyncio.gather(*others) == [ALICE] * 4
+    assert len(api.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(refused(403, "Forbidden", "no"), id="refused"),
+        pytest.param(Hangup(), id="gone"),
+        pytest.param(Reply(body=b"<html>"), id="no JSON"),
+        pytest.param(ok({"status": {"allowed": "perhaps"}}), id="no verdict"),
+    ],
+)
+async def test_no_answer_is_no_permission_and_not_kept(
+    api: FakeApi, reviewer: Reviewer, answer: Reply | Hangup
+) -> None:
+    api.script(ACCESS_REVIEWS, answer, decided(allowed=True))
+    with pytest.raises(ApiError):
+        await reviewer.may(ALICE, "get", "/metrics")
+    assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
+
+
+async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
+    kept: Kept[int] = Kept(10.0, clock)
+    release = asyncio.Event()
+
+    async def slow() -> int:
+        await release.wait()
+        return 1
+
+    asking = [asyncio.create_task(kept.get(n, slow)) for n in range(MOST_ASKED)]
+    await asyncio.sleep(0)
+    with pytest.raises(TooBusy):
+        await kept.get("one more", slow)
+    joined = asyncio.create_task(kept.get(0, slow))  # what is asked already can be waited for
+    release.set()
+    assert await asyncio.gather(*asking, joined) == [1] * (MOST_ASKED + 1)
+    assert await kept.get("one more", slow) == 1
+
+
+async def test_what_is_kept_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyscheduler.shell.reviews.MOST_KEPT", 2)
+    kept: Kept[int] = Kept(10.0, clock)
+    asked = []
+
+    async def ask(n: int) -> int:
+        asked.append(n)
+        return n
+
+    for n in (1, 2, 3, 3, 2, 1):
+        assert await kept.get(n, partial(ask, n)) == n
+    assert asked == [1, 2, 3, 1]
