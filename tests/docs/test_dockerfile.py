@@ -84,7 +84,7 @@ def test_what_the_metadata_names_is_copied() -> None:
 
 
 def test_the_image_is_what_the_deployment_expects() -> None:
-    pod = yaml.safe_load((ROOT / "manifests" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    pod = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     (container,), user = pod["containers"], pod["securityContext"]
     assert values("USER") == [f"{user['runAsUser']}:{user['runAsGroup']}"]
     assert values("EXPOSE") == [str(container["ports"][0]["containerPort"])]
@@ -100,7 +100,7 @@ def test_the_image_is_what_the_deployment_expects() -> None:
 def test_the_version_of_the_image_is_ours() -> None:
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
     assert version
-    images = yaml.safe_load((ROOT / "manifests" / "kustomization.yaml").read_text())["images"]
+    images = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())["images"]
     assert images[0]["newTag"] == version[1]
     for page in ("README.md", "CHANGELOG.md", "Dockerfile"):
         assert version[1] in (ROOT / page).read_text(), page

@@ -19,6 +19,7 @@ from tests.e2e.client import ApiClient, ApiError, Json
 from tests.e2e.plane import Plane
 
 ROOT = Path(__file__).parents[2]
+BASE = ROOT / "manifests" / "base"
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _PATHS = {
@@ -34,6 +35,7 @@ _INSTALLED = (
     "service-account.yaml",
     "cluster-role.yaml",
     "lease-role.yaml",
+    "authentication-role.yaml",
     "podgroup-users.yaml",
 )
 
@@ -41,7 +43,7 @@ _INSTALLED = (
 async def install(api: ApiClient) -> None:
     """Create what `kubectl apply -k manifests/` would, but for the Deployment; what is there already stays."""
     for name in _INSTALLED:
-        for document in yaml.safe_load_all((ROOT / "manifests" / name).read_text()):
+        for document in yaml.safe_load_all((BASE / name).read_text()):
             path = _PATHS[document["kind"]].format(namespace=document["metadata"].get("namespace", ""))
             try:
                 await api.create(path, document)
@@ -106,11 +108,12 @@ async def scheduler(
 
 @asynccontextmanager
 async def scheduler_with(
-    plane: Plane, config: Path, folder: Path, python_path: Path | None = None
+    plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
-    """The same with a configuration file."""
+    """The same with a configuration file, and as somebody else than the manifests' service account."""
     log, (port,) = folder / "scheduler.log", free_ports(1)
-    command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", await _kubeconfig(plane)]
+    kubeconfig = kubeconfig or await _kubeconfig(plane)
+    command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", kubeconfig]
     environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
