@@ -3,46 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
-from pathlib import Path, PurePosixPath
+import subprocess
+from pathlib import Path
 
 import yaml
 
+from tests.docs.dockerfile import copied, ignored, values
 from tests.docs.pages import ROOT
-
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
-
-
-def instructions(text: str) -> list[tuple[str, str]]:
-    """Each instruction and the rest of its line; lines that go on are joined."""
-    joined = re.sub(r"\\\n\s*", "", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
-    return [(word, rest) for word, _, rest in (line.partition(" ") for line in joined.splitlines()) if word]
-
-
-def values(name: str) -> list[str]:
-    return [rest for word, rest in instructions(DOCKERFILE) if word == name]
-
-
-def copied() -> list[str]:
-    """What is copied from the folder that is built."""
-    return [source for rest in values("COPY") if "--from=" not in rest for source in shlex.split(rest)[:-1]]
-
-
-def ignored(path: str, patterns: list[str]) -> bool:
-    """Docker's rule: the last pattern that matches the path or a folder above it decides."""
-    out = False
-    for pattern in patterns:
-        keep = pattern.startswith("!")
-        above = [path, *map(str, PurePosixPath(path).parents)]
-        if any(_matches(folder, pattern.removeprefix("!")) for folder in above if folder != "."):
-            out = not keep
-    return out
-
-
-def _matches(path: str, pattern: str) -> bool:
-    translated = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
-    return re.fullmatch(translated, path) is not None
-
 
 PATTERNS = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
 
@@ -52,6 +19,12 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
     for source in copied():
         assert (ROOT / source).exists(), source
         assert not ignored(source, PATTERNS), source
+
+
+def test_what_is_copied_is_in_git() -> None:
+    for source in copied():
+        known = subprocess.run(["git", "ls-files", source], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert known.returncode != 0 or known.stdout, f"{source} is not in git"
 
 
 def test_every_module_and_data_file_reaches_the_builder() -> None:
@@ -73,8 +46,22 @@ def test_both_distributions_are_installed_with_the_pinned_versions() -> None:
     makefile = (ROOT / "Makefile").read_text()
     assert "install -c constraints.txt -e . -e plugins" in makefile
     assert re.search(r"pip wheel .* \. \./plugins\b", run)
-    assert re.search(r"pip install .*-c constraints\.txt /wheels/\*\.whl", run)
+    assert re.search(r"pip .* install .*-c constraints\.txt /wheels/\*\.whl", run)
     assert {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "pyscheduler", "plugins"} == set(copied())
+
+
+def test_what_builds_is_pinned_too() -> None:
+    (run,) = values("RUN")
+    (wanted,) = re.findall(r'^requires = \["setuptools>=(\d+)"\]', (ROOT / "pyproject.toml").read_text(), re.M)
+    pinned = re.search(r"pip install \S+ setuptools==(\d+)\.", run)
+    assert pinned
+    assert int(pinned[1]) >= int(wanted)
+    assert "--no-build-isolation" in run, "else pip would fetch the newest"
+
+
+def test_both_stages_are_of_one_python() -> None:
+    images = [rest.split()[0] for rest in values("FROM")]
+    assert images == [images[0]] * 2
 
 
 def test_what_the_metadata_names_is_copied() -> None:
