@@ -7,13 +7,12 @@ WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY pyscheduler pyscheduler
 COPY plugins plugins
-# Every version is said: what builds here, what runs in constraints.txt. Nothing is compiled, and pip stays behind.
+# Every version is said: what builds here, what runs in constraints.txt. Nothing that runs is compiled.
 RUN python -m venv /build \
  && /build/bin/python -m pip install --no-cache-dir setuptools==80.9.0 \
  && /build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . ./plugins \
- && python -m venv --without-pip /opt/pyscheduler \
- && /build/bin/python -m pip --python /opt/pyscheduler/bin/python install --no-cache-dir --only-binary=:all: \
-    -c constraints.txt /wheels/*.whl
+ && python -m venv /opt/pyscheduler \
+ && /opt/pyscheduler/bin/python -m pip install --no-cache-dir --only-binary=:all: -c constraints.txt /wheels/*.whl
 
 FROM python:3.13-slim-trixie
 # pip has written all bytecode, so nothing has to be written at run time: the root file system may be read-only.

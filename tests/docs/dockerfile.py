@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from tests.docs.pages import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+_IGNORE = (ROOT / ".dockerignore").read_text().splitlines()
 
 
 def instructions(text: str) -> list[tuple[str, str]]:
@@ -26,10 +27,10 @@ def copied() -> list[str]:
     return [source for rest in values("COPY") if "--from=" not in rest for source in shlex.split(rest)[:-1]]
 
 
-def ignored(path: str, patterns: list[str]) -> bool:
+def ignored(path: str) -> bool:
     """Docker's rule: the last pattern that matches the path or a folder above it decides."""
     out = False
-    for pattern in patterns:
+    for pattern in (line for line in _IGNORE if line and not line.startswith("#")):
         keep = pattern.startswith("!")
         above = [path, *map(str, PurePosixPath(path).parents)]
         if any(_matches(folder, pattern.removeprefix("!")) for folder in above if folder != "."):
