@@ -35,7 +35,6 @@ _INSTALLED = (
     "service-account.yaml",
     "cluster-role.yaml",
     "lease-role.yaml",
-    "authentication-role.yaml",
     "podgroup-users.yaml",
 )
 

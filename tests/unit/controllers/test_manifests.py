@@ -61,6 +61,8 @@ def test_the_role_has_no_wildcards_and_reads_no_secrets() -> None:
         ("", "persistentvolumes", "update"), ("", "persistentvolumeclaims", "update"),
         ("", "pods/status", "patch"), ("", "pods", "delete"), ("", "pods", "get"), ("events.k8s.io", "events", "patch"),
         ("scheduling.x-k8s.io", "podgroups", "watch"), ("scheduling.x-k8s.io", "podgroups/status", "patch"),
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
     ],
 )  # fmt: skip
 def test_the_role_lets_the_scheduler_work(group: str, resource: str, verb: str) -> None:
@@ -92,7 +94,7 @@ def test_probes_ask_the_port_that_the_scheduler_listens_on() -> None:
     (port,) = container["ports"]
     assert f"--secure-port={port['containerPort']}" in container["args"]
     probes = [container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")]
-    assert [(p["scheme"], p["port"]) for p in probes] == [("HTTPS", port["name"])] * 3
+    assert [(p["port"], p["scheme"]) for p in probes] == [(port["name"], "HTTPS")] * 3
 
 
 def test_the_crd_knows_every_field_and_phase_that_the_controller_writes() -> None:
