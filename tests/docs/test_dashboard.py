@@ -30,10 +30,9 @@ def served() -> Iterator[str]:
 
 def labels() -> set[str]:
     """The labels of all metrics of ours."""
-    found: set[str] = set()
-    for metric in Metrics()._own:
-        found |= set(getattr(metric, "labels", ())) | {getattr(metric, "label", "le")}
-    return found | OF_THE_TARGET
+    metrics = vars(Metrics()).values()
+    several = {label for metric in metrics for label in getattr(metric, "labels", ())}
+    return several | {getattr(metric, "label", "") for metric in metrics} | OF_THE_TARGET
 
 
 def selected(query: str) -> list[tuple[str, str]]:
