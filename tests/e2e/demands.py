@@ -68,7 +68,7 @@ class Demands(NamedTuple):
         groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{self.namespace}/podgroups"
         group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "pair"}}
         await self.plane.api.create(groups, {**group, "spec": {"minMember": 2}})
-        async with hollow_nodes(self.plane, self.namespace, 1, cpu="1"):
+        async with hollow_nodes(self.plane, self.namespace, 1, cpu="4"):
             for member in ("left", "right"):
                 await self._pod(member, "100m", labels={GROUP_LABEL: "pair"})
             for member in ("left", "right"):
