@@ -81,7 +81,7 @@ async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
     assert plane.real is not None
     user = plane.real.kubeconfig_for(KUBE_SCHEDULER)
     async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=user):
-        demands = await demanding(plane, "default", "default-scheduler")
+        demands = await demanding(plane, "in-its-place", "default-scheduler")
         await demands.all()
     requests = audited.log.of(KUBE_SCHEDULER)
     assert forbidden(requests) == set()
