@@ -83,6 +83,7 @@ async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
     async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=user):
         demands = await demanding(plane, "in-its-place", "default-scheduler")
         await demands.all()
+    assert await bound_by_hand(plane, KUBE_SCHEDULER) == []
     requests = audited.log.of(KUBE_SCHEDULER)
     assert forbidden(requests) == set()
     assert Right("", "pods/binding", "create") in used(requests)
@@ -146,6 +147,15 @@ async def roles(plane: Plane) -> list[Json]:
         await plane.api.get(f"{kinds}/clusterroles/pyscheduler"),
         await plane.api.get(f"{kinds}/namespaces/kube-system/roles/pyscheduler"),
     ]
+
+
+async def bound_by_hand(plane: Plane, user: str) -> list[str]:
+    """The bindings that give a user rights, but for those that the API server makes when it starts."""
+    kinds = ("clusterrolebindings", "rolebindings")
+    made = [b for kind in kinds for b in await plane.api.list(f"/apis/rbac.authorization.k8s.io/v1/{kind}")]
+    named = [b for b in made if any(subject["name"] == user for subject in b.get("subjects", ()))]
+    assert named
+    return [b["metadata"]["name"] for b in named if "kubernetes.io/bootstrapping" not in b["metadata"].get("labels", {})]
 
 
 async def refusal(plane: Plane, overlay: str, template: Json) -> str:
