@@ -155,7 +155,9 @@ async def bound_by_hand(plane: Plane, user: str) -> list[str]:
     made = [b for kind in kinds for b in await plane.api.list(f"/apis/rbac.authorization.k8s.io/v1/{kind}")]
     named = [b for b in made if any(subject["name"] == user for subject in b.get("subjects", ()))]
     assert named
-    return [b["metadata"]["name"] for b in named if "kubernetes.io/bootstrapping" not in b["metadata"].get("labels", {})]
+    return [
+        b["metadata"]["name"] for b in named if "kubernetes.io/bootstrapping" not in b["metadata"].get("labels", {})
+    ]
 
 
 async def refusal(plane: Plane, overlay: str, template: Json) -> str:
