@@ -1,18 +1,21 @@
-# The scheduler and its plugins, ready for manifests/deployment.yaml:
+# The scheduler and its plugins, ready for manifests/base/deployment.yaml:
 #
 #   docker build -t pyscheduler:0.1.0 .
 
-FROM python:3.13-slim AS build
+FROM python:3.13-slim-trixie AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY pyscheduler pyscheduler
 COPY plugins plugins
-RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . ./plugins \
+# Every version is said: what builds here, what runs in constraints.txt. Nothing that runs is compiled.
+RUN python -m venv /build \
+ && /build/bin/python -m pip install --no-cache-dir setuptools==80.9.0 \
+ && /build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . ./plugins \
  && python -m venv /opt/pyscheduler \
- && /opt/pyscheduler/bin/python -m pip install --no-cache-dir -c constraints.txt /wheels/*.whl
+ && /opt/pyscheduler/bin/python -m pip install --no-cache-dir --only-binary=:all: -c constraints.txt /wheels/*.whl
 
-FROM python:3.13-slim
-# pip has compiled everything, so nothing has to be written at run time: the root file system may be read-only.
+FROM python:3.13-slim-trixie
+# pip has written all bytecode, so nothing has to be written at run time: the root file system may be read-only.
 # The user has no entry in passwd, and the Kubernetes client will not start without a home.
 ENV PATH=/opt/pyscheduler/bin:$PATH \
     HOME=/tmp \

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pyscheduler.api import Pod, ResourceKind
 
-POD_GROUP = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+POD_GROUP = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", optional=True)
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
 _ENDED = ("Succeeded", "Failed")

@@ -60,6 +60,8 @@ class ResourceKind(msgspec.Struct, frozen=True):
     """An API resource that the scheduler lists and watches for a plugin.
 
     `plural` is the name in URLs. Objects of kinds outside the scheduler's own arrive as plain dicts.
+    `optional` lets the scheduler start where it may not list the kind: it then knows of no such objects, until it may.
+    Leave it out where decisions made without them would be wrong.
     """
 
     group: str
@@ -67,6 +69,7 @@ class ResourceKind(msgspec.Struct, frozen=True):
     plural: str
     kind: str
     namespaced: bool = True
+    optional: bool = False
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):

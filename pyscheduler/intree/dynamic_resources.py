@@ -38,7 +38,7 @@ from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._problems import invalid, refuse
 from pyscheduler.intree.volumes.objects import text
 
-DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, optional=True)
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """A container may request a device of any class as a resource of this name."""
 NOT_ALLOCATED = Rejection("pod has resource claims, which this scheduler does not allocate yet", resolvable=False)

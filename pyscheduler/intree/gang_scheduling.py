@@ -23,7 +23,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree._hints import queue_if
 
-POD_GROUP = ResourceKind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
+POD_GROUP = ResourceKind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", optional=True)
 PERMIT_TIMEOUT = 5 * 60.0
 """Seconds for which a member waits for the others."""
 

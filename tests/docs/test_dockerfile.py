@@ -3,69 +3,33 @@
 from __future__ import annotations
 
 import re
-import shlex
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import yaml
 
+from tests.docs.dockerfile import copied, ignored, values
 from tests.docs.pages import ROOT
-
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
-
-
-def instructions(text: str) -> list[tuple[str, str]]:
-    """Each instruction and the rest of its line; lines that go on are joined."""
-    joined = re.sub(r"\\\n\s*", "", re.sub(r"^\s*#.*\n", "", text, flags=re.M))
-    return [(word, rest) for word, _, rest in (line.partition(" ") for line in joined.splitlines()) if word]
-
-
-def values(name: str) -> list[str]:
-    return [rest for word, rest in instructions(DOCKERFILE) if word == name]
-
-
-def copied() -> list[str]:
-    """What is copied from the folder that is built."""
-    return [source for rest in values("COPY") if "--from=" not in rest for source in shlex.split(rest)[:-1]]
-
-
-def ignored(path: str, patterns: list[str]) -> bool:
-    """Docker's rule: the last pattern that matches the path or a folder above it decides."""
-    out = False
-    for pattern in patterns:
-        keep = pattern.startswith("!")
-        above = [path, *map(str, PurePosixPath(path).parents)]
-        if any(_matches(folder, pattern.removeprefix("!")) for folder in above if folder != "."):
-            out = not keep
-    return out
-
-
-def _matches(path: str, pattern: str) -> bool:
-    translated = re.escape(pattern).replace(r"\*\*/", "(?:.*/)?").replace(r"\*", "[^/]*")
-    return re.fullmatch(translated, path) is not None
-
-
-PATTERNS = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
 
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:
     assert copied()
     for source in copied():
         assert (ROOT / source).exists(), source
-        assert not ignored(source, PATTERNS), source
+        assert not ignored(source), source
 
 
 def test_every_module_and_data_file_reaches_the_builder() -> None:
     for package in ("pyscheduler", "plugins/pyscheduler_plugins"):
         wanted = [p for p in (ROOT / package).rglob("*") if p.suffix in (".py", ".yaml") or p.name == "py.typed"]
-        lost = [str(p) for p in wanted if ignored(str(p.relative_to(ROOT)), PATTERNS)]
+        lost = [str(p) for p in wanted if ignored(str(p.relative_to(ROOT)))]
         assert wanted
         assert not lost
 
 
 def test_nothing_else_does() -> None:
     for path in (".git/HEAD", ".venv/bin/python", "tests/docs/pages.py", "plugins/tests/test_gang.py"):
-        assert ignored(path, PATTERNS), path
-    assert ignored("pyscheduler/core/__pycache__/machine.cpython-313.pyc", PATTERNS)
+        assert ignored(path), path
+    assert ignored("pyscheduler/core/__pycache__/machine.cpython-313.pyc")
 
 
 def test_both_distributions_are_installed_with_the_pinned_versions() -> None:
@@ -77,6 +41,20 @@ def test_both_distributions_are_installed_with_the_pinned_versions() -> None:
     assert {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "pyscheduler", "plugins"} == set(copied())
 
 
+def test_what_builds_is_pinned_too() -> None:
+    (run,) = values("RUN")
+    (wanted,) = re.findall(r'^requires = \["setuptools>=(\d+)"\]', (ROOT / "pyproject.toml").read_text(), re.M)
+    pinned = re.search(r"pip install \S+ setuptools==(\d+)\.", run)
+    assert pinned
+    assert int(pinned[1]) >= int(wanted)
+    assert "--no-build-isolation" in run, "else pip would fetch the newest"
+
+
+def test_both_stages_are_of_one_python() -> None:
+    images = [rest.split()[0] for rest in values("FROM")]
+    assert images == [images[0]] * 2
+
+
 def test_what_the_metadata_names_is_copied() -> None:
     readme = re.search(r'^readme = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
     assert readme
@@ -84,7 +62,7 @@ def test_what_the_metadata_names_is_copied() -> None:
 
 
 def test_the_image_is_what_the_deployment_expects() -> None:
-    pod = yaml.safe_load((ROOT / "manifests" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
+    pod = yaml.safe_load((ROOT / "manifests" / "base" / "deployment.yaml").read_text())["spec"]["template"]["spec"]
     (container,), user = pod["containers"], pod["securityContext"]
     assert values("USER") == [f"{user['runAsUser']}:{user['runAsGroup']}"]
     assert values("EXPOSE") == [str(container["ports"][0]["containerPort"])]
@@ -100,7 +78,7 @@ def test_the_image_is_what_the_deployment_expects() -> None:
 def test_the_version_of_the_image_is_ours() -> None:
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.M)
     assert version
-    images = yaml.safe_load((ROOT / "manifests" / "kustomization.yaml").read_text())["images"]
+    images = yaml.safe_load((ROOT / "manifests" / "base" / "kustomization.yaml").read_text())["images"]
     assert images[0]["newTag"] == version[1]
     for page in ("README.md", "CHANGELOG.md", "Dockerfile"):
         assert version[1] in (ROOT / page).read_text(), page

@@ -98,7 +98,7 @@ def test_configuration_lists_every_setting_that_only_warns() -> None:
 def test_operations_tells_of_every_permission() -> None:
     told = " ".join(row[0] for row in rows("docs/operations.md", "RBAC"))
     for file in ("cluster-role.yaml", "lease-role.yaml"):
-        for role in yaml.safe_load_all((ROOT / "manifests" / file).read_text()):
+        for role in yaml.safe_load_all((ROOT / "manifests" / "base" / file).read_text()):
             for rule in role.get("rules", ()):
                 for word in (*rule["resources"], *rule["verbs"]):
                     assert word in told, f"{file} allows {rule['verbs']} on {rule['resources']}"

@@ -39,7 +39,7 @@ class Plane:
 
 def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Plane]:
     """The plane named by `target`, as an async context manager."""
-    return _real(config) if target == REAL else _embedded()
+    return real(config) if target == REAL else _embedded()
 
 
 @asynccontextmanager
@@ -49,9 +49,10 @@ async def _embedded() -> AsyncIterator[Plane]:
 
 
 @asynccontextmanager
-async def _real(config: pytest.Config) -> AsyncIterator[Plane]:
+async def real(config: pytest.Config, options: Options | None = None) -> AsyncIterator[Plane]:
+    """A real control plane, built first where that is needed."""
     build_in_view(config)
-    plane = ControlPlane(Options())
+    plane = ControlPlane(options)
     try:
         await plane.__aenter__()
     except (BuildError, ProcessFailed) as error:

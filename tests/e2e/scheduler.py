@@ -22,6 +22,7 @@ from tests.e2e.client import ApiClient, ApiError, Json
 from tests.e2e.plane import Plane
 
 ROOT = Path(__file__).parents[2]
+BASE = ROOT / "manifests" / "base"
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _PATHS = {
@@ -44,7 +45,7 @@ _INSTALLED = (
 async def install(api: ApiClient) -> None:
     """Create what `kubectl apply -k manifests/` would, but for the Deployment; what is there already stays."""
     for name in _INSTALLED:
-        for document in yaml.safe_load_all((ROOT / "manifests" / name).read_text()):
+        for document in yaml.safe_load_all((BASE / name).read_text()):
             path = _PATHS[document["kind"]].format(namespace=document["metadata"].get("namespace", ""))
             try:
                 await api.create(path, document)
@@ -117,10 +118,10 @@ async def scheduler(
 
 @asynccontextmanager
 async def scheduler_with(
-    plane: Plane, config: Path, folder: Path, python_path: Path | None = None
+    plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> AsyncIterator[SchedulerProcess]:
-    """The same with a configuration file."""
-    running = await _started(plane, config, folder, python_path)
+    """The same with a configuration file, and as somebody else than the manifests' service account."""
+    running = await _started(plane, config, folder, python_path, kubeconfig)
     try:
         await _ready(running, plane.api)
         yield running
@@ -142,9 +143,12 @@ async def replica(plane: Plane, config: Path, folder: Path) -> AsyncIterator[Sch
             await running.process.wait()
 
 
-async def _started(plane: Plane, config: Path, folder: Path, python_path: Path | None = None) -> SchedulerProcess:
+async def _started(
+    plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
+) -> SchedulerProcess:
     log, (port,) = folder / "scheduler.log", free_ports(1)
-    command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", await _kubeconfig(plane)]
+    kubeconfig = kubeconfig or await _kubeconfig(plane)
+    command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", kubeconfig]
     serving, tls = _serving(plane, folder)
     environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
     with log.open("wb") as out:

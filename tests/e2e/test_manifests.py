@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.kubectl import kubectl
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import ROOT, scheduler_with
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
@@ -18,7 +17,7 @@ CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
 async def test_the_manifests_deploy_a_second_scheduler(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
-    await _kubectl(control_plane, "apply", "-k", str(ROOT / "manifests"))
+    await kubectl(control_plane, "apply", "-k", str(ROOT / "manifests"))
     deployment = await api.get("/apis/apps/v1/namespaces/kube-system/deployments/pyscheduler")
     template = deployment["spec"]["template"]["spec"]
     assert template["serviceAccountName"] == "pyscheduler"
@@ -29,20 +28,3 @@ async def test_the_manifests_deploy_a_second_scheduler(control_plane: Plane, nam
         await api.create(pods, pod("mine", pod_spec("pyscheduler", namespace)))
         found = await api.until(pods, lambda found: len(placed(found)) == 1)
         assert placed(found)["mine"].startswith(namespace)
-
-
-async def _kubectl(plane: Plane, *args: str) -> None:
-    """Run the real kubectl; it must succeed."""
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("kubectl is not installed")
-    process = await asyncio.create_subprocess_exec(
-        kubectl,
-        "--kubeconfig",
-        str(plane.kubeconfig),
-        *args,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, output.decode()

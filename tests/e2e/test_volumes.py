@@ -9,13 +9,10 @@ import pytest
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
+from tests.e2e.volumes import CLASSES, VOLUMES, WANTED, make_volume, selected_node
 from tests.e2e.workloads import hollow_nodes, pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-CLASSES, VOLUMES = "/apis/storage.k8s.io/v1/storageclasses", "/api/v1/persistentvolumes"
-SELECTED = "volume.kubernetes.io/selected-node"
-WANTED = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 async def test_a_pod_is_bound_once_its_claim_is(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
@@ -35,28 +32,12 @@ async def test_a_pod_is_bound_once_its_claim_is(control_plane: Plane, namespace:
             f"{core}/persistentvolumeclaims",
             {"metadata": {"name": "data"}, "spec": {**WANTED, "storageClassName": namespace}},
         )
-        chosen = await api.until(claim, _selected)
-        await _make_volume(control_plane, namespace, chosen)
+        chosen = await api.until(claim, selected_node)
+        await make_volume(api, namespace, chosen)
         bound = await api.until(f"{core}/pods/web", lambda found: found["spec"].get("nodeName"))
-        assert bound["spec"]["nodeName"] == _selected(chosen)
+        assert bound["spec"]["nodeName"] == selected_node(chosen)
     await api.delete(f"{VOLUMES}/{namespace}")
     await api.delete(f"{CLASSES}/{namespace}")
-
-
-async def _make_volume(control_plane: Plane, name: str, claim: Json) -> None:
-    """What a provisioner does, and the volume controller after it."""
-    api, meta = control_plane.api, claim["metadata"]
-    reference = {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
-    given = {"accessModes": WANTED["accessModes"], "capacity": {"storage": "1Gi"}, "storageClassName": name}
-    source = {"csi": {"driver": "test.example.com", "volumeHandle": name}}
-    await api.create(VOLUMES, {"metadata": {"name": name}, "spec": {**given, **source, "claimRef": reference}})
-    annotations = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
-    path = f"/api/v1/namespaces/{meta['namespace']}/persistentvolumeclaims/{meta['name']}"
-    await api.patch(path, {"metadata": {"annotations": annotations}, "spec": {"volumeName": name}})
-
-
-def _selected(claim: Json) -> str:
-    return str(claim["metadata"].get("annotations", {}).get(SELECTED, ""))
 
 
 def _message(found: Json) -> str:

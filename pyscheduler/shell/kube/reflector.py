@@ -5,6 +5,9 @@ than what an earlier scheduler has bound would show those pods as pending, and A
 since Kubernetes 1.31. After a cut the watch resumes from the last version seen; only when the server has forgotten that
 version (410) is everything listed again, and the difference to what was known goes out as changes. Of each object only
 its UID and version are kept here.
+
+A kind that the server does not serve has no objects. One that we may not list is waited for, unless it is optional: an
+API server without some group of Kubernetes' own refuses it in just that way, as it grants nobody rights to it.
 """
 
 from __future__ import annotations
@@ -40,10 +43,10 @@ FIRST_PAUSE: Final = 0.8
 LONGEST_PAUSE: Final = 30.0
 """Seconds between tries: doubled from the first to the longest, each with jitter."""
 ABSENT_PAUSE: Final = 30.0
-"""Seconds after which a kind that the server does not serve is looked for again."""
+"""Seconds after which a kind that the server does not serve, or not to us, is looked for again."""
 
 _GONE = 410
-_ABSENT = 404
+_ABSENT, _FORBIDDEN = 404, 403
 _SHORT_WATCH = 1.0
 _RELIST_AFTER = 5
 _YIELD_EVERY = 500
@@ -216,6 +219,8 @@ class Reflector(Generic[T]):
         status = problem.status if isinstance(problem, ApiError) else None
         if status == _ABSENT:
             return self._absent()
+        if status == _FORBIDDEN and self._watched.kind.optional and not self._known:
+            return self._closed(problem)
         self._failures += 1
         if status in (None, _GONE) or self._failures >= _RELIST_AFTER:
             self._version = None
@@ -235,6 +240,14 @@ class Reflector(Generic[T]):
         for key in list(self._known):
             self._forget(key)
         self._version, self._failures, self.problem = None, 0, ""
+        self.synced.set()
+        return ABSENT_PAUSE
+
+    def _closed(self, problem: Exception) -> float:
+        """An optional kind that we may not list holds nobody up; what was known of it stays known."""
+        if not self.problem:
+            _log.warning("Going on without a kind that may not be listed", resource=self.name, err=str(problem))
+        self._version, self._failures, self.problem = None, 0, str(problem)
         self.synced.set()
         return ABSENT_PAUSE
 

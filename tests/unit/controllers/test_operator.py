@@ -15,7 +15,7 @@ from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder, node, pod
 from tests.unit.hollow.live import bind, create_pod, shown
 
-CRD = Path(__file__).parents[3] / "manifests" / "crds" / "podgroups.yaml"
+CRD = Path(__file__).parents[3] / "manifests" / "base" / "crds" / "podgroups.yaml"
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
 NODES = Resource("", "v1", "nodes", namespaced=False)
 PODGROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
-MANIFESTS = Path(__file__).parents[3] / "manifests" / "crds"
+MANIFESTS = Path(__file__).parents[3] / "manifests" / "base" / "crds"
 
 
 def test_the_package_ships_the_manifests_own_crds() -> None:

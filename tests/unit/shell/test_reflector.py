@@ -253,6 +253,23 @@ async def test_one_object_that_cannot_be_read_costs_only_itself(api: FakeApi, fo
     assert api.calls[2].query["resourceVersion"] == "12"
 
 
+async def test_an_optional_kind_that_may_not_be_listed_holds_nobody_up(
+    api: FakeApi, follow: Follow, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = ResourceKind("example.com", "v1", "widgets", "Widget", optional=True)
+    path, no = "/apis/example.com/v1/widgets", refused(403, "Forbidden", "widgets is forbidden")
+    api.script(path, no, no, listed(A1), watch(cut=True), no)
+    followed = follow(kind)
+    async with asyncio.timeout(5):
+        await followed.reflector.synced.wait()
+    assert followed.nothing_more
+    assert await followed.tells(1) == ["a@1"], "it is found once it may be listed"
+    assert clock.slept[:2] == [ABSENT_PAUSE] * 2
+    await api.called(6)
+    assert followed.nothing_more, "what is known stays known when the right to see it is lost"
+    assert caplog.text.count("may not be listed") == 1
+
+
 async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, refused(403, "Forbidden", "pods is forbidden"), *[refused(403, "Forbidden", "still")] * 50)
     followed = follow()

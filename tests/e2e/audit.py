@@ -1,0 +1,78 @@
+"""Who asked the API server for what, by its own audit log; and what roles grant, in the same words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from tests.controlplane.arguments import Options
+from tests.e2e.client import Json
+
+_FORBIDDEN = 403
+
+
+class Right(NamedTuple):
+    """A verb on a resource; `resource` has the subresource behind a slash, as roles write it."""
+
+    group: str
+    resource: str
+    verb: str
+
+
+class Asked(NamedTuple):
+    """A request for an object or a collection, and the code of its answer."""
+
+    right: Right
+    name: str
+    code: int
+
+
+class AuditLog:
+    """The log of an API server that is started with `options`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log, policy = folder / "audit.log", folder / "audit-policy.yaml"
+        rules = [{"level": "Metadata"}]
+        stages = ["RequestReceived"]  # of a watch there is a line when it starts, and one when it ends
+        document = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": stages, "rules": rules}
+        policy.write_text(yaml.safe_dump(document))
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={self._log}")
+        self.options = Options(extra={"kube-apiserver": flags})
+
+    def of(self, user: str) -> list[Asked]:
+        """What a user has asked for so far, requests that are no resource's left out."""
+        events = (json.loads(line) for line in self._log.read_text().splitlines())
+        return [_asked(event) for event in events if event["user"]["username"] == user and "objectRef" in event]
+
+
+def _asked(event: Json) -> Asked:
+    about = event["objectRef"]
+    resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
+    right = Right(about.get("apiGroup", ""), resource, event["verb"])
+    return Asked(right, about.get("name", ""), event.get("responseStatus", {}).get("code", 0))
+
+
+def forbidden(requests: Iterable[Asked]) -> set[Asked]:
+    """The requests that were refused for want of a right."""
+    return {asked for asked in requests if asked.code == _FORBIDDEN}
+
+
+def used(requests: Iterable[Asked]) -> set[Right]:
+    """The rights that the requests rest on."""
+    return {asked.right for asked in requests if asked.code != _FORBIDDEN}
+
+
+def granted(roles: Iterable[Json]) -> set[Right]:
+    """Every right in the rules of roles."""
+    return {right for role in roles for rule in role["rules"] for right in _of_rule(rule)}
+
+
+def _of_rule(rule: Json) -> Iterator[Right]:
+    for group in rule["apiGroups"]:
+        for resource in rule["resources"]:
+            for verb in rule["verbs"]:
+                yield Right(group, resource, verb)

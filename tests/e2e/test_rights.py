@@ -1,0 +1,174 @@
+"""The overlays on an API server that enforces RBAC: nothing that the scheduler needs is refused, and no right is idle.
+
+Each overlay is applied with kubectl; the command of its Deployment then runs as a process with the credentials that the
+pod would have. What it asked for, and what it was answered, is read from the API server's audit log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from tests.e2e.audit import AuditLog, Right, forbidden, granted, used
+from tests.e2e.client import ApiError, Json
+from tests.e2e.demands import Demands
+from tests.e2e.kubectl import kubectl
+from tests.e2e.plane import EMBEDDED, REAL, Plane, real
+from tests.e2e.scheduler import ROOT, scheduler_with
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DEPLOYMENT = "/apis/apps/v1/namespaces/kube-system/deployments/pyscheduler"
+CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
+SERVICE_ACCOUNT = "system:serviceaccount:kube-system:pyscheduler"
+KUBE_SCHEDULER = "system:kube-scheduler"
+SELDOM = {
+    Right("", "pods", "get"): "only after a binding whose answer was lost",
+    Right("scheduling.k8s.io", "podgroups", "list"): "only with the feature gate GangScheduling",
+    Right("scheduling.k8s.io", "podgroups", "watch"): "only with the feature gate GangScheduling",
+    Right("authentication.k8s.io", "tokenreviews", "create"): "only when somebody with a token asks for metrics",
+    Right("authorization.k8s.io", "subjectaccessreviews", "create"): "only when somebody asks for metrics",
+}
+"""Rights that the demands give no reason to use, and what would."""
+
+
+@dataclass
+class Audited:
+    """A control plane, and the log of what it was asked for."""
+
+    plane: Plane
+    log: AuditLog
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="module")
+async def audited(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Audited]:
+    """A control plane of this module's own."""
+    if request.config.getoption("--control-plane", default=EMBEDDED) != REAL:
+        pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
+    log = AuditLog(tmp_path_factory.mktemp("audit"))
+    async with real(request.config, log.options) as plane:
+        yield Audited(plane, log)
+
+
+async def test_the_second_scheduler_has_all_the_rights_that_it_needs_and_no_others(
+    audited: Audited, tmp_path: Path
+) -> None:
+    plane = audited.plane
+    template = await applied(plane, "second-scheduler", tmp_path)
+    assert plane.real is not None
+    account = await plane.real.kubeconfig_for_service_account("kube-system", template["serviceAccountName"])
+    async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=account):
+        demands = await demanding(plane, "second", "pyscheduler")
+        await demands.all()
+        await demands.a_gang()
+    requests = audited.log.of(SERVICE_ACCOUNT)
+    rights = granted(await roles(plane))
+    assert forbidden(requests) == set()
+    assert rights - used(requests) - SELDOM.keys() == set(), "granted, and never used"
+    assert SELDOM.keys() <= rights, "what is not granted needs no excuse"
+
+
+async def test_the_default_scheduler_gets_by_with_the_rights_of_kube_scheduler(
+    audited: Audited, tmp_path: Path
+) -> None:
+    plane = audited.plane
+    await applied(plane, "default-scheduler", tmp_path)
+    assert plane.real is not None
+    user = plane.real.kubeconfig_for(KUBE_SCHEDULER)
+    async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=user):
+        demands = await demanding(plane, "in-its-place", "default-scheduler")
+        await demands.all()
+    assert await bound_by_hand(plane, KUBE_SCHEDULER) == []
+    requests = audited.log.of(KUBE_SCHEDULER)
+    assert forbidden(requests) == set()
+    assert Right("", "pods/binding", "create") in used(requests)
+
+
+async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Audited, tmp_path: Path) -> None:
+    plane = audited.plane
+    await applied(plane, "default-scheduler", tmp_path)
+    await kubectl(plane, "apply", "-f", str(ROOT / "manifests" / "base" / "crds"))
+    config = yaml.safe_load((tmp_path / "config.yaml").read_text())
+    config["profiles"][0]["plugins"] = {"multiPoint": {"enabled": [{"name": "Gang"}]}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    assert plane.real is not None
+    user = plane.real.kubeconfig_for(KUBE_SCHEDULER)
+    async with scheduler_with(plane, tmp_path / "config.yaml", tmp_path, kubeconfig=user) as running:
+        demands = await demanding(plane, "gangs", "default-scheduler")
+        await demands.all()
+    assert {asked.right.resource for asked in forbidden(audited.log.of(KUBE_SCHEDULER))} >= {"podgroups"}
+    assert "Going on without a kind that may not be listed" in running.log.read_text()
+
+
+@pytest.mark.parametrize("overlay", ["second-scheduler", "batch"])
+async def test_its_pods_satisfy_the_restricted_standard(audited: Audited, tmp_path: Path, overlay: str) -> None:
+    template = await applied(audited.plane, overlay, tmp_path)
+    assert await refusal(audited.plane, overlay, template) == ""
+
+
+async def test_the_default_scheduler_asks_for_a_file_of_its_node_and_for_its_owner(
+    audited: Audited, tmp_path: Path
+) -> None:
+    template = await applied(audited.plane, "default-scheduler", tmp_path)
+    told = await refusal(audited.plane, "default-scheduler", template)
+    assert "hostPath" in told
+    assert "runAsNonRoot" in told
+    assert "capabilities" not in told
+    assert "allowPrivilegeEscalation" not in told
+
+
+async def applied(plane: Plane, overlay: str, folder: Path) -> Json:
+    """Apply an overlay, write its configuration to `folder`, and return its pod's spec; the pods themselves go."""
+    await kubectl(plane, "apply", "-k", str(ROOT / "manifests" / "overlays" / overlay))
+    template: Json = (await plane.api.get(DEPLOYMENT))["spec"]["template"]["spec"]
+    mounted = next(v["configMap"]["name"] for v in template["volumes"] if "configMap" in v)
+    config = (await plane.api.get(f"{CONFIG_MAPS}/{mounted}"))["data"]
+    (folder / "config.yaml").write_text(config["config.yaml"])
+    await kubectl(plane, "delete", "deployment", "pyscheduler", "--namespace=kube-system", "--cascade=foreground")
+    assert template["containers"][0]["args"][:2] == ["run", "--config=/etc/pyscheduler/config.yaml"]
+    return template
+
+
+async def demanding(plane: Plane, namespace: str, scheduler: str) -> Demands:
+    """Demands in a new namespace."""
+    await plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    return Demands(plane, namespace, scheduler)
+
+
+async def roles(plane: Plane) -> list[Json]:
+    """The roles that the base brings along for the scheduler itself."""
+    kinds = "/apis/rbac.authorization.k8s.io/v1"
+    return [
+        await plane.api.get(f"{kinds}/clusterroles/pyscheduler"),
+        await plane.api.get(f"{kinds}/namespaces/kube-system/roles/pyscheduler"),
+    ]
+
+
+async def bound_by_hand(plane: Plane, user: str) -> list[str]:
+    """The bindings that give a user rights, but for those that the API server makes when it starts."""
+    kinds = ("clusterrolebindings", "rolebindings")
+    made = [b for kind in kinds for b in await plane.api.list(f"/apis/rbac.authorization.k8s.io/v1/{kind}")]
+    named = [b for b in made if any(subject["name"] == user for subject in b.get("subjects", ()))]
+    assert named
+    return [
+        b["metadata"]["name"] for b in named if "kubernetes.io/bootstrapping" not in b["metadata"].get("labels", {})
+    ]
+
+
+async def refusal(plane: Plane, overlay: str, template: Json) -> str:
+    """What a namespace that enforces the Pod Security Standard "restricted" says of a pod, "" if it takes it."""
+    name = f"restricted-{overlay}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    await plane.api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
+    await plane.api.until(f"/api/v1/namespaces/{name}/serviceaccounts/default", lambda found: True)
+    spec = {**template, "serviceAccountName": "default", "serviceAccount": "default"}
+    try:
+        await plane.api.create(f"/api/v1/namespaces/{name}/pods?dryRun=All", {"metadata": {"name": "p"}, "spec": spec})
+    except ApiError as error:
+        return error.message
+    return ""
