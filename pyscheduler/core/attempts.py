@@ -9,6 +9,8 @@ from __future__ import annotations
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Rejection, Wait
+from pyscheduler.api.plugin import PermitPlugin, ReservePlugin
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.binding import park, release, start_binding
 from pyscheduler.core.commands import Command
@@ -18,6 +20,7 @@ from pyscheduler.core.decide.postfilter import run_post_filter
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
 
@@ -33,6 +36,8 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
         return []
     profile = context.profiles[pod.scheduler_name]
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
+    context.attempts += 1
+    cycle.watch = context.instrument.watch(context.attempts)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
         if isinstance(choice, Diagnosis):
@@ -73,11 +78,12 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     context.state.place(assumed.pod, node.name)
     context.queue.nominator.remove(uid)
     context.assumed[uid] = assumed
+    points = context.points[assumed.profile.name]
     try:
-        refusal = _reserve(assumed, node)
+        refusal = _reserve(assumed, node, points.reserve)
         waits: dict[str, Wait] = {}
         if refusal is None:
-            refusal = _permit(assumed, node, waits)
+            refusal = _permit(assumed, node, waits, points.permit)
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         release(context, assumed)
@@ -93,26 +99,51 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     return start_binding(context, assumed)
 
 
-def _reserve(assumed: Assumed, node: NodeRow) -> tuple[str, Rejection] | None:
-    for plugin in assumed.profile.reserve:
-        try:
-            rejection = plugin.reserve(assumed.cycle, assumed.pod, node)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "Reserve", error) from error
-        if rejection is not None:
-            return plugin.name, rejection
+def _reserve(assumed: Assumed, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:
+    """Ask every Reserve plugin; the first rejection counts. The instrument hears of it only where there is one."""
+    plugins = assumed.profile.reserve
+    if not plugins:
+        return None
+    with point:
+        for plugin in plugins:
+            rejection = _reserved(plugin, assumed.cycle, assumed.pod, node)
+            if rejection is not None:
+                point.status = rejection.code.camel
+                return plugin.name, rejection
     return None
 
 
-def _permit(assumed: Assumed, node: NodeRow, waits: dict[str, Wait]) -> tuple[str, Rejection] | None:
+def _reserved(plugin: ReservePlugin, cycle: Cycle, pod: Pod, node: NodeRow) -> Rejection | None:
+    try:
+        if cycle.watch is None:
+            return plugin.reserve(cycle, pod, node)
+        return cycle.watch(plugin.name, "Reserve", plugin.reserve, cycle, pod, node)
+    except Exception as error:
+        raise PluginFailed(plugin.name, "Reserve", error) from error
+
+
+def _permit(assumed: Assumed, node: NodeRow, waits: dict[str, Wait], point: Point) -> tuple[str, Rejection] | None:
     """Ask every Permit plugin; the first rejection counts, those that want to wait are gathered in `waits`."""
-    for plugin in assumed.profile.permit:
-        try:
-            answer = plugin.permit(assumed.cycle, assumed.pod, node)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "Permit", error) from error
-        if isinstance(answer, Rejection):
-            return plugin.name, answer
-        if answer is not None:
-            waits[plugin.name] = answer
+    plugins = assumed.profile.permit
+    if not plugins:
+        return None
+    with point:
+        for plugin in plugins:
+            answer = _permitted(plugin, assumed.cycle, assumed.pod, node)
+            if isinstance(answer, Rejection):
+                point.status = answer.code.camel
+                return plugin.name, answer
+            if answer is not None:
+                waits[plugin.name] = answer
+        if waits:
+            point.status = Code.WAIT.camel
     return None
+
+
+def _permitted(plugin: PermitPlugin, cycle: Cycle, pod: Pod, node: NodeRow) -> Wait | Rejection | None:
+    try:
+        if cycle.watch is None:
+            return plugin.permit(cycle, pod, node)
+        return cycle.watch(plugin.name, "Permit", plugin.permit, cycle, pod, node)
+    except Exception as error:
+        raise PluginFailed(plugin.name, "Permit", error) from error

@@ -26,6 +26,7 @@ from pyscheduler.core.decide.direct import (
     tell_removed,
     told_of_pods,
 )
+from pyscheduler.core.decide.filtering import ask_all
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
@@ -109,7 +110,7 @@ class Trials:
                 continue
             if not _is_told_by_columns(plugin):
                 break
-            said = _filter_all(plugin, cycle, pod, table)
+            said = self._filter_all(plugin, cycle, pod, table)
             first = (found.codes == 0) & (said.codes != 0)
             found.codes[first] = said.codes[first] + len(found.because)
             found.because += said.because
@@ -128,7 +129,7 @@ class Trials:
             table.put(back)
             refused = np.zeros(len(table), np.bool_)
             for plugin in plugins.asked_again:
-                refused |= _filter_all(plugin, cycle, pod, table).codes != 0
+                refused |= self._filter_all(plugin, cycle, pod, table).codes != 0
             gone = {row: one for row, one in back.items() if refused[row]}
             table.take(gone)
             for row in back:
@@ -148,17 +149,15 @@ class Trials:
         """The rows where others are nominated: what a trial is told there depends on them."""
         return self.state.table().named(frozenset(self.nominator.nodes()))
 
+    def _filter_all(self, plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
+        self.profiles[cycle.profile].evaluations.filter[plugin.name].n += len(table)
+        return ask_all(plugin, cycle, pod, table)
+
 
 def _is_told_by_columns(plugin: FilterPlugin) -> bool:
     """Whether the answer for a node follows from the node and the pods on it, by whatever way they came there."""
     return plugin.reads <= Reads.OWN_ROW and not counts_pods(plugin)
 
-
-def _filter_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
-    try:
-        return plugin.filter_all(cycle, pod, table)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "Filter", error) from error
 
 
 class NodeTrial:
@@ -196,7 +195,7 @@ class NodeTrial:
         if self._rivals:
             refusal = fits_with(self._profile, self._cycle, self._pod, self._node, self._rivals)
         if refusal is None:
-            refusal = first_refusal(self._asked, self._cycle, self._pod, self._node)
+            refusal = first_refusal(self._profile, self._asked, self._cycle, self._pod, self._node)
         if refusal is None:
             self._asked = self._again
         return refusal
