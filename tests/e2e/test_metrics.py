@@ -101,8 +101,7 @@ class Story:
         await self._create("urgent", cpu="1", priorityClassName=urgent)
         await self.api.until(f"{self._pods}/urgent", lambda found: found["spec"].get("nodeName"))
         yield
-        for item in await self.api.list(self._pods):
-            await self.api.delete(f"{self._pods}/{item['metadata']['name']}", gracePeriodSeconds=0)
+        await self.api.delete(self._pods, gracePeriodSeconds=0)
         await self.api.until(self._pods, lambda found: not found["items"])
         await self.api.delete(f"{CLASSES}/{urgent}")
 
