@@ -93,9 +93,7 @@ async def _post_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: In
             _broken(command, post.name, "PostBind", error, clock)
 
 
-async def _timed(
-    acting: Coroutine[Any, Any, T], plugin: str, point: str, clock: Clock, instrument: Instrument
-) -> T:
+async def _timed(acting: Coroutine[Any, Any, T], plugin: str, point: str, clock: Clock, instrument: Instrument) -> T:
     """What a plugin answers, in an attempt that is watched."""
     began, status = clock.now(), ERROR
     try:

@@ -159,7 +159,6 @@ def _is_told_by_columns(plugin: FilterPlugin) -> bool:
     return plugin.reads <= Reads.OWN_ROW and not counts_pods(plugin)
 
 
-
 class NodeTrial:
     """The `Trial` of the public interface."""
 
