@@ -48,8 +48,8 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsInstrument) -> None:
     instrument.queue_incoming("active", "UnschedulablePodAdd")
-    with instrument.point("Filter", "p"), instrument.point("PostFilter", "p") as point:
-        point.status = "Unschedulable"
+    with instrument.point("Filter", "p"), instrument.point("PostFilter", "p") as nothing_fits:
+        nothing_fits.status = "Unschedulable"
     instrument.point_took("Bind", "p", "Success", 0.25)
     instrument.event_handled("NodeAdd", since=5.0)
     instrument.hint_entered()
