@@ -9,8 +9,6 @@ from __future__ import annotations
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Rejection, Wait
-from pyscheduler.api.plugin import PermitPlugin, ReservePlugin
-from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.binding import park, release, start_binding
 from pyscheduler.core.commands import Command
@@ -20,7 +18,7 @@ from pyscheduler.core.decide.postfilter import run_post_filter
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.instrument import Point
+from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
 
@@ -85,6 +83,8 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
         if refusal is None:
             refusal = _permit(assumed, node, waits, points.permit)
     except PluginFailed as failed:
+        points.reserve.broken()
+        points.permit.broken()
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         release(context, assumed)
         return fail(context, assumed.queued, Failure.error(str(failed)), now)
@@ -101,49 +101,43 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
 
 def _reserve(assumed: Assumed, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:
     """Ask every Reserve plugin; the first rejection counts. The instrument hears of it only where there is one."""
-    plugins = assumed.profile.reserve
-    if not plugins:
+    if not assumed.profile.reserve:
         return None
-    with point:
-        for plugin in plugins:
-            rejection = _reserved(plugin, assumed.cycle, assumed.pod, node)
-            if rejection is not None:
-                point.status = rejection.code.camel
-                return plugin.name, rejection
+    cycle, pod = assumed.cycle, assumed.pod
+    point.enter()
+    for plugin in assumed.profile.reserve:
+        try:
+            if cycle.watch is None:
+                rejection = plugin.reserve(cycle, pod, node)
+            else:
+                rejection = cycle.watch(plugin.name, "Reserve", plugin.reserve, cycle, pod, node)
+        except Exception as error:
+            raise PluginFailed(plugin.name, "Reserve", error) from error
+        if rejection is not None:
+            point.leave(rejection.code.camel)
+            return plugin.name, rejection
+    point.leave()
     return None
-
-
-def _reserved(plugin: ReservePlugin, cycle: Cycle, pod: Pod, node: NodeRow) -> Rejection | None:
-    try:
-        if cycle.watch is None:
-            return plugin.reserve(cycle, pod, node)
-        return cycle.watch(plugin.name, "Reserve", plugin.reserve, cycle, pod, node)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "Reserve", error) from error
 
 
 def _permit(assumed: Assumed, node: NodeRow, waits: dict[str, Wait], point: Point) -> tuple[str, Rejection] | None:
     """Ask every Permit plugin; the first rejection counts, those that want to wait are gathered in `waits`."""
-    plugins = assumed.profile.permit
-    if not plugins:
+    if not assumed.profile.permit:
         return None
-    with point:
-        for plugin in plugins:
-            answer = _permitted(plugin, assumed.cycle, assumed.pod, node)
-            if isinstance(answer, Rejection):
-                point.status = answer.code.camel
-                return plugin.name, answer
-            if answer is not None:
-                waits[plugin.name] = answer
-        if waits:
-            point.status = Code.WAIT.camel
+    cycle, pod = assumed.cycle, assumed.pod
+    point.enter()
+    for plugin in assumed.profile.permit:
+        try:
+            if cycle.watch is None:
+                answer = plugin.permit(cycle, pod, node)
+            else:
+                answer = cycle.watch(plugin.name, "Permit", plugin.permit, cycle, pod, node)
+        except Exception as error:
+            raise PluginFailed(plugin.name, "Permit", error) from error
+        if isinstance(answer, Rejection):
+            point.leave(answer.code.camel)
+            return plugin.name, answer
+        if answer is not None:
+            waits[plugin.name] = answer
+    point.leave(Code.WAIT.camel if waits else SUCCESS)
     return None
-
-
-def _permitted(plugin: PermitPlugin, cycle: Cycle, pod: Pod, node: NodeRow) -> Wait | Rejection | None:
-    try:
-        if cycle.watch is None:
-            return plugin.permit(cycle, pod, node)
-        return cycle.watch(plugin.name, "Permit", plugin.permit, cycle, pod, node)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "Permit", error) from error

@@ -13,6 +13,7 @@ from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
 from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
+from pyscheduler.core.instrument import SUCCESS
 
 # Looking a member up in its class costs more than what is done with it here, for every pod.
 _BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
@@ -37,10 +38,10 @@ def _plan(context: Context, assumed: Assumed) -> BindingPlan:
     plan = assumed.profile.plan
     if not plan.pre_bind:
         return plan
-    with context.points[assumed.profile.name].pre_flight as point:
-        busy = [plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin)]
-        if not busy:
-            point.status = _SKIP
+    point = context.points[assumed.profile.name].pre_flight
+    point.enter()
+    busy = [plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin)]
+    point.leave(SUCCESS if busy else _SKIP)
     return plan if len(busy) == len(plan.pre_bind) else BindingPlan(tuple(busy), plan.bind, plan.post_bind)
 
 
@@ -130,8 +131,10 @@ def release(context: Context, assumed: Assumed) -> None:
     context.assumed.pop(assumed.pod.uid, None)
     context.handle.waiting.pop(assumed.pod.uid, None)
     if assumed.profile.reserve:
-        with context.points[assumed.profile.name].unreserve:
-            _unreserve(context, assumed)
+        point = context.points[assumed.profile.name].unreserve
+        point.enter()
+        _unreserve(context, assumed)
+        point.leave()
     if not assumed.confirmed:
         context.state.remove(assumed.pod.uid)
 

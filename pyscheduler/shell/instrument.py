@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pyscheduler.api import StatusError
@@ -129,27 +128,28 @@ class _TimedPoint(Point):
     def __init__(
         self, noted: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
     ) -> None:
-        super().__init__()
         self._noted = noted
         self._point = point
         self._profile = profile
         self._clock = clock
         self._well = noted[point, SUCCESS, profile]
         self._began = 0.0
+        """0 where it is not entered."""
 
-    def __enter__(self) -> Self:
-        self.status = SUCCESS
+    def enter(self) -> None:
         self._began = self._clock()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def leave(self, status: str = SUCCESS) -> None:
         seconds = self._clock() - self._began
-        if kind is None and self.status is SUCCESS:
+        self._began = 0.0
+        if status is SUCCESS:
             self._well.append(seconds)
         else:
-            self._noted[self._point, ERROR if kind else self.status, self._profile].append(seconds)
+            self._noted[self._point, status, self._profile].append(seconds)
+
+    def broken(self) -> None:
+        if self._began:
+            self.leave(ERROR)
 
 
 class RestTally(CallTally):

@@ -27,12 +27,22 @@ profiles:
 
 class Recorded(Point):
     def __init__(self, told: Counter[tuple[str, str]], name: str) -> None:
-        super().__init__()
         self.told = told
         self.name = name
+        self.is_open = False
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.told[self.name, "Error" if kind else self.status] += 1
+    def enter(self) -> None:
+        assert not self.is_open
+        self.is_open = True
+
+    def leave(self, status: str = "Success") -> None:
+        assert self.is_open
+        self.is_open = False
+        self.told[self.name, status] += 1
+
+    def broken(self) -> None:
+        if self.is_open:
+            self.leave("Error")
 
 
 class Recorder(Instrument):
@@ -104,6 +114,17 @@ def test_a_point_is_told_with_what_came_of_it(point: str, answer: str, ended: li
     world.add(node("n1"), pod("a").label(point, answer))
     world.run()
     assert {each: told.points[each] for each in ended} == dict.fromkeys(ended, 1)
+
+
+@pytest.mark.parametrize("point", ["Filter", "Reserve", "Permit"])
+def test_a_point_whose_plugin_raises_ends_in_error(point: str) -> None:
+    told = Recorder()
+    world = Harness(CONFIG.replace("Everywhere", "Broken"), instrument=told)
+    world.add(node("n1"), pod("a").label("break", point.lower()), pod("b"))
+    world.run()
+    assert told.points[point, "Error"] == 1
+    assert told.points[point, "Success"] == 1
+    assert world.where == {"b": "n1"}
 
 
 def test_waits_of_permit_end_in_kube_schedulers_words() -> None:

@@ -58,6 +58,7 @@ class Decider:
         self._filter = instrument.point("Filter", profile.name)
         self._pre_score = instrument.point("PreScore", profile.name)
         self._score = instrument.point("Score", profile.name)
+        self._points = (self._pre_filter, self._filter, self._pre_score, self._score)
         percentage = profile.percentage_of_nodes_to_score
         self._order: Order = EveryNode()
         if percentage is not None:
@@ -74,30 +75,32 @@ class Decider:
             return self._decide(cycle, pod, evaluation)
         except BaseException:
             self._drop(pod.shape.template.id)
+            for point in self._points:
+                point.broken()
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
         finder = self._finder
-        with self._pre_filter as point:
-            pre = finder.pre_filter(cycle, pod, evaluation)
-            if pre.rejection is not None:
-                point.status = pre.rejection.code.camel
+        self._pre_filter.enter()
+        pre = finder.pre_filter(cycle, pod, evaluation)
         if pre.rejection is not None:
+            self._pre_filter.leave(pre.rejection.code.camel)
             return diagnose(self._state, pre)
+        self._pre_filter.leave()
         nominated = finder.nominated(cycle, pod, pre)
         if nominated is not None and nominated.refusal is None:
             return Choice(nominated.node, 1)
-        with self._filter as point:
-            if pre.names is None:
-                found = finder.everywhere(cycle, pod, pre, evaluation)
-            else:
-                found = finder.among(cycle, pod, pre, pre.names, nominated)
-            rows = self._order.visit(found, nominated.node.row if nominated else None)
-            feasible = evaluation.fitting if rows is None else len(rows)
-            if not feasible:
-                point.status = Code.UNSCHEDULABLE.camel
+        self._filter.enter()
+        if pre.names is None:
+            found = finder.everywhere(cycle, pod, pre, evaluation)
+        else:
+            found = finder.among(cycle, pod, pre, pre.names, nominated)
+        rows = self._order.visit(found, nominated.node.row if nominated else None)
+        feasible = evaluation.fitting if rows is None else len(rows)
         if not feasible:
+            self._filter.leave(Code.UNSCHEDULABLE.camel)
             return diagnose(self._state, pre, found)
+        self._filter.leave()
         if feasible == 1:
             return Choice(self._state.rows[int(np.argmax(found.fits) if rows is None else rows[0])], 1)
         return Choice(self._best(cycle, pod, found, rows), feasible)
@@ -106,10 +109,12 @@ class Decider:
         """The best of `rows`, of those that the evaluation holds feasible where that is None."""
         evaluation = found.kept
         if evaluation is not None and found.as_kept and (rows is None or len(rows) == evaluation.fitting):
-            with self._pre_score:
-                evaluation.pre_score(cycle, pod)
-            with self._score:
-                evaluation.refresh_scores(cycle, pod)
+            self._pre_score.enter()
+            evaluation.pre_score(cycle, pod)
+            self._pre_score.leave()
+            self._score.enter()
+            evaluation.refresh_scores(cycle, pod)
+            self._score.leave()
             if rows is None:
                 return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)]
             return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])]
@@ -117,11 +122,13 @@ class Decider:
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
         ]
-        with self._pre_score:
-            rows_scored = np.array([node.row for node in fitting], np.intp)
-            skipped = pre_score_rows(self._profile, self._state, cycle, pod, rows_scored)
-        with self._score:
-            totals = score_nodes(self._profile, self._state, cycle, pod, fitting, skipped)
+        self._pre_score.enter()
+        among = np.array([node.row for node in fitting], np.intp)
+        skipped = pre_score_rows(self._profile, self._state, cycle, pod, among)
+        self._pre_score.leave()
+        self._score.enter()
+        totals = score_nodes(self._profile, self._state, cycle, pod, fitting, skipped)
+        self._score.leave()
         return fitting[self._order.pick(totals, cycle)]
 
     def _evaluation(self, pod: Pod) -> Evaluation:

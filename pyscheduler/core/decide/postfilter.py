@@ -40,9 +40,14 @@ def run_post_filter(
     """Ask the plugins in turn. PluginFailed if one raises."""
     if not plugins:
         return PostFiltered(nominate="")
-    with instrument.point(POST_FILTER, cycle.profile) as point:
+    point = instrument.point(POST_FILTER, cycle.profile)
+    point.enter()
+    try:
         outcome = _run(plugins, cycle, pod, diagnosis, instrument)
-        point.status = outcome.code.camel
+    except BaseException:
+        point.broken()
+        raise
+    point.leave(outcome.code.camel)
     return outcome
 
 

@@ -12,7 +12,7 @@ from pyscheduler.api.cycle import Watch
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.instrument import SUCCESS, Instrument
 
 PRE_ENQUEUE = "PreEnqueue"
 
@@ -39,10 +39,10 @@ class Gates:
         self.broken.discard(queued.pod.uid)
         self._turn += 1
         watch = self._instrument.watch(self._turn)
-        with self._points[profile] as point:
-            code = self._ask(plugins, queued, watch)
-            if code is not None:
-                point.status = code.camel
+        point = self._points[profile]
+        point.enter()
+        code = self._ask(plugins, queued, watch)
+        point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
     def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
