@@ -67,12 +67,20 @@ async def test_every_metric_of_kube_scheduler_is_served_or_named(
         name: theirs[name].having(label) - ours[name].having(label) - WITHOUT_WORK for name, label in SAME_VALUES
     }
     assert {name: values for name, values in missing.items() if values} == {}
+    assert evaluated(theirs) - evaluated(ours) == set()
     assert waiting(theirs) == waiting(ours) == {"NodeResourcesFit": 1, "SchedulingGates": 1}
 
 
 def waiting(found: Page) -> dict[str, float]:
     """Pods that wait, by the plugin that keeps them waiting."""
     return {labels["plugin"]: value for labels, value in found["scheduler_unschedulable_pods"].values if value}
+
+
+def evaluated(found: Page) -> set[tuple[str, str]]:
+    """The plugins whose evaluations are counted, by extension point."""
+    return {
+        (labels["extension_point"], labels["plugin"]) for labels in found["scheduler_plugin_evaluation_total"].series
+    }
 
 
 class Story:
@@ -126,11 +134,18 @@ async def settled(fetch: Fetch, seconds: float = 20.0) -> Page:
         await asyncio.sleep(0.2)
 
 
+LATE = (
+    "scheduler_schedule_attempts_total",
+    "scheduler_plugin_execution_duration_seconds",
+    "scheduler_queueing_hint_execution_duration_seconds",
+)
+"""What kube-scheduler shows a second after it has happened."""
+
+
 def is_settled(found: Page) -> bool:
     """Whether all pods that fit are counted as bound, the others as waiting, and plugins have been timed."""
-    attempts = found.get("scheduler_schedule_attempts_total")
-    timed = found.get("scheduler_plugin_execution_duration_seconds")
-    if attempts is None or timed is None or not timed.series:
+    if any(name not in found or not found[name].series for name in LATE):
         return False
-    scheduled = sum(value for labels, value in attempts.values if labels["result"] == "scheduled")
+    attempts = found["scheduler_schedule_attempts_total"].values
+    scheduled = sum(value for labels, value in attempts if labels["result"] == "scheduled")
     return scheduled == SMALL + 3 and waiting(found).keys() == {"NodeResourcesFit", "SchedulingGates"}
