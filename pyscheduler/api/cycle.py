@@ -7,9 +7,9 @@ that a type checker knows what comes out.
 from __future__ import annotations
 
 import random  # noqa: TID251 - the generator below is seeded from data, it is not a source of chance
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -23,10 +23,17 @@ class StateKey(Generic[T]):
         self.name = name
 
 
+class Watch(Protocol):
+    """Whoever times the calls of plugins."""
+
+    def __call__(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
+        """Make the call and give its answer; what it raises is raised."""
+
+
 class Cycle:
     """One attempt to place one pod: `now` in seconds, `attempt` from 1, `profile` the scheduler name."""
 
-    __slots__ = ("_state", "attempt", "now", "profile", "seed", "skipped", "uid")
+    __slots__ = ("_state", "attempt", "now", "profile", "seed", "skipped", "uid", "watch")
 
     def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:
         self.now = now
@@ -36,6 +43,8 @@ class Cycle:
         self.seed = seed
         self.skipped: frozenset[str] = frozenset()
         """The plugins that left their Filter out of this attempt: what their PreFilter answered with SKIP."""
+        self.watch: Watch | None = None
+        """Through whom the scheduler calls plugins in this attempt; None, in most: directly."""
         self._state: dict[StateKey[Any], Any] = {}
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:

@@ -36,6 +36,11 @@ class Stage(StrEnum):
     BETA = "BETA"
     GA = "GA"
 
+    @property
+    def label(self) -> str:
+        """What metrics call it, as those of Kubernetes do: what is GA has no stage any more."""
+        return "" if self is Stage.GA else self.value
+
 
 class Gate(msgspec.Struct, frozen=True):
     """One switch.

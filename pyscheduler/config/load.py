@@ -109,7 +109,7 @@ def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfi
     if problems:
         raise ConfigError(problems, source)
     imported = {name: reference for reference, name in catalogue.imported.items()}
-    return LoadedConfig(configuration, python, specs, catalogue.registry, tuple(warnings), imported)
+    return LoadedConfig(configuration, python, specs, catalogue.registry, tuple(warnings), imported, gates)
 
 
 def _by_kind(documents: list[Document], problems: list[Problem]) -> dict[str, Document]:

@@ -18,6 +18,7 @@ from pyscheduler.core.decide.postfilter import run_post_filter
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
 
@@ -33,6 +34,8 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
         return []
     profile = context.profiles[pod.scheduler_name]
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
+    context.attempts += 1
+    cycle.watch = context.instrument.watch(context.attempts)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
         if isinstance(choice, Diagnosis):
@@ -73,12 +76,15 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     context.state.place(assumed.pod, node.name)
     context.queue.nominator.remove(uid)
     context.assumed[uid] = assumed
+    points = context.points[assumed.profile.name]
     try:
-        refusal = _reserve(assumed, node)
+        refusal = _reserve(assumed, node, points.reserve)
         waits: dict[str, Wait] = {}
         if refusal is None:
-            refusal = _permit(assumed, node, waits)
+            refusal = _permit(assumed, node, waits, points.permit)
     except PluginFailed as failed:
+        points.reserve.broken()
+        points.permit.broken()
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         release(context, assumed)
         return fail(context, assumed.queued, Failure.error(str(failed)), now)
@@ -93,26 +99,45 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     return start_binding(context, assumed)
 
 
-def _reserve(assumed: Assumed, node: NodeRow) -> tuple[str, Rejection] | None:
+def _reserve(assumed: Assumed, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:
+    """Ask every Reserve plugin; the first rejection counts. The instrument hears of it only where there is one."""
+    if not assumed.profile.reserve:
+        return None
+    cycle, pod = assumed.cycle, assumed.pod
+    point.enter()
     for plugin in assumed.profile.reserve:
         try:
-            rejection = plugin.reserve(assumed.cycle, assumed.pod, node)
+            if cycle.watch is None:
+                rejection = plugin.reserve(cycle, pod, node)
+            else:
+                rejection = cycle.watch(plugin.name, "Reserve", plugin.reserve, cycle, pod, node)
         except Exception as error:
             raise PluginFailed(plugin.name, "Reserve", error) from error
         if rejection is not None:
+            point.leave(rejection.code.camel)
             return plugin.name, rejection
+    point.leave()
     return None
 
 
-def _permit(assumed: Assumed, node: NodeRow, waits: dict[str, Wait]) -> tuple[str, Rejection] | None:
+def _permit(assumed: Assumed, node: NodeRow, waits: dict[str, Wait], point: Point) -> tuple[str, Rejection] | None:
     """Ask every Permit plugin; the first rejection counts, those that want to wait are gathered in `waits`."""
+    if not assumed.profile.permit:
+        return None
+    cycle, pod = assumed.cycle, assumed.pod
+    point.enter()
     for plugin in assumed.profile.permit:
         try:
-            answer = plugin.permit(assumed.cycle, assumed.pod, node)
+            if cycle.watch is None:
+                answer = plugin.permit(cycle, pod, node)
+            else:
+                answer = cycle.watch(plugin.name, "Permit", plugin.permit, cycle, pod, node)
         except Exception as error:
             raise PluginFailed(plugin.name, "Permit", error) from error
         if isinstance(answer, Rejection):
+            point.leave(answer.code.camel)
             return plugin.name, answer
         if answer is not None:
             waits[plugin.name] = answer
+    point.leave(Code.WAIT.camel if waits else SUCCESS)
     return None

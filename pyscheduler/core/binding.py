@@ -5,7 +5,7 @@ The binding cycle itself runs in the shell; here is what its start and its end m
 
 from __future__ import annotations
 
-from pyscheduler.api.outcome import SKIP, Wait
+from pyscheduler.api.outcome import SKIP, Code, Wait
 from pyscheduler.api.plugin import PreBindPlugin
 from pyscheduler.core.changes import pod_deleted
 from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, Record
@@ -13,9 +13,11 @@ from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
 from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
+from pyscheduler.core.instrument import SUCCESS
 
 # Looking a member up in its class costs more than what is done with it here, for every pod.
 _BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
+_PRE_FLIGHT, _UNRESERVE, _SKIP = "PreBindPreFlight", "Unreserve", Code.SKIP.camel
 
 
 def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float) -> None:
@@ -34,16 +36,24 @@ def start_binding(context: Context, assumed: Assumed) -> list[Command]:
 def _plan(context: Context, assumed: Assumed) -> BindingPlan:
     """The profile's plan without the PreBind plugins that have nothing to do for the pod."""
     plan = assumed.profile.plan
+    if not plan.pre_bind:
+        return plan
+    point = context.points[assumed.profile.name].pre_flight
+    point.enter()
     busy = [plugin for plugin in plan.pre_bind if _has_work(context, assumed, plugin)]
+    point.leave(SUCCESS if busy else _SKIP)
     return plan if len(busy) == len(plan.pre_bind) else BindingPlan(tuple(busy), plan.bind, plan.post_bind)
 
 
 def _has_work(context: Context, assumed: Assumed, plugin: PreBindPlugin) -> bool:
+    cycle, pod = assumed.cycle, assumed.pod
     try:
-        return plugin.pre_flight(assumed.cycle, assumed.pod, assumed.node_name) is not SKIP
+        if cycle.watch is None:
+            return plugin.pre_flight(cycle, pod, assumed.node_name) is not SKIP
+        return cycle.watch(plugin.name, _PRE_FLIGHT, plugin.pre_flight, cycle, pod, assumed.node_name) is not SKIP
     except Exception as error:
         # Better to ask it for nothing than to bind a pod whose volumes are not there.
-        context.instrument.plugin_failed(plugin.name, "PreBindPreFlight", error)
+        context.instrument.plugin_failed(plugin.name, _PRE_FLIGHT, error)
         return True
 
 
@@ -60,8 +70,8 @@ def settle_waiting(context: Context, now: float) -> list[Command]:
     while settled := context.handle.take_settled():
         for waiting in settled:
             assumed = context.assumed[waiting.pod.uid]
-            result = "rejected" if waiting.rejected_by else "allowed"
-            context.instrument.permit_waited(result, now - waiting.since)
+            code = Code.UNSCHEDULABLE if waiting.rejected_by else Code.SUCCESS
+            context.instrument.permit_waited(code.camel, now - waiting.since)
             if waiting.rejected_by:
                 refusal = _turned_away(waiting)
                 commands += give_back(context, assumed, refusal, now)
@@ -120,11 +130,23 @@ def release(context: Context, assumed: Assumed) -> None:
     """Undo what assuming did: all reservations in reverse order, then the place itself."""
     context.assumed.pop(assumed.pod.uid, None)
     context.handle.waiting.pop(assumed.pod.uid, None)
-    for plugin in reversed(assumed.profile.reserve):
-        try:
-            plugin.unreserve(assumed.cycle, assumed.pod, assumed.node_name)
-        except Exception as error:
-            # A plugin's own books may now be wrong, but the place must be given back all the same.
-            context.instrument.plugin_failed(plugin.name, "Unreserve", error)
+    if assumed.profile.reserve:
+        point = context.points[assumed.profile.name].unreserve
+        point.enter()
+        _unreserve(context, assumed)
+        point.leave()
     if not assumed.confirmed:
         context.state.remove(assumed.pod.uid)
+
+
+def _unreserve(context: Context, assumed: Assumed) -> None:
+    cycle = assumed.cycle
+    for plugin in reversed(assumed.profile.reserve):
+        try:
+            if cycle.watch is None:
+                plugin.unreserve(cycle, assumed.pod, assumed.node_name)
+            else:
+                cycle.watch(plugin.name, _UNRESERVE, plugin.unreserve, cycle, assumed.pod, assumed.node_name)
+        except Exception as error:
+            # A plugin's own books may now be wrong, but the place must be given back all the same.
+            context.instrument.plugin_failed(plugin.name, _UNRESERVE, error)

@@ -23,7 +23,7 @@ from pyscheduler.core.decide.order import Start
 from pyscheduler.core.decide.trial import Trials
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.state import ClusterState, Shapes
 from pyscheduler.core.state.images import SharedImages
@@ -62,6 +62,21 @@ class Settings(msgspec.Struct, frozen=True):
     max_in_unschedulable: float = 300.0
 
 
+class Points(msgspec.Struct, frozen=True):
+    """The extension points of a profile that come when a node has been chosen, as the instrument is told of them."""
+
+    reserve: Point
+    unreserve: Point
+    permit: Point
+    pre_flight: Point
+
+    @staticmethod
+    def of(profile: str, instrument: Instrument) -> Points:
+        """Those of a profile."""
+        names = ("Reserve", "Unreserve", "Permit", "PreBindPreFlight")
+        return Points(*(instrument.point(name, profile) for name in names))
+
+
 class Context(msgspec.Struct, eq=False):
     """The machine's whole memory."""
 
@@ -74,11 +89,14 @@ class Context(msgspec.Struct, eq=False):
     shapes: Shapes = msgspec.field(default_factory=Shapes)
     images: SharedImages = msgspec.field(default_factory=SharedImages)
     deciders: dict[str, Decider] = msgspec.field(default_factory=dict)
+    points: dict[str, Points] = msgspec.field(default_factory=dict)
     pods: dict[str, Pod] = msgspec.field(default_factory=dict)
     """Every known pod by UID, as last seen."""
     uid_of: dict[str, str] = msgspec.field(default_factory=dict)
     """The UID of the pod of that namespace/name."""
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
+    attempts: int = 0
+    """How many there have been."""
 
     @staticmethod
     def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
@@ -97,6 +115,7 @@ class Context(msgspec.Struct, eq=False):
         start = Start()
         for profile in profiles:
             context.deciders[profile.name] = Decider(profile, context.state, queue.nominator, instrument, start)
+            context.points[profile.name] = Points.of(profile.name, instrument)
         return context
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:

@@ -5,6 +5,7 @@ An object that cannot be read raises ValueError before anything has changed, so 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, ResourceKind
@@ -13,6 +14,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.binding import release
 from pyscheduler.core.changes import node_events, pod_deleted, pod_events
 from pyscheduler.core.context import Context, Stage
+from pyscheduler.core.queue.labels import POD_ADD, POD_UPDATE
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -36,10 +38,14 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
         context.handle.evictions.end(pod.uid)
     if pod.node_name:
         _on_a_node(context, old, pod, now)
-    elif pod.uid in context.assumed:
-        _assumed_changed(context, pod, now)
+        is_new = old is None or not old.node_name
+        context.instrument.event_handled("AssignedPodAdd" if is_new else "AssignedPodUpdate", now)
     elif context.is_ours(pod):
-        _pending(context, old, pod, now)
+        if pod.uid in context.assumed:
+            _assumed_changed(context, pod, now)
+        else:
+            _pending(context, old, pod, now)
+        context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
 
 
 def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
@@ -118,6 +124,8 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
         context.wake((pod_deleted(pod),), now)
     elif pod.nominated_node_name:
         _room_made(context, pod, now)
+    if pod.node_name or context.is_ours(pod):
+        context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
 
 
 def _room_made(context: Context, pod: Pod, now: float) -> None:
@@ -129,17 +137,15 @@ def node_changed(context: Context, source: NodeObject, now: float) -> None:
     """A node was created or updated."""
     source = context.images.in_node(source)
     before = context.state.set_node(source)
-    if before is None:
-        context.wake((ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd"),), now)
-    else:
-        context.wake(node_events(before, source), now)
+    added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
+    _happened(context, added if before is None else node_events(before, source), now)
 
 
 def node_gone(context: Context, name: str, now: float) -> None:
     """A node was deleted; unknown ones are ignored."""
     node = context.state.info(name)
     if node is not None:
-        context.wake((ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete"),), now)
+        _happened(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
         context.state.remove_node(name)
 
 
@@ -148,7 +154,7 @@ def object_changed(context: Context, kind: ResourceKind, obj: dict[str, Any], no
     before = context.handle.set_object(kind, obj)
     context.state.objects_changed()
     action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
-    context.wake((ClusterEvent(kind.kind, action, before, obj, f"{kind.kind}{verb}"),), now)
+    _happened(context, [ClusterEvent(kind.kind, action, before, obj, _label(kind, verb))], now)
 
 
 def object_gone(context: Context, kind: ResourceKind, namespace: str, name: str, now: float) -> None:
@@ -156,4 +162,16 @@ def object_gone(context: Context, kind: ResourceKind, namespace: str, name: str,
     before = context.handle.remove_object(kind, namespace, name)
     if before is not None:
         context.state.objects_changed()
-        context.wake((ClusterEvent(kind.kind, Action.DELETE, before, None, f"{kind.kind}Delete"),), now)
+        _happened(context, [ClusterEvent(kind.kind, Action.DELETE, before, None, _label(kind, "Delete"))], now)
+
+
+def _label(kind: ResourceKind, verb: str) -> str:
+    """As kube-scheduler labels it: `PersistentVolumeAdd`, `storage.k8s.io/CSINodeAdd`."""
+    return f"{kind.group}/{kind.kind}{verb}" if kind.group else f"{kind.kind}{verb}"
+
+
+def _happened(context: Context, events: Sequence[ClusterEvent], now: float) -> None:
+    """Wake who may be helped, and tell how long it took."""
+    context.wake(events, now)
+    for event in events:
+        context.instrument.event_handled(event.label, now)

@@ -5,26 +5,43 @@ A plugin that raises costs its pod one backoff and is named; nothing it does can
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 from pyscheduler.api.handle import ApiError, ApiWriter
-from pyscheduler.api.outcome import SKIP, Rejection, StatusError
+from pyscheduler.api.outcome import SKIP, Code, Rejection, StatusError
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 
 log = logs.get("binding")
+T = TypeVar("T")
 
 
-async def run_binding(command: Bind, api: ApiWriter, clock: Clock) -> Bound | BindFailed:
+async def run_binding(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
     """Run the cycle to its end."""
-    return await prepare(command, api, clock) or await bind(command, api, clock)
+    return await prepare(command, api, clock, instrument) or await bind(command, api, clock, instrument)
 
 
-async def prepare(command: Bind, api: ApiWriter, clock: Clock) -> BindFailed | None:
+async def prepare(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> BindFailed | None:
     """The first half, PreBind, which may wait for minutes; None if the pod can be bound now."""
+    if not command.plan.pre_bind:
+        return None
+    began = clock.now()
+    failed = await _pre_bind(command, api, clock, instrument)
+    instrument.point_took("PreBind", command.cycle.profile, _status(failed), clock.now() - began)
+    return failed
+
+
+async def _pre_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> BindFailed | None:
     for pre in command.plan.pre_bind:
         try:
-            rejection = await pre.pre_bind(command.cycle, command.pod, command.node_name, api)
+            acting = pre.pre_bind(command.cycle, command.pod, command.node_name, api)
+            if command.cycle.watch is not None:
+                acting = _timed(acting, pre.name, "PreBind", clock, instrument)
+            rejection = await acting
         except Exception as error:
             return _broken(command, pre.name, "PreBind", error, clock)
         if rejection is not None:
@@ -32,25 +49,29 @@ async def prepare(command: Bind, api: ApiWriter, clock: Clock) -> BindFailed | N
     return None
 
 
-async def bind(command: Bind, api: ApiWriter, clock: Clock) -> Bound | BindFailed:
+async def bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
     """The second half: Bind and PostBind."""
-    failed = await _bind(command, api, clock)
+    began, profile = clock.now(), command.cycle.profile
+    failed = await _bind(command, api, clock, instrument)
+    now = clock.now()
+    instrument.point_took("Bind", profile, _status(failed), now - began)
     if failed is not None:
         return failed
-    for post in command.plan.post_bind:
-        try:
-            await post.post_bind(command.cycle, command.pod, command.node_name, api)
-        except Exception as error:
-            # The pod is bound; all that is left to do is to say so.
-            _broken(command, post.name, "PostBind", error, clock)
-    return Bound(clock.now(), command.pod.uid)
+    if command.plan.post_bind:
+        await _post_bind(command, api, clock, instrument)
+        now, began = clock.now(), now
+        instrument.point_took("PostBind", profile, SUCCESS, now - began)
+    return Bound(now, command.pod.uid)
 
 
-async def _bind(command: Bind, api: ApiWriter, clock: Clock) -> BindFailed | None:
+async def _bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> BindFailed | None:
     uid = command.pod.uid
     for plugin in command.plan.bind:
         try:
-            answer = await plugin.bind(command.cycle, command.pod, command.node_name, api)
+            acting = plugin.bind(command.cycle, command.pod, command.node_name, api)
+            if command.cycle.watch is not None:
+                acting = _timed(acting, plugin.name, "Bind", clock, instrument)
+            answer = await acting
         except Exception as error:
             return _broken(command, plugin.name, "Bind", error, clock)
         if isinstance(answer, Rejection):
@@ -58,6 +79,35 @@ async def _bind(command: Bind, api: ApiWriter, clock: Clock) -> BindFailed | Non
         if answer is not SKIP:
             return None
     return BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
+
+
+async def _post_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> None:
+    for post in command.plan.post_bind:
+        try:
+            acting = post.post_bind(command.cycle, command.pod, command.node_name, api)
+            if command.cycle.watch is not None:
+                acting = _timed(acting, post.name, "PostBind", clock, instrument)
+            await acting
+        except Exception as error:
+            # The pod is bound; all that is left to do is to say so.
+            _broken(command, post.name, "PostBind", error, clock)
+
+
+async def _timed(acting: Coroutine[Any, Any, T], plugin: str, point: str, clock: Clock, instrument: Instrument) -> T:
+    """What a plugin answers, in an attempt that is watched."""
+    began, status = clock.now(), ERROR
+    try:
+        answer = await acting
+        status = status_of(answer)
+        return answer
+    finally:
+        instrument.plugin_took(plugin, point, status, clock.now() - began)
+
+
+def _status(failed: BindFailed | None) -> str:
+    if failed is None:
+        return SUCCESS
+    return Code.UNSCHEDULABLE.camel if failed.rejected else ERROR
 
 
 def _broken(command: Bind, plugin: str, point: str, error: Exception, clock: Clock) -> BindFailed:

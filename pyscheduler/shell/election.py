@@ -63,7 +63,7 @@ def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock
     # The name tells two processes of one host apart.
     candidate = Candidate(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
     made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME))
-    metrics.leading.read = lambda: {NAME: float(made.holds())}
+    metrics.leading.read = lambda: {(NAME,): float(made.holds())}
     return made
 
 

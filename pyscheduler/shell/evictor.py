@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from pyscheduler.api.handle import ApiError
 from pyscheduler.core.commands import Evict
@@ -30,6 +30,8 @@ class Evictor:
 
     def __init__(self, status: StatusWriter, recorder: Recorder, clock: Clock) -> None:
         self.tell: Callable[[Event], None] = lambda _: None
+        self.room_made: Callable[[str, float], None] = lambda _result, _seconds: None
+        """Told how it went to evict the victims of one pod (success, error), and in how many seconds."""
         self._status = status
         self._recorder = recorder
         self._clock = clock
@@ -55,19 +57,27 @@ class Evictor:
             if not self._waiting:
                 self._due.clear()
                 continue
-            _, (*others, last) = self._waiting.popitem(last=False)
-            await asyncio.gather(*map(self._evict, others))
-            await self._evict(last)
+            _, commands = self._waiting.popitem(last=False)
+            began = self._clock.now()
+            went_well = await self._make_room(commands)
+            self.room_made("success" if went_well else "error", self._clock.now() - began)
 
-    async def _evict(self, command: Evict) -> None:
+    async def _make_room(self, commands: Sequence[Evict]) -> bool:
+        """Evict the victims of one pod; whether none of them refused to go."""
+        *others, last = commands
+        went_well = await asyncio.gather(*map(self._evict, others))
+        return await self._evict(last) and all(went_well)
+
+    async def _evict(self, command: Evict) -> bool:
         try:
             done = await self._status.evict(command)
         except ApiError as problem:
             log.warning("A victim could not be evicted", problem, pod=command.victim.key)
             self._retry_later(command, str(problem))
-            return
+            return False
         if done and command.then is not None:
             self._recorder.record(command.then)
+        return True
 
     def _retry_later(self, command: Evict, problem: str) -> None:
         """Tell of the failure after a rest: its pod is tried again at once, and what refuses may refuse for ever."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding import bind, prepare
 from pyscheduler.shell.breadth import Breadth
@@ -44,6 +45,8 @@ class Executor:
     ) -> None:
         self.tell: Callable[[Event], None] = lambda _: None
         """Where outcomes go; the loop sets it."""
+        self.instrument = Instrument()
+        """Who is told how long it took; whoever counts sets it."""
         self._api = api
         self._status = status
         self._recorder = recorder
@@ -55,6 +58,7 @@ class Executor:
         self._patches: OrderedDict[str, PatchStatus] = OrderedDict()
         self._evictor = Evictor(status, recorder, clock)
         self._evictor.tell = lambda event: self.tell(event)
+        self._evictor.room_made = lambda result, seconds: self.instrument.room_made(result, seconds)
         self._patches_due = asyncio.Event()
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._called_off: dict[str, Evict] = {}
@@ -124,7 +128,7 @@ class Executor:
     async def _bind(self, command: Bind) -> None:
         began = self._clock.now()
         with self._traffic:
-            outcome = await bind(command, self._api, self._clock)
+            outcome = await bind(command, self._api, self._clock, self.instrument)
         if isinstance(outcome, Bound):  # what fails may fail at once, and would make all others look slow
             self._breadth.took(self._clock.now() - began)
         self._end(outcome)
@@ -148,7 +152,7 @@ class Executor:
             self._evictor.add(eviction)
 
     async def _pre_bind(self, command: Bind) -> None:
-        failed = await prepare(command, self._api, self._clock)
+        failed = await prepare(command, self._api, self._clock, self.instrument)
         if failed is None:
             self._bindings.put_nowait(command)
         else:

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from prometheus_client import CollectorRegistry, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import Metric as Exposed
 from prometheus_client.registry import Collector
 
 import pyscheduler
-from pyscheduler.shell.metrics import Counter, Gauges, Histogram
+from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric
 
 
-def registry_of(metrics: Sequence[Counter | Histogram | Gauges]) -> CollectorRegistry:
+def registry_of(metrics: Sequence[Metric]) -> CollectorRegistry:
     """What serves these metrics, and what the process and the build tell of themselves."""
     registry = CollectorRegistry()
     registry.register(_Families(metrics))
@@ -30,39 +30,46 @@ def registry_of(metrics: Sequence[Counter | Histogram | Gauges]) -> CollectorReg
 
 
 class _Families(Collector):
-    def __init__(self, metrics: Sequence[Counter | Histogram | Gauges]) -> None:
+    def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Exposed]:
         return map(family_of, self._metrics)
 
 
-def family_of(metric: Counter | Histogram | Gauges) -> Metric:
+def family_of(metric: Metric) -> Exposed:
     """All that a metric has counted so far."""
     if isinstance(metric, Counter):
         return _counter(metric)
     return _histogram(metric) if isinstance(metric, Histogram) else _gauges(metric)
 
 
-def _counter(counter: Counter) -> Metric:
+def _counter(counter: Counter) -> Exposed:
     family = CounterMetricFamily(counter.name, counter.help, labels=counter.labels)
-    for labels, count in counter.counts.items():
+    for labels, count in counter.read().items():
         family.add_metric(labels, count)
     return family
 
 
-def _histogram(histogram: Histogram) -> Metric:
+def _histogram(histogram: Histogram) -> Exposed:
     histogram.settle()
     family = HistogramMetricFamily(histogram.name, histogram.help, labels=histogram.labels)
-    names = [*(repr(float(bound)) for bound in histogram.bounds), "+Inf"]
+    names = [*map(bound_as_go_prints, histogram.bounds.tolist()), "+Inf"]
     for labels, counts in histogram.counts.items():
         cumulated = list(zip(names, np.cumsum(counts).tolist(), strict=True))
         family.add_metric(labels, cumulated, histogram.sums[labels])
     return family
 
 
-def _gauges(gauges: Gauges) -> Metric:
-    family = GaugeMetricFamily(gauges.name, gauges.help, labels=(gauges.label,))
-    for label, value in gauges.read().items():
-        family.add_metric((label,), value)
+def _gauges(gauges: Gauges) -> Exposed:
+    family = GaugeMetricFamily(gauges.name, gauges.help, labels=gauges.labels)
+    for labels, value in gauges.read().items():
+        family.add_metric(labels, value)
     return family
+
+
+def bound_as_go_prints(bound: float) -> str:
+    """A bucket's bound in Go's shortest form, `1` and `1.048576e+06`: queries name buckets by this text."""
+    if bound >= 1e6:
+        return np.format_float_scientific(bound, trim="-", exp_digits=2)
+    return repr(bound).removesuffix(".0")

@@ -1,97 +1,39 @@
 """The scheduler's metrics, under kube-scheduler's names, labels and buckets, so that its dashboards work here.
 
-Counting sits on the path of every pod, where prometheus_client's own histograms are too slow. So what happens is only
-noted (an integer, or a float at the end of an array), and sorted into buckets by NumPy when the numbers are asked for.
+docs/metrics.md lists them, and tells where a number means something else than kube-scheduler's.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from pyscheduler.api import StatusError
-from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell import logs
+from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric, Reading, buckets
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-Gauge = Callable[[], Mapping[str, float]]
-"""Values by label, read when the metrics are asked for."""
-
-_SETTLE_EVERY = 4096
-_SLI_ATTEMPTS = 15
-_log = logs.get("metrics")
+_CALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_BODY_BYTES: Final = (64.0, 256.0, 512.0, *(1024.0 * 4**i for i in range(8)))
 
 
-def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Upper bounds that grow by `factor`, as Prometheus's ExponentialBuckets."""
-    return tuple(start * factor**i for i in range(count))
+def by_one(read: Callable[[], Mapping[str, float]]) -> Reading:
+    """What a gauge with one label reads, from values by that label."""
+    return lambda: {(label,): value for label, value in read().items()}
 
 
-class Counter:
-    """A counter by labels: `counter.counts[labels] += 1`."""
+class _Family:
+    """Metrics that belong together."""
 
-    def __init__(self, name: str, help: str, labels: tuple[str, ...] = ()) -> None:
-        self.name, self.help, self.labels = name, help, labels
-        self.counts: defaultdict[tuple[str, ...], int] = defaultdict(int)
-        if not labels:
-            self.counts[()] = 0
-
-    def reset(self) -> None:
-        """Begin anew."""
-        self.counts.clear()
-        if not self.labels:
-            self.counts[()] = 0
+    @property
+    def all(self) -> list[Metric]:
+        """Every one, in the order in which they were made."""
+        return [metric for metric in vars(self).values() if isinstance(metric, Metric)]
 
 
-class Histogram:
-    """A histogram by labels: `histogram.noted[labels].append(seconds)`; `settle` sorts what was noted into buckets."""
-
-    def __init__(self, name: str, help: str, bounds: tuple[float, ...], labels: tuple[str, ...] = ()) -> None:
-        self.name, self.help, self.labels = name, help, labels
-        self.bounds = np.array(bounds)
-        self.counts: dict[tuple[str, ...], Any] = {}
-        self.sums: dict[tuple[str, ...], float] = {}
-        self.noted: defaultdict[tuple[str, ...], array[float]] = defaultdict(lambda: array("d"))
-        if not labels:
-            self.noted[()] = array("d")
-
-    def settle(self) -> None:
-        """Sort what was noted into buckets, and keep only those."""
-        size = len(self.bounds) + 1
-        for labels, values in self.noted.items():
-            seconds = np.array(values)
-            del values[:]
-            counts = np.bincount(np.searchsorted(self.bounds, seconds), minlength=size)
-            self.counts[labels] = self.counts.get(labels, 0) + counts
-            self.sums[labels] = self.sums.get(labels, 0.0) + float(seconds.sum())
-
-    def reset(self) -> None:
-        """Begin anew; the array without labels stays the one that others append to."""
-        self.counts.clear()
-        self.sums.clear()
-        if self.labels:
-            self.noted.clear()
-        else:
-            del self.noted[()][:]
-
-
-class Gauges:
-    """A gauge by one label, read from elsewhere at the moment of asking."""
-
-    def __init__(self, name: str, help: str, label: str) -> None:
-        self.name, self.help, self.label = name, help, label
-        self.read: Gauge = dict
-
-
-class Metrics:
-    """All metrics and the registry that serves them. Set `pending_pods.read` and `cache_size.read` once they exist."""
+class AttemptMetrics(_Family):
+    """What became of pods, and how long it took."""
 
     def __init__(self) -> None:
         self.attempts = Counter(
@@ -121,9 +63,6 @@ class Metrics:
             "scheduler_pod_scheduled_after_flush",
             "Pods bound in an attempt that only the flush of long unschedulable pods had brought about.",
         )
-        self.incoming = Counter(
-            "scheduler_queue_incoming_pods", "Pods added to a queue, by queue and event.", ("queue", "event")
-        )
         self.permit_seconds = Histogram(
             "scheduler_permit_wait_duration_seconds",
             "Seconds spent waiting on Permit.",
@@ -132,43 +71,137 @@ class Metrics:
         )
         self.preemption_attempts = Counter("scheduler_preemption_attempts", "Times that preemption looked for room.")
         self.preemption_victims = Histogram("scheduler_preemption_victims", "Victims per preemption.", buckets(1, 2, 7))
+        self.room_seconds = Histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "Seconds that it took to evict the victims of one pod.",
+            buckets(0.01, 2, 20),
+            ("result",),
+        )
+        self.rooms = Counter("scheduler_preemption_goroutines_execution", "Pods for which room was made.", ("result",))
+        self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", ("type",))
+        self.goroutines = Gauges("scheduler_goroutines", "Operations under way beside the loop.", ("operation",))
+
+
+class QueueMetrics(_Family):
+    """What waits, why, and what moves it."""
+
+    def __init__(self) -> None:
+        self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", ("queue",))
+        self.unschedulable_pods = Gauges(
+            "scheduler_unschedulable_pods",
+            "Pods waiting that a plugin rejected; one rejected by several counts with each.",
+            ("plugin", "profile"),
+        )
+        self.incoming = Counter(
+            "scheduler_queue_incoming_pods", "Pods added to a queue, by queue and event.", ("queue", "event")
+        )
+        self.inflight_events = Gauges(
+            "scheduler_inflight_events", "Events kept for pods that are being attempted, and those pods.", ("event",)
+        )
+        self.event_seconds = Histogram(
+            "scheduler_event_handling_duration_seconds",
+            "Seconds to work in what a watch showed.",
+            buckets(0.0001, 2, 12),
+            ("event",),
+        )
+        self.hint_seconds = Histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "Seconds in a plugin's queueing hint.",
+            buckets(0.00001, 1.5, 20),
+            ("plugin", "event", "hint"),
+        )
+
+
+class PluginMetrics(_Family):
+    """Extension points and plugins."""
+
+    def __init__(self) -> None:
         self.point_seconds = Histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Seconds in all plugins of an extension point.",
             buckets(0.0001, 2, 12),
             ("extension_point", "status", "profile"),
         )
+        self.plugin_seconds = Histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Seconds in one call of a plugin, in one of ten attempts.",
+            buckets(0.00001, 1.5, 20),
+            ("plugin", "extension_point", "status"),
+        )
+        self.evaluations = Counter(
+            "scheduler_plugin_evaluation",
+            "Times that a plugin was asked: of a pod, or of a pod and a node.",
+            ("plugin", "extension_point", "profile"),
+        )
         self.plugin_failures = Counter(
             "pyscheduler_plugin_failures", "Exceptions raised by plugins.", ("plugin", "extension_point")
         )
+
+
+class ProcessMetrics(_Family):
+    """The process and its calls to the API server, under the names of Kubernetes components."""
+
+    def __init__(self) -> None:
+        self.requests = Counter(
+            "rest_client_requests", "Calls to the API server, by status code.", ("code", "method", "host")
+        )
+        self.retries = Counter("rest_client_request_retries", "Those that were repetitions.", ("code", "verb", "host"))
+        self.request_seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "Seconds of a call, repetitions included.",
+            _CALL_SECONDS,
+            ("verb", "host"),
+        )
+        self.limiter_seconds = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Seconds that a call waited for its turn under clientConnection.qps.",
+            _CALL_SECONDS,
+            ("verb", "host"),
+        )
+        self.request_bytes = Histogram(
+            "rest_client_request_size_bytes", "Bytes of a call's body.", _BODY_BYTES, ("verb", "host")
+        )
+        self.response_bytes = Histogram(
+            "rest_client_response_size_bytes", "Bytes of an answer's body.", _BODY_BYTES, ("verb", "host")
+        )
+        self.leading = Gauges(
+            "leader_election_master_status", "1 while this process holds the lease, 0 while it waits.", ("name",)
+        )
+        self.slow_renewals = Counter(
+            "leader_election_slowpath", "Renewals of the lease that needed a look at it first.", ("name",)
+        )
+        self.features = Gauges("kubernetes_feature_enabled", "1 for a feature gate that is on.", ("name", "stage"))
         self.decode_failures = Counter(
             "pyscheduler_decode_failures", "Objects skipped because they cannot be read.", ("resource",)
         )
         self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
-        self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
-        self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
-        self.leading = Gauges("leader_election_master_status", "1 while it holds the lease, 0 while not.", "name")
-        self.slow_renewals = Counter(
-            "leader_election_slowpath", "Renewals of the lease that needed a look at it first.", ("name",)
-        )
-        self._own = [m for m in vars(self).values() if isinstance(m, Counter | Histogram | Gauges)]
+
+
+class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics):
+    """All metrics and the registry that serves them. The gauges show nothing until their `read` is set."""
+
+    def __init__(self) -> None:
+        AttemptMetrics.__init__(self)
+        QueueMetrics.__init__(self)
+        PluginMetrics.__init__(self)
+        ProcessMetrics.__init__(self)
+        self._histograms = [metric for metric in self.all if isinstance(metric, Histogram)]
 
     @cached_property
     def registry(self) -> CollectorRegistry:
         """What serves them, made when it is first asked for."""
         from pyscheduler.shell.exposition import registry_of
 
-        return registry_of(self._own)
+        return registry_of(self.all)
 
     def settle(self) -> None:
         """Sort all that was noted into buckets, so that the notes do not grow between two scrapes."""
-        for metric in self._own:
-            if isinstance(metric, Histogram):
-                metric.settle()
+        for histogram in self._histograms:
+            histogram.settle()
 
     def reset(self) -> None:
         """Count anew from now on, as `DELETE /metrics` asks; gauges tell what is, as ever."""
-        for metric in self._own:
+        for metric in self.all:
             if isinstance(metric, Counter | Histogram):
                 metric.reset()
 
@@ -183,65 +216,3 @@ class Metrics:
     def count_dropped_event(self) -> None:
         """For the `Recorder`: an Event was lost."""
         self.events_dropped.counts[()] += 1
-
-
-class MetricsInstrument(Instrument):
-    """Notes what the core tells. `clock` must be the one that the machine's times come from."""
-
-    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
-        self._metrics = metrics
-        self._clock = clock
-        self._incoming = metrics.incoming.counts
-        self._attempts = metrics.attempts.counts
-        self._points = metrics.point_seconds.noted
-        self._attempt_seconds = metrics.attempt_seconds.noted
-        self._algorithm = metrics.algorithm_seconds.noted[()]
-        self._pod_attempts = metrics.pod_attempts.noted[()]
-        self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
-        self._entered: list[float] = []
-        self._until_settled = _SETTLE_EVERY
-
-    def queue_incoming(self, queue: str, event: str) -> None:
-        self._incoming[queue, event] += 1
-
-    def decided(self, seconds: float) -> None:
-        """The decision of one attempt took so long; binding is not in it."""
-        self._algorithm.append(seconds)
-
-    def preemption_attempted(self) -> None:
-        self._metrics.preemption_attempts.counts[()] += 1
-
-    def preempted(self, victims: int) -> None:
-        self._metrics.preemption_victims.noted[()].append(victims)
-
-    def attempted(self, profile: str, result: str, began: float) -> None:
-        labels = (result, profile)
-        self._attempts[labels] += 1
-        self._attempt_seconds[labels].append(self._clock() - began)
-        self._until_settled -= 1
-        if not self._until_settled:
-            self._until_settled = _SETTLE_EVERY
-            self._metrics.settle()
-
-    def scheduled(self, attempts: int, seconds: float, flushed: bool) -> None:
-        self._pod_attempts.append(attempts)
-        self._metrics.sli_seconds.noted[self._sli_labels[min(attempts, _SLI_ATTEMPTS)]].append(seconds)
-        if flushed:
-            self._metrics.after_flush.counts[()] += 1
-
-    def permit_waited(self, result: str, seconds: float) -> None:
-        self._metrics.permit_seconds.noted[(result,)].append(seconds)
-
-    def point_entered(self, point: str, profile: str) -> None:  # noqa: ARG002 - `point_left` says it again
-        self._entered.append(self._clock())
-
-    def point_left(self, point: str, profile: str, status: str) -> None:
-        self._points[point, status, profile].append(self._clock() - self._entered.pop())
-
-    def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
-        if isinstance(error, StatusError):
-            # Something in the cluster is amiss, and the pod's own event tells it.
-            _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
-            return
-        self._metrics.plugin_failures.counts[plugin, point] += 1
-        _log.crash("A plugin raised an exception", error, plugin=plugin, point=point)

@@ -14,6 +14,7 @@ import msgspec
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
+from pyscheduler.config.gates import GATES, Gates
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import NodeChanged, NodeGone, ObjectChanged, ObjectGone, PodChanged, PodGone
@@ -21,7 +22,9 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell import garbage, logs
 from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.instrument import MetricsInstrument, RestTally
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.paths import LIVE_PODS, NODES, PODS
@@ -32,7 +35,7 @@ from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.loop import Loop
-from pyscheduler.shell.metrics import Metrics, MetricsInstrument
+from pyscheduler.shell.metrics import Metrics, by_one
 
 log = logs.get("scheduler")
 GRACE = 10.0
@@ -85,9 +88,10 @@ class Scheduler:
             traffic,
             clock,
         )
+        self.executor.instrument = instrument
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
-        metrics.pending_pods.read = self.machine.context.queue.pending_counts
-        metrics.cache_size.read = self._cache_sizes
+        connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
+        self._show(config.gates)
         self._refusals = Refusals(metrics.count_decode_failure)
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
         """The kinds that plugins read beyond the scheduler's own."""
@@ -138,6 +142,24 @@ class Scheduler:
         started = self._clock.now()
         await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
         log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
+
+    def _show(self, gates: Gates) -> None:
+        """Let the metrics read what nobody counts for them."""
+        metrics, queue = self.metrics, self.machine.context.queue
+        metrics.pending_pods.read = by_one(queue.pending_counts)
+        metrics.unschedulable_pods.read = queue.rejected_by
+        metrics.inflight_events.read = by_one(queue.in_flight_counts)
+        metrics.cache_size.read = by_one(self._cache_sizes)
+        metrics.goroutines.read = lambda: {("binding",): self.executor.unfinished}
+        metrics.evaluations.read = self._evaluations
+        metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
+
+    def _evaluations(self) -> dict[Labels, float]:
+        return {
+            (plugin, point, profile.name): number
+            for profile in self.machine.context.profiles.values()
+            for point, plugin, number in profile.evaluations
+        }
 
     def _cache_sizes(self) -> dict[str, float]:
         context = self.machine.context

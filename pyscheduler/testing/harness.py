@@ -227,7 +227,8 @@ class Harness:
 
     def _bind(self, command: Bind) -> None:
         """The binding cycle, on the harness's own time."""
-        self._go_on(_Running(command, run_binding(command, _Api(self), _Clock(self)), self.now))
+        cycle = run_binding(command, _Api(self), _Clock(self), self.machine.context.instrument)
+        self._go_on(_Running(command, cycle, self.now))
 
     def _go_on(self, running: _Running) -> None:
         """Run a binding cycle until it waits or ends."""

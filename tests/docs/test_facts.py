@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any
 
 import pytest
 import yaml
@@ -13,6 +12,7 @@ from pyscheduler import intree
 from pyscheduler.api import Plugin, Reads
 from pyscheduler.config.load import loads
 from pyscheduler.core.framework.registry import POINTS
+from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.exposition import family_of
 from pyscheduler.shell.metrics import Metrics
 from tests.docs.pages import PAGES, ROOT, rows, text_of, words_in_code
@@ -68,17 +68,21 @@ def test_the_guide_has_every_level_of_reads() -> None:
     assert [words_in_code(row[0])[0] for row in rows("docs/plugins.md", heading)] == [level.name for level in Reads]
 
 
-def test_operations_lists_every_metric_with_its_labels() -> None:
-    told = {words_in_code(row[0])[0]: names(row[1]) - {""} for row in rows("docs/operations.md", "Metrics")}
-    del told["pyscheduler_build_info"]
-    assert told == dict(map(exposed, Metrics()._own))
+def test_the_page_of_metrics_lists_each_with_its_type_and_labels() -> None:
+    told: dict[str, tuple[str, set[str]]] = {}
+    for name, kind, labels, _ in rows("docs/metrics.md", "What is served"):
+        told[words_in_code(name)[0]] = (kind, names(labels) - {""})
+    process = {name for name in told if name.startswith("process_")}
+    assert process == {"process_cpu_seconds_total"}
+    assert {name: told[name] for name in told.keys() - process - {"pyscheduler_build_info"}} == dict(
+        map(exposed, Metrics().all)
+    )
 
 
-def exposed(metric: Any) -> tuple[str, set[str]]:
-    """A metric's name as Prometheus sees it, and its labels."""
+def exposed(metric: Metric) -> tuple[str, tuple[str, set[str]]]:
+    """A metric's name as Prometheus sees it, its type and its labels."""
     family = family_of(metric)
-    labels = {metric.label} if family.type == "gauge" else set(metric.labels)
-    return family.name + ("_total" if family.type == "counter" else ""), labels
+    return family.name + ("_total" if family.type == "counter" else ""), (family.type, set(metric.labels))
 
 
 ODD = """

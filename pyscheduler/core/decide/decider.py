@@ -15,7 +15,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.direct import score_nodes
+from pyscheduler.core.decide.direct import pre_score_rows, score_nodes
 from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.finding import Finder, Found, Rows, diagnose
 from pyscheduler.core.decide.order import EveryNode, KubeSchedulerOrder, Order, Start
@@ -54,7 +54,11 @@ class Decider:
         self._profile = profile
         self._state = state
         self._finder = Finder(profile, state, nominator)
-        self._points = _Points(instrument, profile.name)
+        self._pre_filter = instrument.point("PreFilter", profile.name)
+        self._filter = instrument.point("Filter", profile.name)
+        self._pre_score = instrument.point("PreScore", profile.name)
+        self._score = instrument.point("Score", profile.name)
+        self._points = (self._pre_filter, self._filter, self._pre_score, self._score)
         percentage = profile.percentage_of_nodes_to_score
         self._order: Order = EveryNode()
         if percentage is not None:
@@ -71,40 +75,46 @@ class Decider:
             return self._decide(cycle, pod, evaluation)
         except BaseException:
             self._drop(pod.shape.template.id)
+            for point in self._points:
+                point.broken()
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
         finder = self._finder
-        with self._points.pre_filter as point:
-            pre = finder.pre_filter(cycle, pod, evaluation)
-            if pre.rejection is not None:
-                point.status = pre.rejection.code.camel
+        self._pre_filter.enter()
+        pre = finder.pre_filter(cycle, pod, evaluation)
         if pre.rejection is not None:
+            self._pre_filter.leave(pre.rejection.code.camel)
             return diagnose(self._state, pre)
+        self._pre_filter.leave()
         nominated = finder.nominated(cycle, pod, pre)
         if nominated is not None and nominated.refusal is None:
             return Choice(nominated.node, 1)
-        with self._points.filter as point:
-            if pre.names is None:
-                found = finder.everywhere(cycle, pod, pre, evaluation)
-            else:
-                found = finder.among(cycle, pod, pre, pre.names, nominated)
-            rows = self._order.visit(found, nominated.node.row if nominated else None)
-            feasible = evaluation.fitting if rows is None else len(rows)
-            if not feasible:
-                point.status = Code.UNSCHEDULABLE.camel
+        self._filter.enter()
+        if pre.names is None:
+            found = finder.everywhere(cycle, pod, pre, evaluation)
+        else:
+            found = finder.among(cycle, pod, pre, pre.names, nominated)
+        rows = self._order.visit(found, nominated.node.row if nominated else None)
+        feasible = evaluation.fitting if rows is None else len(rows)
         if not feasible:
+            self._filter.leave(Code.UNSCHEDULABLE.camel)
             return diagnose(self._state, pre, found)
+        self._filter.leave()
         if feasible == 1:
             return Choice(self._state.rows[int(np.argmax(found.fits) if rows is None else rows[0])], 1)
-        with self._points.score:
-            return Choice(self._best(cycle, pod, found, rows), feasible)
+        return Choice(self._best(cycle, pod, found, rows), feasible)
 
     def _best(self, cycle: Cycle, pod: Pod, found: Found, rows: Rows | None) -> NodeRow:
         """The best of `rows`, of those that the evaluation holds feasible where that is None."""
         evaluation = found.kept
         if evaluation is not None and found.as_kept and (rows is None or len(rows) == evaluation.fitting):
+            self._pre_score.enter()
+            evaluation.pre_score(cycle, pod)
+            self._pre_score.leave()
+            self._score.enter()
             evaluation.refresh_scores(cycle, pod)
+            self._score.leave()
             if rows is None:
                 return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)]
             return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])]
@@ -112,7 +122,13 @@ class Decider:
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
         ]
-        totals = score_nodes(self._profile, self._state, cycle, pod, fitting)
+        self._pre_score.enter()
+        among = np.array([node.row for node in fitting], np.intp)
+        skipped = pre_score_rows(self._profile, self._state, cycle, pod, among)
+        self._pre_score.leave()
+        self._score.enter()
+        totals = score_nodes(self._profile, self._state, cycle, pod, fitting, skipped)
+        self._score.leave()
         return fitting[self._order.pick(totals, cycle)]
 
     def _evaluation(self, pod: Pod) -> Evaluation:
@@ -134,37 +150,3 @@ class Decider:
 
     def _drop(self, template: int) -> None:
         self._kept.pop(template, None)
-
-
-_SUCCESS = Code.SUCCESS.camel
-
-
-class _Points:
-    """The extension points of an attempt that the instrument is told of."""
-
-    __slots__ = ("filter", "pre_filter", "score")
-
-    def __init__(self, instrument: Instrument, profile: str) -> None:
-        self.pre_filter = _Point(instrument, "PreFilter", profile)
-        self.filter = _Point(instrument, "Filter", profile)
-        self.score = _Point(instrument, "Score", profile)
-
-
-class _Point:
-    """Tells the instrument when an extension point starts and ends: one `with` at a time."""
-
-    __slots__ = ("_instrument", "_point", "_profile", "status")
-
-    def __init__(self, instrument: Instrument, point: str, profile: str) -> None:
-        self._instrument = instrument
-        self._point = point
-        self._profile = profile
-        self.status = _SUCCESS
-
-    def __enter__(self) -> _Point:
-        self.status = _SUCCESS
-        self._instrument.point_entered(self._point, self._profile)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._instrument.point_left(self._point, self._profile, Code.ERROR.camel if kind else self.status)

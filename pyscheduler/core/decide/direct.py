@@ -27,33 +27,66 @@ from pyscheduler.core.state.node import NodeRow
 
 def filter_node(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, skipped: Collection[str]) -> Status | None:
     """The first plugin's "no" for one node, or None if the pod fits. PluginFailed if one raises."""
-    return first_refusal([plugin for plugin in profile.filter if plugin.name not in skipped], cycle, pod, node)
+    return first_refusal(profile, [p for p in profile.filter if p.name not in skipped], cycle, pod, node)
 
 
-def first_refusal(plugins: Iterable[FilterPlugin], cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
-    """The same of these plugins only."""
+def first_refusal(
+    profile: Profile, plugins: Iterable[FilterPlugin], cycle: Cycle, pod: Pod, node: NodeRow
+) -> Status | None:
+    """The same of these plugins of the profile only."""
+    asked = profile.evaluations.filter
     for plugin in plugins:
+        asked[plugin.name].n += 1
         rejection = ask(plugin, cycle, pod, node)
         if rejection is not None:
             return Status.of(plugin.name, rejection)
     return None
 
 
-def score_nodes(profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> Scores:
-    """The weighted total of each of some feasible nodes. PluginFailed if a plugin raises."""
+def score_nodes(
+    profile: Profile,
+    state: ClusterState,
+    cycle: Cycle,
+    pod: Pod,
+    nodes: Sequence[NodeRow],
+    skipped: frozenset[str] | None = None,
+) -> Scores:
+    """The weighted total of each of some feasible nodes. PluginFailed if a plugin raises.
+
+    `skipped` is who PreScore leaves out; it is asked here if that is None.
+    """
     rows = np.array([node.row for node in nodes], np.intp)
     total = np.zeros(len(nodes), np.int64)
-    for column in score_columns(profile, state, cycle, pod, rows):
+    for column in score_columns(profile, state, cycle, pod, rows, skipped):
         total += column.weighted[rows]
     return total
 
 
-def score_columns(
+def pre_score_rows(
     profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp]
+) -> frozenset[str]:
+    """Ask PreScore with some feasible rows; who is to be left out of scoring."""
+    asked = profile.evaluations.pre_score
+    return run_pre_score(profile.pre_score, cycle, pod, lambda: state.table(rows), KeptAnswers(), asked)
+
+
+def score_columns(
+    profile: Profile,
+    state: ClusterState,
+    cycle: Cycle,
+    pod: Pod,
+    rows: NDArray[np.intp],
+    skipped: frozenset[str] | None = None,
 ) -> list[ScoreColumn]:
     """What each Score plugin that has something to say of the pod gives to some feasible rows."""
-    skipped = run_pre_score(profile.pre_score, cycle, pod, lambda: state.table(rows), KeptAnswers())
-    columns = [ScoreColumn(weighted, len(state)) for weighted in profile.score if weighted.plugin.name not in skipped]
+    if skipped is None:
+        skipped = pre_score_rows(profile, state, cycle, pod, rows)
+    asked = profile.evaluations.score
+    columns = [
+        ScoreColumn(weighted, len(state), asked[weighted.plugin.name])
+        for weighted in profile.score
+        if weighted.plugin.name not in skipped
+    ]
     for column in columns:
         column.ask(cycle, pod, state, rows)
         column.renormalize(cycle, pod, rows)
@@ -93,7 +126,10 @@ def tell_added(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, added: P
     """Tell PreFilter plugins of a pod that was put on the node in a what-if."""
     for plugin in told:
         try:
-            plugin.add_pod(cycle, pod, added, node)
+            if cycle.watch is None:
+                plugin.add_pod(cycle, pod, added, node)
+            else:
+                cycle.watch(plugin.name, "PreFilterExtensionAddPod", plugin.add_pod, cycle, pod, added, node)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreFilterExtensionAddPod", error) from error
 
@@ -102,6 +138,9 @@ def tell_removed(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, remove
     """Tell PreFilter plugins of a pod that was taken off the node in a what-if."""
     for plugin in told:
         try:
-            plugin.remove_pod(cycle, pod, removed, node)
+            if cycle.watch is None:
+                plugin.remove_pod(cycle, pod, removed, node)
+            else:
+                cycle.watch(plugin.name, "PreFilterExtensionRemovePod", plugin.remove_pod, cycle, pod, removed, node)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreFilterExtensionRemovePod", error) from error

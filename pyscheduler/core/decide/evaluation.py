@@ -34,8 +34,8 @@ class Evaluation:
         self._state = state
         self._pre_filter = KeptAnswers()
         self._pre_score = KeptAnswers()
-        self.filters = FilterColumns(state, profile.filter)
-        self.scores = ScoreColumns(state, profile.score)
+        self.filters = FilterColumns(state, profile.filter, profile.evaluations.filter)
+        self.scores = ScoreColumns(state, profile.score, profile.evaluations.score)
         self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.fitting = 0
         """How many rows are feasible."""
@@ -123,18 +123,23 @@ class Evaluation:
                 self._recount()
         return self.fitting
 
-    def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
-        """Bring the totals of all feasible nodes up to date. PluginFailed if a plugin raises."""
+    def pre_score(self, cycle: Cycle, pod: Pod) -> None:
+        """Ask PreScore, before `refresh_scores`. PluginFailed if a plugin raises."""
         if self._refit:
             everyone = self.fitting == self._size and not self._is_small
             self._fitting_rows = slice(0, self._size) if everyone else np.flatnonzero(self.feasible)
-        fitting = self._fitting_rows
+        fitting, profile = self._fitting_rows, self._profile
 
         def table() -> NodeTable:
             return self._state.table(None if isinstance(fitting, slice) else fitting)
 
-        if self.scores.activate(run_pre_score(self._profile.pre_score, cycle, pod, table, self._pre_score)):
+        asked = profile.evaluations.pre_score
+        if self.scores.activate(run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, asked)):
             self._due, self._refit = None, True
+
+    def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
+        """Bring the totals of all feasible nodes up to date. PluginFailed if a plugin raises."""
+        fitting = self._fitting_rows
         followed, self._followed = self._followed, None
         self.scores.forget(ATTEMPT, [])
         if followed is not None:

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.nodes import NodeInfo
+from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.staleness import ATTEMPT, USAGE, Change, KeptColumn, Rows, Scope, Touched
+from pyscheduler.core.framework.evaluations import Count, Counts
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
@@ -35,11 +36,12 @@ FEW = 6
 class FilterColumn(KeptColumn):
     """One Filter plugin and what it said of every node."""
 
-    __slots__ = ("all_fit", "basis", "codes", "doubtful", "plugin")
+    __slots__ = ("all_fit", "asked", "basis", "codes", "doubtful", "plugin")
 
-    def __init__(self, plugin: FilterPlugin, n: int) -> None:
+    def __init__(self, plugin: FilterPlugin, n: int, asked: Count) -> None:
         super().__init__(plugin)
         self.plugin = plugin
+        self.asked = asked
         self.codes: Codes = np.full(n, STALE, np.int32)
         self.all_fit = False
         """Whether every row's code is known to be FITS, but for `doubtful` ones: so most plugins answer most pods."""
@@ -81,9 +83,10 @@ class FilterColumn(KeptColumn):
 class FilterColumns:
     """What every Filter plugin of a profile says of every node, for one pod shape."""
 
-    def __init__(self, state: ClusterState, plugins: tuple[FilterPlugin, ...]) -> None:
+    def __init__(self, state: ClusterState, plugins: tuple[FilterPlugin, ...], asked: Counts) -> None:
         self._state = state
         self._plugins = plugins
+        self._asked = asked
         self._columns: dict[str, FilterColumn] = {}
         self._active: list[FilterColumn] = []
         self._reached: list[list[FilterColumn]] = [[] for _ in Change]
@@ -180,6 +183,7 @@ class FilterColumns:
     def _lets_in(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Touched) -> bool:
         """Whether one plugin lets the pod in everywhere; what it said is not kept."""
         if isinstance(rows, list):
+            column.asked.n += len(rows)
             return all(ask(column.plugin, cycle, pod, self._state.rows[row]) is None for row in rows)
         return not self._verdicts(cycle, pod, column, rows).because
 
@@ -260,10 +264,11 @@ class FilterColumns:
     def _column(self, plugin: FilterPlugin) -> FilterColumn:
         column = self._columns.get(plugin.name)
         if column is None:
-            column = self._columns[plugin.name] = FilterColumn(plugin, len(self.first))
+            column = self._columns[plugin.name] = FilterColumn(plugin, len(self.first), self._asked[plugin.name])
         return column
 
     def _ask_row(self, cycle: Cycle, pod: Pod, column: FilterColumn, row: int) -> int:
+        column.asked.n += 1
         rejection = ask(column.plugin, cycle, pod, self._state.rows[row])
         code = FITS if rejection is None else self._code(column.plugin, rejection)
         column.written()[row] = code
@@ -286,10 +291,8 @@ class FilterColumns:
     def _verdicts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Verdicts:
         """What the NumPy form of a plugin says of many rows."""
         table = self._state.table(None if isinstance(rows, slice) else rows)
-        try:
-            return column.plugin.filter_all(cycle, pod, table)
-        except Exception as error:
-            raise PluginFailed(column.plugin.name, "Filter", error) from error
+        column.asked.n += len(table)
+        return ask_all(column.plugin, cycle, pod, table)
 
     def _code(self, plugin: FilterPlugin, rejection: Rejection) -> int:
         key = (plugin.name, rejection)
@@ -328,6 +331,18 @@ def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
 def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
     """One plugin's answer for one node. PluginFailed if it raises."""
     try:
-        return plugin.filter(cycle, pod, node)
+        if cycle.watch is None:
+            return plugin.filter(cycle, pod, node)
+        return cycle.watch(plugin.name, "Filter", plugin.filter, cycle, pod, node)
+    except Exception as error:
+        raise PluginFailed(plugin.name, "Filter", error) from error
+
+
+def ask_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
+    """One plugin's answers for many nodes. PluginFailed if it raises."""
+    try:
+        if cycle.watch is None:
+            return plugin.filter_all(cycle, pod, table)
+        return cycle.watch(plugin.name, "Filter", plugin.filter_all, cycle, pod, table)
     except Exception as error:
         raise PluginFailed(plugin.name, "Filter", error) from error

@@ -101,7 +101,8 @@ class Finder:
 
     def pre_filter(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> PreFiltered:
         """Ask the PreFilter plugins. PluginFailed if one raises."""
-        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), evaluation.begin(pod.shape))
+        kept, asked = evaluation.begin(pod.shape), self._profile.evaluations.pre_filter
+        return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), kept, asked)
 
     def nominated(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Nominated | None:
         """Ask Filter of the pod's nominated node, if it has one, before any other and whatever PreFilter left."""

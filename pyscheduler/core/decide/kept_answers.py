@@ -10,6 +10,7 @@ from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import SKIP, SKIP_SHAPE, Skip
 from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.framework.evaluations import Counts
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import is_kept
 
@@ -117,7 +118,12 @@ class KeptAnswers:
 
 
 def run_pre_score(
-    plugins: Sequence[PreScorePlugin], cycle: Cycle, pod: Pod, feasible: Callable[[], NodeTable], kept: KeptAnswers
+    plugins: Sequence[PreScorePlugin],
+    cycle: Cycle,
+    pod: Pod,
+    feasible: Callable[[], NodeTable],
+    kept: KeptAnswers,
+    asked: Counts,
 ) -> frozenset[str]:
     """Ask the PreScore plugins, those whose answer is kept once; who is to be left out of scoring."""
     if kept.outcome is not None:
@@ -130,12 +136,17 @@ def run_pre_score(
             table = feasible()
         before = kept.before(plugin, cycle)
         try:
-            answer = plugin.pre_score(cycle, pod, table)
+            if cycle.watch is None:
+                answer = plugin.pre_score(cycle, pod, table)
+            else:
+                answer = cycle.watch(plugin.name, "PreScore", plugin.pre_score, cycle, pod, table)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreScore", error) from error
         kept.note(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)
+        else:
+            asked[plugin.name].n += 1
     left_out = frozenset(skipped)
     kept.settle(left_out)
     return left_out

@@ -14,8 +14,9 @@ from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import are_few
-from pyscheduler.core.decide.score_column import check_scores
+from pyscheduler.core.decide.score_column import check_scores, score_of, scores_of
 from pyscheduler.core.decide.staleness import Change, Rows, Scope, scopes
+from pyscheduler.core.framework.evaluations import Count
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
@@ -24,11 +25,12 @@ from pyscheduler.core.state.cluster import ClusterState
 class LiveScore:
     """One such plugin and its weight."""
 
-    __slots__ = ("plugin", "weight")
+    __slots__ = ("asked", "plugin", "weight")
 
-    def __init__(self, weighted: Weighted) -> None:
+    def __init__(self, weighted: Weighted, asked: Count) -> None:
         self.plugin = weighted.plugin
         self.weight = weighted.weight
+        self.asked = asked
 
     @staticmethod
     def suits(plugin: ScorePlugin) -> bool:
@@ -39,8 +41,12 @@ class LiveScore:
 
     def of_row(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         """The weighted score of one node. PluginFailed if the plugin raises or its score is out of range."""
+        self.asked.n += 1
         try:
-            score = self.plugin.score(cycle, pod, node)
+            if cycle.watch is None:
+                score = self.plugin.score(cycle, pod, node)
+            else:
+                score = score_of(self.plugin, cycle, pod, node)
             if not 0 <= score <= MAX_NODE_SCORE:
                 check_scores(self.plugin, np.array([score], np.int64))
         except PluginFailed:
@@ -53,8 +59,10 @@ class LiveScore:
         """The same of many, of few by the plain form."""
         if not isinstance(rows, slice) and are_few(rows):
             return np.array([self.of_row(cycle, pod, state.rows[row]) for row in rows.tolist()], np.int64)
+        table = state.table(None if isinstance(rows, slice) else rows)
+        self.asked.n += len(table)
         try:
-            scores = self.plugin.score_all(cycle, pod, state.table(None if isinstance(rows, slice) else rows))
+            scores = scores_of(self.plugin, cycle, pod, table)
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
         check_scores(self.plugin, scores)

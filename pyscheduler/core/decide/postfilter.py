@@ -40,13 +40,14 @@ def run_post_filter(
     """Ask the plugins in turn. PluginFailed if one raises."""
     if not plugins:
         return PostFiltered(nominate="")
-    code = Code.ERROR
-    instrument.point_entered(POST_FILTER, cycle.profile)
+    point = instrument.point(POST_FILTER, cycle.profile)
+    point.enter()
     try:
         outcome = _run(plugins, cycle, pod, diagnosis, instrument)
-        code = outcome.code
-    finally:
-        instrument.point_left(POST_FILTER, cycle.profile, code.camel)
+    except BaseException:
+        point.broken()
+        raise
+    point.leave(outcome.code.camel)
     return outcome
 
 
@@ -73,7 +74,9 @@ def _run(
 
 def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Answer:
     try:
-        return plugin.post_filter(cycle, pod, diagnosis)
+        if cycle.watch is None:
+            return plugin.post_filter(cycle, pod, diagnosis)
+        return cycle.watch(plugin.name, POST_FILTER, plugin.post_filter, cycle, pod, diagnosis)
     except StatusError as status:
         return status
     except PluginFailed:

@@ -14,6 +14,7 @@ from pyscheduler.api.outcome import NodeNames, Rejection, Skip, Status
 from pyscheduler.api.plugin import PreFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.kept_answers import KeptAnswers
+from pyscheduler.core.framework.evaluations import Counts
 from pyscheduler.core.framework.failure import PluginFailed
 
 Answer = NodeNames | Rejection | None
@@ -43,7 +44,12 @@ _UNRESOLVABLE = Rejection(resolvable=False)
 
 
 def run_pre_filter(
-    plugins: tuple[PreFilterPlugin, ...], cycle: Cycle, pod: Pod, nodes: NodeTable, kept: KeptAnswers
+    plugins: tuple[PreFilterPlugin, ...],
+    cycle: Cycle,
+    pod: Pod,
+    nodes: NodeTable,
+    kept: KeptAnswers,
+    asked: Counts | None = None,
 ) -> PreFiltered:
     """Ask every plugin, those whose answer is kept only once for a shape. PluginFailed if one raises."""
     if kept.outcome is not None:
@@ -54,13 +60,19 @@ def run_pre_filter(
     for plugin in kept.still_to_ask(plugins, cycle):
         before = kept.before(plugin, cycle)
         try:
-            answer = plugin.pre_filter(cycle, pod, nodes)
+            if cycle.watch is None:
+                answer = plugin.pre_filter(cycle, pod, nodes)
+            else:
+                answer = cycle.watch(plugin.name, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
         except Exception as error:
             raise PluginFailed(plugin.name, "PreFilter", error) from error
         kept.note(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)
-        elif _ends(result, plugin, answer):
+            continue
+        if asked is not None:
+            asked[plugin.name].n += 1
+        if _ends(result, plugin, answer):
             break
     cycle.skipped = result.skipped = frozenset(skipped)
     kept.settle(result)

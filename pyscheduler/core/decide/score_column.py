@@ -8,16 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import are_few
 from pyscheduler.core.decide.staleness import KeptColumn, Rows, Touched
+from pyscheduler.core.framework.evaluations import Count
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 
+NORMALIZE = "ScoreExtensionNormalize"
+"""NormalizeScore, as kube-scheduler's metrics call it."""
 _WIDEST = 4096
 """Raw scores of at most so many values are normalised once per value, then looked up."""
 
@@ -30,6 +34,7 @@ class ScoreColumn(KeptColumn):
         "_free_form",
         "_fresh",
         "_least",
+        "asked",
         "normalizer",
         "plugin",
         "raw",
@@ -39,8 +44,9 @@ class ScoreColumn(KeptColumn):
         "weighted",
     )
 
-    def __init__(self, weighted: Weighted, n: int) -> None:
+    def __init__(self, weighted: Weighted, n: int, asked: Count) -> None:
         super().__init__(weighted.plugin)
+        self.asked = asked
         self.plugin: ScorePlugin = weighted.plugin
         self.weight = weighted.weight
         self._free_form = type(self.plugin).normalize is not ScorePlugin.normalize
@@ -87,11 +93,13 @@ class ScoreColumn(KeptColumn):
         """The raw scores of some rows, of few by the plain form."""
         try:
             if not isinstance(rows, slice) and are_few(rows):
+                self.asked.n += len(rows)
                 for row in rows.tolist():
-                    self.raw[row] = self.plugin.score(cycle, pod, state.rows[row])  # raises if it is no int64
+                    self.raw[row] = score_of(self.plugin, cycle, pod, state.rows[row])  # raises if it is no int64
             else:
                 table = state.table(None if isinstance(rows, slice) else rows)
-                self.raw[rows] = self.plugin.score_all(cycle, pod, table)
+                self.asked.n += len(table)
+                self.raw[rows] = scores_of(self.plugin, cycle, pod, table)
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
         self.fresh()[rows] = True
@@ -101,11 +109,13 @@ class ScoreColumn(KeptColumn):
         raw = self._raw(feasible)
         try:
             if self._free_form:
-                self._give(feasible, self.plugin.normalize(cycle, pod, raw.copy()))
+                self._give(feasible, self._normalized(cycle, pod, raw.copy()))
             elif self.normalizer is None:
                 self._give(feasible, raw)
-            else:
+            elif cycle.watch is None:
                 return self._rescaled(self.normalizer, feasible, raw)
+            else:
+                return cycle.watch(self.plugin.name, NORMALIZE, self._rescaled, self.normalizer, feasible, raw)
         except PluginFailed:
             raise
         except Exception as error:
@@ -119,6 +129,11 @@ class ScoreColumn(KeptColumn):
             self.weighted[rows] = self._finals.take(raw - self._least)
         elif len(raw):
             self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
+
+    def _normalized(self, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
+        if cycle.watch is None:
+            return self.plugin.normalize(cycle, pod, raw)
+        return cycle.watch(self.plugin.name, NORMALIZE, self.plugin.normalize, cycle, pod, raw)
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
@@ -152,6 +167,20 @@ class ScoreColumn(KeptColumn):
     def _give(self, rows: Rows | slice, final: Scores) -> None:
         check_scores(self.plugin, final)
         self.weighted[rows] = final * self.weight
+
+
+def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+    """One plugin's raw score for one node; what it raises is raised."""
+    if cycle.watch is None:
+        return plugin.score(cycle, pod, node)
+    return cycle.watch(plugin.name, "Score", plugin.score, cycle, pod, node)
+
+
+def scores_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
+    """The same for many nodes."""
+    if cycle.watch is None:
+        return plugin.score_all(cycle, pod, table)
+    return cycle.watch(plugin.name, "Score", plugin.score_all, cycle, pod, table)
 
 
 def extremes(scores: Scores) -> tuple[int, int]:

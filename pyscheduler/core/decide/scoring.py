@@ -21,6 +21,7 @@ from pyscheduler.core.decide.leaders import Leaders
 from pyscheduler.core.decide.live_score import LiveScore
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.staleness import USAGE, Change, Rows, Touched
+from pyscheduler.core.framework.evaluations import Counts
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
@@ -32,9 +33,10 @@ INFEASIBLE = -(1 << 62)
 class ScoreColumns:
     """Every Score plugin of a profile for one pod shape, and the total per node."""
 
-    def __init__(self, state: ClusterState, plugins: Sequence[Weighted]) -> None:
+    def __init__(self, state: ClusterState, plugins: Sequence[Weighted], asked: Counts) -> None:
         self._state = state
         self._plugins = plugins
+        self._asked = asked
         self._columns: dict[str, ScoreColumn] = {}
         self._skipped: frozenset[str] | None = None
         self._live: list[LiveScore] = []
@@ -66,7 +68,7 @@ class ScoreColumns:
         before = self._resting + self._moving
         asked = [w for w in self._plugins if w.plugin.name not in skipped]
         live = [w for w in asked if LiveScore.suits(w.plugin)]
-        self._live = [LiveScore(w) for w in live]
+        self._live = [LiveScore(w, self._asked[w.plugin.name]) for w in live]
         columns = [self._column(w) for w in asked if w not in live]
         for column in columns:
             column.all_stale |= column not in before  # while it was left out, nobody told it of changes
@@ -219,7 +221,7 @@ class ScoreColumns:
         name = weighted.plugin.name
         column = self._columns.get(name)
         if column is None:
-            column = self._columns[name] = ScoreColumn(weighted, len(self._rest))
+            column = self._columns[name] = ScoreColumn(weighted, len(self._rest), self._asked[name])
         return column
 
     def _make_total(self) -> None:

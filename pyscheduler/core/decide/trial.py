@@ -26,6 +26,7 @@ from pyscheduler.core.decide.direct import (
     tell_removed,
     told_of_pods,
 )
+from pyscheduler.core.decide.filtering import ask_all
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
@@ -110,7 +111,7 @@ class Trials:
         for plugin in self.profiles[cycle.profile].filter:
             if plugin.name in cycle.skipped:
                 continue
-            said = _filter_all(plugin, cycle, pod, table) if _is_told_by_columns(plugin) else None
+            said = self._filter_all(plugin, cycle, pod, table) if _is_told_by_columns(plugin) else None
             if said is None:
                 break
             first = (found.codes == 0) & (said.codes != 0)
@@ -126,14 +127,14 @@ class Trials:
             return {}  # ports: of two pods with the same one, it matters in a trial who comes and goes first
         rows = np.fromiter(orders, np.intp, len(orders))
         table = RefilledTable(self.state, pod.priority, rows)
-        never = _refusing(plugins.asked_once, cycle, pod, table)
+        never = self._refusing(plugins.asked_once, cycle, pod, table)
         if never is None:
             return {}
         stay: list[list[bool]] = [[] for _ in orders]
         for step in range(max(map(len, orders.values()), default=0)):
             back = {place: order[step] for place, order in enumerate(orders.values()) if step < len(order)}
             table.put(back)
-            refused = _refusing(plugins.asked_again, cycle, pod, table)
+            refused = self._refusing(plugins.asked_again, cycle, pod, table)
             if refused is None:
                 return {}
             gone = {place: one for place, one in back.items() if refused[place]}
@@ -155,6 +156,26 @@ class Trials:
         """The rows where others are nominated: what a trial is told there depends on them."""
         return self.state.table().named(frozenset(self.nominator.nodes()))
 
+    def _filter_all(self, plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts | None:
+        """What it says of all nodes; None if the objects that it reads make no sense for one: trials find which."""
+        self.profiles[cycle.profile].evaluations.filter[plugin.name].n += len(table)
+        try:
+            return ask_all(plugin, cycle, pod, table)
+        except PluginFailed as failed:
+            if isinstance(failed.error, StatusError) and plugin.reads_in_trials is not None:
+                return None
+            raise
+
+    def _refusing(self, plugins: Sequence[FilterPlugin], cycle: Cycle, pod: Pod, table: NodeTable) -> Mask | None:
+        """Which nodes any of them refuses; None if one of them cannot tell."""
+        refused = np.zeros(len(table), np.bool_)
+        for plugin in plugins:
+            said = self._filter_all(plugin, cycle, pod, table)
+            if said is None:
+                return None
+            refused |= said.codes != 0
+        return refused
+
 
 def _reads(plugin: FilterPlugin) -> Reads:
     """What answers depend on in a trial."""
@@ -164,27 +185,6 @@ def _reads(plugin: FilterPlugin) -> Reads:
 def _is_told_by_columns(plugin: FilterPlugin) -> bool:
     """Whether the answer in a trial follows from the node and the pods on it, by whatever way they came there."""
     return _reads(plugin) <= Reads.OWN_ROW and not counts_pods(plugin)
-
-
-def _filter_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts | None:
-    """What the plugin says of all nodes; None if the objects that it reads make no sense for one: trials find which."""
-    try:
-        return plugin.filter_all(cycle, pod, table)
-    except Exception as error:
-        if isinstance(error, StatusError) and plugin.reads_in_trials is not None:
-            return None
-        raise PluginFailed(plugin.name, "Filter", error) from error
-
-
-def _refusing(plugins: Sequence[FilterPlugin], cycle: Cycle, pod: Pod, table: NodeTable) -> Mask | None:
-    """Which nodes any of them refuses; None if one of them cannot tell."""
-    refused = np.zeros(len(table), np.bool_)
-    for plugin in plugins:
-        said = _filter_all(plugin, cycle, pod, table)
-        if said is None:
-            return None
-        refused |= said.codes != 0
-    return refused
 
 
 class NodeTrial:
@@ -222,7 +222,7 @@ class NodeTrial:
         if self._rivals:
             refusal = fits_with(self._profile, self._cycle, self._pod, self._node, self._rivals)
         if refusal is None:
-            refusal = first_refusal(self._asked, self._cycle, self._pod, self._node)
+            refusal = first_refusal(self._profile, self._asked, self._cycle, self._pod, self._node)
         if refusal is None:
             self._asked = self._again
         return refusal

@@ -26,6 +26,7 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.core.commands import BindingPlan
+from pyscheduler.core.framework.evaluations import Evaluations
 
 P = TypeVar("P", bound=Plugin)
 
@@ -82,6 +83,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     def claim_readers(self) -> frozenset[str]:
         """The names of those that may say another thing of a pod that names other claims."""
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_claims)
+
+    @cached_property
+    def evaluations(self) -> Evaluations:
+        """How often its plugins have been asked."""
+        return Evaluations(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])
 
     @property
     def interests(self) -> tuple[tuple[str, Interest], ...]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyscheduler.api.cycle import Watch
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.instrument import SUCCESS, Instrument
 
 PRE_ENQUEUE = "PreEnqueue"
-_SUCCESS = Code.SUCCESS.camel
 
 
 class Gates:
@@ -25,6 +25,8 @@ class Gates:
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """The plugins as they are asked, by profile and by who gated the pod last."""
         self._instrument = instrument
+        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in plugins}
+        self._turn = 0
         self.broken: set[str] = set()
         """The UIDs of pods that are gated because a plugin raised."""
 
@@ -35,9 +37,12 @@ class Gates:
         if not plugins:
             return True
         self.broken.discard(queued.pod.uid)
-        self._instrument.point_entered(PRE_ENQUEUE, profile)
-        code = self._ask(plugins, queued)
-        self._instrument.point_left(PRE_ENQUEUE, profile, _SUCCESS if code is None else code.camel)
+        self._turn += 1
+        watch = self._instrument.watch(self._turn)
+        point = self._points[profile]
+        point.enter()
+        code = self._ask(plugins, queued, watch)
+        point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
     def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
@@ -51,11 +56,14 @@ class Gates:
         """The pod has left the queue."""
         self.broken.discard(uid)
 
-    def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod) -> Code | None:
+    def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: Watch | None) -> Code | None:
         """The code of the first plugin that does not let the pod in, or None."""
         for plugin in plugins:
             try:
-                rejection = plugin.pre_enqueue(queued.pod)
+                if watch is None:
+                    rejection = plugin.pre_enqueue(queued.pod)
+                else:
+                    rejection = watch(plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod)
                 code = None if rejection is None else rejection.code
             except Exception as error:
                 self._instrument.plugin_failed(plugin.name, PRE_ENQUEUE, error)

@@ -13,6 +13,7 @@ from pyscheduler.api.events import ANY_RESOURCE, NODE, Action, ClusterEvent, Hin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue.labels import label_of
 
 QUEUEING_HINT = "QueueingHint"
 """What `Instrument.plugin_failed` calls the point at which a hint raised."""
@@ -77,11 +78,14 @@ class Hints:
         return any(hint is None or self._ask(plugin, hint, pod, event) for hint in hints)
 
     def _ask(self, plugin: str, hint: HintFunction, pod: Pod, event: ClusterEvent) -> bool:
+        self._instrument.hint_entered()
         try:
-            return hint(pod, event) is not Hint.SKIP
+            helps, answer = (False, "QueueSkip") if hint(pod, event) is Hint.SKIP else (True, "Queue")
         except Exception as error:
             self._instrument.plugin_failed(plugin, QUEUEING_HINT, error)
-            return True
+            helps, answer = True, "Error"
+        self._instrument.hint_left(plugin, label_of(event), answer)
+        return helps
 
 
 def is_wildcard(event: ClusterEvent) -> bool:

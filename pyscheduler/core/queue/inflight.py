@@ -6,10 +6,12 @@ the cluster: it is recorded, and replayed when the pod comes back unschedulable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.queue.labels import POD_POPPED, label_of
 
 
 class InFlight:
@@ -37,6 +39,10 @@ class InFlight:
     def recorded(self) -> int:
         """How many events are kept."""
         return len(self._events)
+
+    def counts(self) -> Mapping[str, int]:
+        """Events kept, by label, and pods that are being attempted, as kube-scheduler counts them in one list."""
+        return {POD_POPPED: len(self._pods), **Counter(map(label_of, self._events))}
 
     def start(self, queued: QueuedPod) -> None:
         """An attempt begins."""

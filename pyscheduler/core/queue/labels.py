@@ -13,6 +13,8 @@ BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 FORCE_ACTIVATE = "ForceActivate"
 UNSCHEDULABLE_TIMEOUT = "UnschedulableTimeout"
+POD_POPPED = "PodPopped"
+"""No event, but what kube-scheduler's count of events in flight calls a pod that is being attempted."""
 
 
 def label_of(event: ClusterEvent) -> str:

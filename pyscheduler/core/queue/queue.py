@@ -26,6 +26,7 @@ What the caller has to keep to:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -125,6 +126,19 @@ class SchedulingQueue:
             Tier.UNSCHEDULABLE.value: self._unschedulable.rejected_count,
             Tier.GATED.value: self._unschedulable.gated_count,
         }
+
+    def rejected_by(self) -> Mapping[tuple[str, ...], int]:
+        """Pods by (plugin that rejected them last, scheduler name), in whichever tier they wait."""
+        counts: Counter[tuple[str, ...]] = Counter()
+        for tier in (self._active, self._backoff, self._unschedulable):
+            for queued in tier:
+                if queued.unschedulable_plugins or queued.pending_plugins:
+                    counts.update((plugin, queued.pod.scheduler_name) for plugin in queued.rejectors)
+        return counts
+
+    def in_flight_counts(self) -> Mapping[str, int]:
+        """Events kept for the pods that are being attempted, by label, and those pods under `PodPopped`."""
+        return self._in_flight.counts()
 
     def dump(self) -> list[QueueEntry]:
         """Every pod that the queue knows, those in flight included, for people who debug."""

@@ -25,6 +25,7 @@ from pyscheduler.shell.kube.faults import DISTRUST, LOST, TIMEOUT, UNREACHABLE, 
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
 from pyscheduler.shell.kube.limiter import Limiter
 from pyscheduler.shell.kube.pool import READS, Call, Pool, Stream
+from pyscheduler.shell.kube.tally import CallTally
 from pyscheduler.shell.kube.wire import Address
 
 __all__ = [
@@ -116,6 +117,8 @@ class Connection:
         self._limiter = Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
+        self.tally = CallTally()
+        """Who hears of the calls; whoever counts them sets it."""
 
     def another(self, options: ConnectionOptions | None = None) -> Connection:
         """One to the same server, with the same credentials, whose calls take none of this one's."""
@@ -154,7 +157,11 @@ class Connection:
 
     async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
         """One call; `path` carries its query already encoded. ApiError if it fails after all safe repetitions."""
-        return await self._repeated(Call(method, path, body, content_type), self._once)
+        began = self._clock.now()
+        try:
+            return await self._repeated(Call(method, path, body, content_type), self._once)
+        finally:
+            self.tally.took(method, self._clock.now() - began)
 
     async def create(self, path: str, encode: Callable[[str], bytes]) -> None:
         """POST an object; `encode` gives it in JSON, or in PROTOBUF where that is wanted and the server takes it.
@@ -184,13 +191,13 @@ class Connection:
         """Drop all connections."""
         await self._transport.close()
 
-    async def _repeated(self, call: Call, send: Callable[[Call], Awaitable[T]]) -> T:
+    async def _repeated(self, call: Call, send: Callable[[Call, bool], Awaitable[T]]) -> T:
         """What `send` makes of a call, repeated where that is safe."""
         tries = 0
         while True:
             tries += 1
             try:
-                return await send(call)
+                return await send(call, tries > 1)
             except Refused as problem:
                 pause = _pause(call.method, tries, problem)
                 if pause is None:
@@ -200,22 +207,37 @@ class Connection:
                     await self._credentials.reread()
             await self._clock.sleep(pause)
 
-    async def _once(self, call: Call) -> bytes:
-        answer = await self._transport.call(call, await self._permission())
+    async def _once(self, call: Call, again: bool = False) -> bytes:
+        permission = await self._permission(call)
+        try:
+            answer = await self._transport.call(call, permission)
+        except Refused as problem:
+            self.tally.answered(call.method, problem.status, again)
+            raise
+        self.tally.answered(call.method, answer.status, again)
+        self.tally.carried(call.method, len(call.body or b""), len(answer.body))
         if answer.status >= 300:
             raise _refusal(answer)
         return answer.body
 
-    async def _opened(self, call: Call, silence: float) -> Stream:
-        stream = await self._transport.stream(call, await self._permission(), silence)
-        if stream.refused is not None:
+    async def _opened(self, call: Call, again: bool, silence: float) -> Stream:
+        permission = await self._permission(call)
+        try:
+            stream = await self._transport.stream(call, permission, silence)
+        except Refused as problem:
+            self.tally.answered(call.method, problem.status, again)
+            raise
+        refused = stream.refused
+        self.tally.answered(call.method, 200 if refused is None else refused.status, again)
+        if refused is not None:
             stream.close()
-            raise _refusal(stream.refused)
+            raise _refusal(refused)
         return stream
 
-    async def _permission(self) -> str:
+    async def _permission(self, call: Call) -> str:
         """Wait for the call's turn; the Authorization header then."""
         pause = self._limiter.take()
+        self.tally.waited(call.method, pause)
         if pause:
             await self._clock.sleep(pause)
         return await self._credentials.authorization()

@@ -28,6 +28,7 @@ from pyscheduler.shell.kube.connection import (
 )
 from pyscheduler.shell.kube.credentials import load
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
+from pyscheduler.shell.kube.tally import CallTally
 
 from .conftest import write_kubeconfig
 from .fake_api import FakeApi, Hangup, Reply, Stream, ok, refused
@@ -353,3 +354,60 @@ async def test_an_unreadable_refusal_in_protobuf_is_told_by_its_status(
         await connection.create(PATH, form)
     assert caught.value.status == 403
     await connection.close()
+
+
+class Told(CallTally):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, int, bool]] = []
+        self.sizes: list[tuple[str, int, int]] = []
+        self.seconds: list[tuple[str, float]] = []
+        self.waits: list[tuple[str, float]] = []
+
+    def waited(self, method: str, seconds: float) -> None:
+        self.waits.append((method, seconds))
+
+    def answered(self, method: str, status: int, again: bool) -> None:
+        self.answers.append((method, status, again))
+
+    def carried(self, method: str, sent: int, received: int) -> None:
+        self.sizes.append((method, sent, received))
+
+    def took(self, method: str, seconds: float) -> None:
+        self.seconds.append((method, seconds))
+
+
+async def test_who_counts_hears_of_each_repetition_and_of_all_the_time_that_it_took(
+    api: FakeApi, connection: Connection
+) -> None:
+    connection.tally = told = Told()
+    api.script(PATH, refused(429, retry_after=3), ok({"x": 1}))
+    await connection.request("POST", PATH, b"{}")
+    assert told.answers == [("POST", 429, False), ("POST", 200, True)]
+    assert [(method, sent) for method, sent, _ in told.sizes] == [("POST", 2), ("POST", 2)]
+    assert told.sizes[1][2] == len(b'{"x":1}')
+    assert told.seconds == [("POST", 3.0)]
+    assert told.waits == [("POST", 0.0), ("POST", 0.0)]
+
+
+async def test_who_counts_hears_of_calls_without_an_answer(api: FakeApi, connection: Connection) -> None:
+    connection.tally = told = Told()
+    api.script(PATH, Hangup())
+    with pytest.raises(ApiError):
+        await connection.request("POST", PATH, b"{}")
+    assert told.answers == [("POST", 0, False)]
+    assert told.sizes == []
+    assert len(told.seconds) == 1
+
+
+async def test_who_counts_hears_of_watches(api: FakeApi, connection: Connection) -> None:
+    connection.tally = told = Told()
+    api.script(PATH, refused(403), Stream((b"{}\n",)))
+    with pytest.raises(ApiError):
+        async with connection.stream(PATH, silence=1.0):
+            pass
+    async with connection.stream(PATH, silence=1.0):
+        pass
+    assert told.answers == [("GET", 403, False), ("GET", 200, False)]
+    assert (told.sizes, told.seconds) == ([], [])

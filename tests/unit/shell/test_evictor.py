@@ -94,3 +94,19 @@ async def test_a_failure_is_told_after_a_rest_and_holds_up_nobody(refused: str) 
         await settle()
     failed = cast(EvictFailed, cluster.told[0])
     assert (failed.victim_uid, failed.at) == (pod(refused).build().uid, cluster.clock.now())
+
+
+@pytest.mark.parametrize(("refused", "result"), [("", "success"), ("a", "error"), ("b", "error")])
+async def test_who_counts_is_told_how_it_went_and_how_long_it_took(refused: str, result: str) -> None:
+    cluster, told = Cluster(), list[tuple[str, float]]()
+    cluster.refused.add(refused)
+    async with cluster.evictor() as evictor:
+        evictor.room_made = lambda *outcome: told.append(outcome)
+        for victim in "ab":
+            evictor.add(eviction(victim, "high"))
+        await settle()
+        cluster.clock.at += 2.5
+        for victim in "ab":
+            cluster.let_go.setdefault(victim, asyncio.Event()).set()
+        await settle()
+    assert told == [(result, 2.5)]

@@ -7,9 +7,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.api import StatusError
-from pyscheduler.shell.exposition import family_of
-from pyscheduler.shell.metrics import Histogram, Metrics, MetricsInstrument, buckets
+from pyscheduler.api import SKIP, Rejection, Revoke, StatusError, Wait
+from pyscheduler.shell.counting import Histogram, buckets
+from pyscheduler.shell.exposition import bound_as_go_prints, family_of
+from pyscheduler.shell.instrument import WATCHED_EVERY, MetricsInstrument, RestTally
+from pyscheduler.shell.metrics import Metrics, by_one
 
 
 class Ticking:
@@ -46,35 +48,123 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsInstrument) -> None:
     instrument.queue_incoming("active", "UnschedulablePodAdd")
-    instrument.point_entered("Filter", "p")
-    instrument.point_entered("PostFilter", "p")
-    instrument.point_left("PostFilter", "p", "Unschedulable")
-    instrument.point_left("Filter", "p", "Success")
+    instrument.point("Filter", "p").enter()
+    instrument.point("PostFilter", "p").enter()
+    instrument.point("PostFilter", "p").leave("Unschedulable")
+    instrument.point("Filter", "p").leave()
+    instrument.point_took("Bind", "p", "Success", 0.25)
+    instrument.event_handled("NodeAdd", since=5.0)
+    instrument.hint_entered()
+    instrument.hint_left("Fit", "AssignedPodDelete", "Queue")
+    instrument.room_made("success", 0.5)
     instrument.decided(0.003)
     instrument.attempted("p", "scheduled", began=1.0)
     instrument.scheduled(2, 0.5, flushed=True)
-    instrument.permit_waited("allowed", 0.2)
+    instrument.permit_waited("Success", 0.2)
     instrument.preemption_attempted()
     instrument.preempted(3)
     got = samples(metrics)
     expected = {
         "scheduler_queue_incoming_pods_total{event=UnschedulablePodAdd,queue=active}": 1,
         "scheduler_schedule_attempts_total{profile=p,result=scheduled}": 1,
-        "scheduler_scheduling_attempt_duration_seconds_sum{profile=p,result=scheduled}": 4,
+        "scheduler_scheduling_attempt_duration_seconds_sum{profile=p,result=scheduled}": 7,
+        "scheduler_event_handling_duration_seconds_count{event=NodeAdd}": 1,
+        "scheduler_queueing_hint_execution_duration_seconds_sum{event=AssignedPodDelete,hint=Queue,plugin=Fit}": 1,
+        "scheduler_preemption_goroutines_execution_total{result=success}": 1,
+        "scheduler_preemption_goroutines_duration_seconds_sum{result=success}": 0.5,
         "scheduler_scheduling_algorithm_duration_seconds_bucket{le=0.002}": 0,
         "scheduler_scheduling_algorithm_duration_seconds_bucket{le=0.004}": 1,
-        "scheduler_pod_scheduling_attempts_bucket{le=1.0}": 0,
-        "scheduler_pod_scheduling_attempts_bucket{le=2.0}": 1,
+        "scheduler_pod_scheduling_attempts_bucket{le=1}": 0,
+        "scheduler_pod_scheduling_attempts_bucket{le=2}": 1,
         "scheduler_pod_scheduling_sli_duration_seconds_sum{attempts=2}": 0.5,
         "scheduler_pod_scheduled_after_flush_total": 1,
-        "scheduler_permit_wait_duration_seconds_count{result=allowed}": 1,
+        "scheduler_permit_wait_duration_seconds_count{result=Success}": 1,
         "scheduler_preemption_attempts_total": 1,
-        "scheduler_preemption_victims_bucket{le=2.0}": 0,
-        "scheduler_preemption_victims_bucket{le=4.0}": 1,
+        "scheduler_preemption_victims_bucket{le=2}": 0,
+        "scheduler_preemption_victims_bucket{le=4}": 1,
     }
     point = "scheduler_framework_extension_point_duration_seconds_sum{extension_point=%s,profile=p,status=%s}"
-    expected |= {point % ("Filter", "Success"): 3, point % ("PostFilter", "Unschedulable"): 1}
+    expected |= {
+        point % ("Filter", "Success"): 3,
+        point % ("PostFilter", "Unschedulable"): 1,
+        point % ("Bind", "Success"): 0.25,
+    }
     assert {name: got.get(name) for name in expected} == expected
+
+
+def test_a_point_that_raises_ends_in_error(metrics: Metrics, instrument: MetricsInstrument) -> None:
+    point = instrument.point("Score", "p")
+    point.enter()
+    point.broken()
+    point.enter()
+    point.leave()
+    point.broken()
+    counted = "scheduler_framework_extension_point_duration_seconds_count{extension_point=Score,profile=p,status=%s}"
+    got = samples(metrics)
+    assert (got[counted % "Error"], got[counted % "Success"]) == (1, 1)
+
+
+def test_what_has_not_come_about_is_not_shown(metrics: Metrics, instrument: MetricsInstrument) -> None:
+    instrument.point("Permit", "p")
+    assert not any("extension_point=Permit" in name for name in samples(metrics))
+
+
+def test_plugins_are_timed_in_one_of_ten_attempts(instrument: MetricsInstrument) -> None:
+    turns = [turn for turn in range(1, 40) if instrument.watch(turn) is not None]
+    assert turns == [1, 11, 21, 31]
+    assert WATCHED_EVERY == 10
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (None, "Success"),
+        (7, "Success"),
+        (SKIP, "Skip"),
+        (Wait(1.0), "Wait"),
+        (Rejection("no"), "Unschedulable"),
+        (Rejection("no", resolvable=False), "UnschedulableAndUnresolvable"),
+        (Rejection("no", pending=True), "Pending"),
+        (Revoke(Rejection("no")), "Unschedulable"),
+    ],
+)
+def test_a_timed_call_is_told_with_its_answer(
+    metrics: Metrics, instrument: MetricsInstrument, answer: object, status: str
+) -> None:
+    watch = instrument.watch(1)
+    assert watch is not None
+    assert watch("Fit", "Filter", lambda x: x, answer) is answer
+    labels = f"extension_point=Filter,plugin=Fit,status={status}"
+    assert samples(metrics)[f"scheduler_plugin_execution_duration_seconds_sum{{{labels}}}"] == 1
+
+
+def test_a_timed_call_that_raises_is_told_and_raises(metrics: Metrics, instrument: MetricsInstrument) -> None:
+    watch = instrument.watch(1)
+    assert watch is not None
+    with pytest.raises(ValueError, match="invalid literal"):
+        watch("Fit", "Score", int, "x")
+    labels = "extension_point=Score,plugin=Fit,status=Error"
+    assert samples(metrics)[f"scheduler_plugin_execution_duration_seconds_count{{{labels}}}"] == 1
+
+
+def test_calls_to_the_api_server_are_counted_as_client_go_does(metrics: Metrics) -> None:
+    tally = RestTally(metrics, "https://10.0.0.1:6443")
+    tally.waited("POST", 0.0)
+    tally.answered("POST", 429, again=False)
+    tally.answered("POST", 201, again=True)
+    tally.answered("GET", 0, again=False)
+    tally.carried("POST", sent=100, received=5000)
+    tally.took("POST", 1.5)
+    got, host = samples(metrics), "host=10.0.0.1:6443"
+    assert got[f"rest_client_requests_total{{code=429,{host},method=POST}}"] == 1
+    assert got[f"rest_client_requests_total{{code=201,{host},method=POST}}"] == 1
+    assert got[f"rest_client_requests_total{{code=<error>,{host},method=GET}}"] == 1
+    assert got[f"rest_client_request_retries_total{{code=201,{host},verb=POST}}"] == 1
+    assert f"rest_client_request_retries_total{{code=429,{host},verb=POST}}" not in got
+    assert got[f"rest_client_request_size_bytes_bucket{{{host},le=256,verb=POST}}"] == 1
+    assert got[f"rest_client_response_size_bytes_sum{{{host},verb=POST}}"] == 5000
+    assert got[f"rest_client_request_duration_seconds_sum{{{host},verb=POST}}"] == 1.5
+    assert got[f"rest_client_rate_limiter_duration_seconds_count{{{host},verb=POST}}"] == 1
 
 
 def test_many_attempts_share_a_label(metrics: Metrics, instrument: MetricsInstrument) -> None:
@@ -95,12 +185,14 @@ def test_what_has_not_happened_is_there_as_zero(metrics: Metrics) -> None:
 
 def test_gauges_are_read_when_asked_for(metrics: Metrics) -> None:
     waiting = {"active": 1.0, "backoff": 0.0}
-    metrics.pending_pods.read = lambda: waiting
-    metrics.cache_size.read = lambda: {"nodes": 5}
+    metrics.pending_pods.read = by_one(lambda: waiting)
+    metrics.cache_size.read = lambda: {("nodes",): 5}
+    metrics.evaluations.read = lambda: {("Fit", "Filter", "p"): 12}
     waiting["active"] = 7
     got = samples(metrics)
     assert got["scheduler_pending_pods{queue=active}"] == 7
     assert got["scheduler_cache_size{type=nodes}"] == 5
+    assert got["scheduler_plugin_evaluation_total{extension_point=Filter,plugin=Fit,profile=p}"] == 12
 
 
 def test_our_own(metrics: Metrics, instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture) -> None:
@@ -162,3 +254,19 @@ def test_counting_anew(metrics: Metrics, instrument: MetricsInstrument) -> None:
 
 def test_buckets_are_exponential() -> None:
     assert np.allclose(buckets(0.001, 2, 4), (0.001, 0.002, 0.004, 0.008))
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"),
+    [
+        (1.0, "1"),
+        (0.0001, "0.0001"),
+        (1e-05, "1e-05"),
+        (2.2500000000000005e-05, "2.2500000000000005e-05"),
+        (262144.0, "262144"),
+        (1048576.0, "1.048576e+06"),
+        (16777216.0, "1.6777216e+07"),
+    ],
+)
+def test_bounds_are_written_as_go_does(bound: float, text: str) -> None:
+    assert bound_as_go_prints(bound) == text

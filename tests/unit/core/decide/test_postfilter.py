@@ -8,7 +8,7 @@ from pyscheduler.api import Code, Cycle, Diagnosis, Nominate, Pod, PostFilterPlu
 from pyscheduler.core.decide.postfilter import Answer, PostFiltered, run_post_filter
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.testing import pod
 
 VICTIM = pod("victim").build()
@@ -64,19 +64,24 @@ def test_a_plugin_that_raises_is_named() -> None:
 
 
 def test_the_point_is_timed_with_what_came_of_it() -> None:
+    told: list[tuple[str, ...]] = []
+
+    class Timed(Point):
+        def __init__(self, *names: str) -> None:
+            self.names = names
+
+        def leave(self, status: str = "Success") -> None:
+            told.append((*self.names, status))
+
+        def broken(self) -> None:
+            self.leave("Error")
+
     class Timing(Instrument):
-        def __init__(self) -> None:
-            self.told: list[tuple[str, ...]] = []
-
-        def point_entered(self, point: str, profile: str) -> None:
-            self.told.append((point, profile))
-
-        def point_left(self, point: str, profile: str, status: str) -> None:
-            self.told.append((point, profile, status))
+        def point(self, point: str, profile: str) -> Point:
+            return Timed(point, profile)
 
     timing = Timing()
     run_post_filter((Says(NEVER),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
     with pytest.raises(PluginFailed):
         run_post_filter((Says(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
-    entered, ended = ("PostFilter", "p"), [("PostFilter", "p", s) for s in ("UnschedulableAndUnresolvable", "Error")]
-    assert timing.told == [entered, ended[0], entered, ended[1]]
+    assert told == [("PostFilter", "p", status) for status in ("UnschedulableAndUnresolvable", "Error")]

@@ -112,3 +112,13 @@ def test_an_activation_during_the_attempt_is_for_that_pod_only() -> None:
     assert world.counts() == (0, 1, 1, 0)
     world.rest()
     assert world.pop() == "a"
+
+
+def test_what_is_kept_is_counted_by_label() -> None:
+    flights = InFlight()
+    start(flights, "a")
+    for number in (1, 2, 1):
+        flights.record(event(number))
+    assert flights.counts() == {"PodPopped": 1, "1": 2, "2": 1}
+    flights.done("a")
+    assert flights.counts() == {"PodPopped": 0}

@@ -1,0 +1,177 @@
+"""What the core and the shell tell, noted in the metrics with the shell's clock."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from pyscheduler.api import StatusError
+from pyscheduler.api.cycle import Watch
+from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, Point, status_of
+from pyscheduler.shell import logs
+from pyscheduler.shell.counting import Labels
+from pyscheduler.shell.kube.tally import CallTally
+from pyscheduler.shell.metrics import Metrics
+
+T = TypeVar("T")
+WATCHED_EVERY: Final = 10
+"""Of so many attempts one has its plugins timed: as many as in kube-scheduler, which chooses by chance."""
+_SETTLE_EVERY = 4096
+_SLI_ATTEMPTS = 15
+_log = logs.get("metrics")
+
+
+class MetricsInstrument(Instrument):
+    """Notes what it is told. `clock` must be the one that the machine's times come from."""
+
+    def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._incoming = metrics.incoming.counts
+        self._attempts = metrics.attempts.counts
+        self._known_points: dict[tuple[str, str], Point] = {}
+        self._points = metrics.point_seconds.noted
+        self._plugins = metrics.plugin_seconds.noted
+        self._events = metrics.event_seconds.noted
+        self._hints = metrics.hint_seconds.noted
+        self._attempt_seconds = metrics.attempt_seconds.noted
+        self._algorithm = metrics.algorithm_seconds.noted[()]
+        self._pod_attempts = metrics.pod_attempts.noted[()]
+        self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
+        self._hint_entered = 0.0
+        self._until_settled = _SETTLE_EVERY
+
+    def queue_incoming(self, queue: str, event: str) -> None:
+        self._incoming[queue, event] += 1
+
+    def event_handled(self, event: str, since: float) -> None:
+        self._events[(event,)].append(self._clock() - since)
+
+    def decided(self, seconds: float) -> None:
+        """The decision of one attempt took so long; binding is not in it."""
+        self._algorithm.append(seconds)
+
+    def preemption_attempted(self) -> None:
+        self._metrics.preemption_attempts.counts[()] += 1
+
+    def preempted(self, victims: int) -> None:
+        self._metrics.preemption_victims.noted[()].append(victims)
+
+    def room_made(self, result: str, seconds: float) -> None:
+        self._metrics.rooms.counts[(result,)] += 1
+        self._metrics.room_seconds.noted[(result,)].append(seconds)
+
+    def attempted(self, profile: str, result: str, began: float) -> None:
+        labels = (result, profile)
+        self._attempts[labels] += 1
+        self._attempt_seconds[labels].append(self._clock() - began)
+        self._until_settled -= 1
+        if not self._until_settled:
+            self._until_settled = _SETTLE_EVERY
+            self._metrics.settle()
+
+    def scheduled(self, attempts: int, seconds: float, flushed: bool) -> None:
+        self._pod_attempts.append(attempts)
+        self._metrics.sli_seconds.noted[self._sli_labels[min(attempts, _SLI_ATTEMPTS)]].append(seconds)
+        if flushed:
+            self._metrics.after_flush.counts[()] += 1
+
+    def permit_waited(self, result: str, seconds: float) -> None:
+        self._metrics.permit_seconds.noted[(result,)].append(seconds)
+
+    def point(self, point: str, profile: str) -> Point:
+        known = self._known_points.get((point, profile))
+        if known is None:
+            known = self._known_points[point, profile] = _TimedPoint(self._points, point, profile, self._clock)
+        return known
+
+    def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
+        self._points[point, status, profile].append(seconds)
+
+    def watch(self, turn: int) -> Watch | None:
+        return self._time if turn % WATCHED_EVERY == 1 else None
+
+    def _time(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
+        status, began = ERROR, self._clock()
+        try:
+            answer = call(*args)
+            status = status_of(answer)
+            return answer
+        finally:
+            self._plugins[plugin, point, status].append(self._clock() - began)
+
+    def plugin_took(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        self._plugins[plugin, point, status].append(seconds)
+
+    def hint_entered(self) -> None:
+        self._hint_entered = self._clock()
+
+    def hint_left(self, plugin: str, event: str, answer: str) -> None:
+        self._hints[plugin, event, answer].append(self._clock() - self._hint_entered)
+
+    def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
+        if isinstance(error, StatusError):
+            # Something in the cluster is amiss, and the pod's own event tells it.
+            _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
+            return
+        self._metrics.plugin_failures.counts[plugin, point] += 1
+        _log.crash("A plugin raised an exception", error, plugin=plugin, point=point)
+
+
+class _TimedPoint(Point):
+    """Notes how long the point took; that it went well, as it mostly does, in an array that is at hand."""
+
+    __slots__ = ("_began", "_clock", "_noted", "_point", "_profile", "_well")
+
+    def __init__(
+        self, noted: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
+    ) -> None:
+        self._noted = noted
+        self._point = point
+        self._profile = profile
+        self._clock = clock
+        self._well = noted[point, SUCCESS, profile]
+        self._began = 0.0
+        """0 where it is not entered."""
+
+    def enter(self) -> None:
+        self._began = self._clock()
+
+    def leave(self, status: str = SUCCESS) -> None:
+        seconds = self._clock() - self._began
+        self._began = 0.0
+        if status is SUCCESS:
+            self._well.append(seconds)
+        else:
+            self._noted[self._point, status, self._profile].append(seconds)
+
+    def broken(self) -> None:
+        if self._began:
+            self.leave(ERROR)
+
+
+class RestTally(CallTally):
+    """Counts the calls to one API server, given by its URL, as client-go does."""
+
+    def __init__(self, metrics: Metrics, server: str) -> None:
+        self._host = urlsplit(server).netloc
+        self._metrics = metrics
+
+    def waited(self, method: str, seconds: float) -> None:
+        self._metrics.limiter_seconds.noted[method, self._host].append(seconds)
+
+    def answered(self, method: str, status: int, again: bool) -> None:
+        labels = (str(status) if status else "<error>", method, self._host)
+        self._metrics.requests.counts[labels] += 1
+        if again:
+            self._metrics.retries.counts[labels] += 1
+
+    def carried(self, method: str, sent: int, received: int) -> None:
+        labels = (method, self._host)
+        self._metrics.request_bytes.noted[labels].append(sent)
+        self._metrics.response_bytes.noted[labels].append(received)
+
+    def took(self, method: str, seconds: float) -> None:
+        self._metrics.request_seconds.noted[method, self._host].append(seconds)

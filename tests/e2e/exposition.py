@@ -1,0 +1,90 @@
+"""What a /metrics page says, as data, and how two of them differ: the means of comparing two schedulers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One metric. `buckets` are bounds as they are written, `values` the samples that are no part of a histogram."""
+
+    type: str
+    series: tuple[Labels, ...]
+    """The labels of each series, without `le`."""
+    buckets: frozenset[tuple[str, ...]]
+    values: tuple[tuple[Labels, float], ...]
+
+    @property
+    def labels(self) -> frozenset[frozenset[str]]:
+        """The names of the labels that series have: one set, if all is well."""
+        return frozenset(frozenset(series) for series in self.series)
+
+    def having(self, label: str) -> set[str]:
+        """The values of a label."""
+        return {series[label] for series in self.series if label in series}
+
+
+Page = Mapping[str, Family]
+"""Families by name, that of a counter with `_total`."""
+
+
+def page(text: str) -> Page:
+    """What is served. ValueError if it is no exposition."""
+    return {_name(metric): _family(metric) for metric in text_string_to_metric_families(text)}
+
+
+def _name(metric: Metric) -> str:
+    return f"{metric.name}_total" if metric.type == "counter" else metric.name
+
+
+def _family(metric: Metric) -> Family:
+    series: dict[tuple[tuple[str, str], ...], Labels] = {}
+    bounds: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    values = []
+    for sample in metric.samples:
+        own = {name: value for name, value in sample.labels.items() if name not in {"le", "quantile"}}
+        key = tuple(sorted(own.items()))
+        series[key] = own
+        if "le" in sample.labels:
+            bounds.setdefault(key, []).append(sample.labels["le"])
+        else:
+            values.append((own, sample.value))
+    buckets = frozenset(map(tuple, bounds.values()))
+    return Family(metric.type, tuple(series.values()), buckets, tuple(values))
+
+
+def differences(theirs: Page, ours: Page) -> dict[str, str]:
+    """What is wrong with a metric of ours that they serve, by name; those that we do not serve are not in it."""
+    both = {name: (family, ours[name]) for name, family in theirs.items() if name in ours}
+    return {name: problem for name, (their, our) in both.items() if (problem := _difference(their, our))}
+
+
+def _difference(their: Family, our: Family) -> str:
+    if their.type != our.type:
+        return f"is a {our.type} instead of a {their.type}"
+    if not their.series:
+        return ""
+    if not our.series:
+        return "has nothing to show"
+    if their.labels != our.labels:
+        return f"has labels {_shown(our.labels)} instead of {_shown(their.labels)}"
+    if their.buckets != our.buckets:
+        return f"has buckets {sorted(our.buckets)} instead of {sorted(their.buckets)}"
+    return ""
+
+
+def _shown(labels: Iterable[frozenset[str]]) -> str:
+    return " and ".join(sorted(str(sorted(names)) for names in labels))
+
+
+def named(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a metric is named in a list that may say `go_*`."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -1,0 +1,151 @@
+"""Our /metrics beside kube-scheduler's: both schedule the same pods, and what they serve is compared name by name.
+
+What may differ stands in docs/metrics.md, from where it is read: neither may have what the other side of it denies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.cluster import ControlPlane
+from tests.docs.pages import rows, words_in_code
+from tests.e2e.client import ApiClient, Json
+from tests.e2e.exposition import Page, differences, named, page
+from tests.e2e.plane import Plane
+from tests.e2e.scheduler import Configured, scheduler
+from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, unscheduled
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PAGE = "docs/metrics.md"
+SMALL = 60
+"""Pods that just fit: so many that kube-scheduler, which draws them by chance, has timed plugins for some."""
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+SAME_VALUES = (
+    ("scheduler_schedule_attempts_total", "result"),
+    ("scheduler_pending_pods", "queue"),
+    ("scheduler_queue_incoming_pods_total", "queue"),
+    ("scheduler_cache_size", "type"),
+    ("scheduler_preemption_goroutines_execution_total", "result"),
+    ("scheduler_framework_extension_point_duration_seconds", "extension_point"),
+)
+WITHOUT_WORK = {"PreBind", "Permit", "PostBind", "Sign"}
+"""Extension points that kube-scheduler times for every pod, and we only where a plugin has something to do."""
+Fetch = Callable[[], Awaitable[str]]
+
+
+def names(heading: str) -> list[str]:
+    """The metrics of a table."""
+    return [words_in_code(row[0])[0] for row in rows(PAGE, heading)]
+
+
+OTHERWISE = names("What means something else here")
+ABSENT = names("What kube-scheduler has and this does not")
+
+
+async def test_every_metric_of_kube_scheduler_is_served_or_named(
+    control_plane: Plane, real_control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    api = control_plane.api
+    async with hollow_nodes(control_plane, namespace, 2, cpu="2"):
+        async with real_control_plane.kube_scheduler(Configured(f"{namespace}-theirs").document()) as rival:
+            theirs = await told(Story(api, namespace, f"{namespace}-theirs"), rival.metrics)
+        async with scheduler(control_plane, Configured(f"{namespace}-ours"), tmp_path) as running:
+            address = f"http://127.0.0.1:{running.port}"
+            ours = await told(Story(api, namespace, f"{namespace}-ours"), lambda: api.text("/metrics", server=address))
+    assert differences(theirs, ours) == {}
+    assert sorted(name for name in theirs if name not in ours and not named(name, ABSENT)) == []
+    assert sorted(name for name in ours if named(name, ABSENT)) == []
+    assert [name for name in OTHERWISE if name not in ours] == []
+    missing = {
+        name: theirs[name].having(label) - ours[name].having(label) - WITHOUT_WORK for name, label in SAME_VALUES
+    }
+    assert {name: values for name, values in missing.items() if values} == {}
+    assert evaluated(theirs) - evaluated(ours) == set()
+    assert waiting(theirs) == waiting(ours) == {"NodeResourcesFit": 1, "SchedulingGates": 1}
+
+
+def waiting(found: Page) -> dict[str, float]:
+    """Pods that wait, by the plugin that keeps them waiting."""
+    return {labels["plugin"]: value for labels, value in found["scheduler_unschedulable_pods"].values if value}
+
+
+def evaluated(found: Page) -> set[tuple[str, str]]:
+    """The plugins whose evaluations are counted, by extension point."""
+    return {
+        (labels["extension_point"], labels["plugin"]) for labels in found["scheduler_plugin_evaluation_total"].series
+    }
+
+
+class Story:
+    """Pods that are bound, one that fits nowhere, one that is gated, one that takes another's place; then they go."""
+
+    def __init__(self, api: ApiClient, namespace: str, name: str) -> None:
+        """`name` is the scheduler's."""
+        self.api = api
+        self.name = name
+        self._pool = namespace
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    @asynccontextmanager
+    async def happening(self) -> AsyncIterator[None]:
+        """All of it, up to where the unschedulable and the gated pod wait."""
+        urgent = f"{self.name}-urgent"
+        await self.api.create(CLASSES, {"metadata": {"name": urgent}, "value": 1000})
+        for i in range(SMALL):
+            await self._create(f"small-{i}", cpu="1m")
+        await self._create("gated", schedulingGates=[{"name": "example.com/later"}])
+        await self._create("big", cpu="64")
+        await self._create("filler-0", cpu="1500m")
+        await self._create("filler-1", cpu="1500m")
+        await self.api.until(self._pods, lambda found: len(placed(found)) == SMALL + 2)
+        await self.api.until(f"{self._pods}/big", unscheduled)
+        await self._create("urgent", cpu="1", priorityClassName=urgent)
+        await self.api.until(f"{self._pods}/urgent", lambda found: found["spec"].get("nodeName"))
+        yield
+        await self.api.delete(self._pods, gracePeriodSeconds=0)
+        await self.api.until(self._pods, lambda found: not found["items"])
+        await self.api.delete(f"{CLASSES}/{urgent}")
+
+    async def _create(self, name: str, cpu: str = "1m", **fields: object) -> Json:
+        return await self.api.create(self._pods, pod(name, pod_spec(self.name, self._pool, cpu, **fields)))
+
+
+async def told(story: Story, fetch: Fetch) -> Page:
+    """What a scheduler serves once all this has happened."""
+    async with story.happening():
+        return await settled(fetch)
+
+
+async def settled(fetch: Fetch, seconds: float = 20.0) -> Page:
+    """The page once it has every pod's outcome: some are counted a moment after others see them."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = page(await fetch())
+        if is_settled(found):
+            return found
+        assert time.monotonic() < deadline, f"not settled: {found.get('scheduler_schedule_attempts_total')}"
+        await asyncio.sleep(0.2)
+
+
+LATE = (
+    "scheduler_schedule_attempts_total",
+    "scheduler_plugin_execution_duration_seconds",
+    "scheduler_queueing_hint_execution_duration_seconds",
+)
+"""What kube-scheduler shows a second after it has happened."""
+
+
+def is_settled(found: Page) -> bool:
+    """Whether all pods that fit are counted as bound, the others as waiting, and plugins have been timed."""
+    if any(name not in found or not found[name].series for name in LATE):
+        return False
+    attempts = found["scheduler_schedule_attempts_total"].values
+    scheduled = sum(value for labels, value in attempts if labels["result"] == "scheduled")
+    return scheduled == SMALL + 3 and waiting(found).keys() == {"NodeResourcesFit", "SchedulingGates"}
