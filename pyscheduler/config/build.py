@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from pyscheduler.api.handle import Handle
@@ -13,12 +15,15 @@ from pyscheduler.core.framework.profile import Profile, compile_profile
 
 
 def build_profiles(config: LoadedConfig, handle: Handle) -> tuple[Profile, ...]:
-    """The profiles of a configuration. ConfigError, naming the plugin, if one cannot be constructed."""
-    return tuple(_profile(spec, config, handle) for spec in config.profiles)
+    """The profiles of a configuration. ConfigError, naming each of them, if plugins cannot be constructed."""
+    problems: list[Problem] = []
+    instances = [_constructed(i, config, handle, problems) for i in range(len(config.profiles))]
+    if problems:
+        raise ConfigError(problems)
+    return tuple(_profile(spec, plugins) for spec, plugins in zip(config.profiles, instances, strict=True))
 
 
-def _profile(spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Profile:
-    instances = {name: _construct(name, spec, config, handle) for name in spec.plugins}
+def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
     points = {
         point: [(instances[enabled.name], enabled.weight) for enabled in enabled_here]
         for point, enabled_here in spec.points.items()
@@ -30,11 +35,15 @@ def _profile(spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Profile
     return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
 
 
-def _construct(name: str, spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Plugin:
-    cls = config.registry[name].cls
-    try:
-        return cls(spec.args[name], handle)
-    except Exception as error:
-        # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
-        problem = Problem("profiles", f'initializing plugin "{name}": {str(error) or type(error).__name__}')
-        raise ConfigError([problem]) from error
+def _constructed(i: int, config: LoadedConfig, handle: Handle, problems: list[Problem]) -> dict[str, Plugin]:
+    """The plugins of one profile; what could not be constructed is left out and told in `problems`."""
+    spec = config.profiles[i]
+    instances: dict[str, Plugin] = {}
+    for name in spec.plugins:
+        try:
+            instances[name] = config.registry[name].cls(spec.args[name], handle)
+        except Exception as error:
+            # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
+            text = f'initializing plugin "{name}": {str(error) or type(error).__name__}'
+            problems.append(Problem(f"profiles[{i}]", text))
+    return instances
