@@ -89,7 +89,7 @@ def _leader_election(election: LeaderElection, report: Report) -> None:
         # The value that is shown is the other one's, there as here.
         text = invalid(format_duration(election.renew_deadline), "must be greater than `RenewDeadline`")
         report.add("leaderElection.leaseDuration", text)
-    if election.renew_deadline <= _JITTER * election.retry_period:  # kube-scheduler's elector says so later on
+    if 0 < election.renew_deadline <= _JITTER * election.retry_period:  # kube-scheduler's elector says so later on
         text = invalid(format_duration(election.renew_deadline), f"must be greater than retryPeriod * {_JITTER}")
         report.add("leaderElection.renewDeadline", text)
     names = {
