@@ -17,6 +17,7 @@ from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.http import Checks, HttpServer
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
 log = logs.get("run")
@@ -49,10 +50,13 @@ def run(
     options.logging(logging_format, verbosity)
     configuration = options.loaded(config, feature_gates)
     address = (bind_address, secure_port)
-    sys.exit(options.run_async(_run(configuration, kubeconfig, address)))
+    source = None if config is None else Source(config, options.gates(feature_gates))
+    sys.exit(options.run_async(_run(configuration, kubeconfig, address, source)))
 
 
-async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int]) -> int:
+async def _run(
+    config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int], source: Source | None
+) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
@@ -72,6 +76,8 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str
             from pyscheduler.controllers.operator import PodGroupOperator
 
             await stack.enter_async_context(PodGroupOperator(path))
+        if source is not None:
+            await stack.enter_async_context(Reloader(source, scheduler, clock))
         log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)
         await until_signalled(scheduler)
     return 0

@@ -62,7 +62,7 @@ def _histogram(histogram: Histogram) -> Metric:
 
 
 def _gauges(gauges: Gauges) -> Metric:
-    family = GaugeMetricFamily(gauges.name, gauges.help, labels=(gauges.label,))
+    family = GaugeMetricFamily(gauges.name, gauges.help, labels=(gauges.label,) if gauges.label else ())
     for label, value in gauges.read().items():
-        family.add_metric((label,), value)
+        family.add_metric((label,) if gauges.label else (), value)
     return family

@@ -68,7 +68,7 @@ class Histogram:
 
 
 class Gauges:
-    """A gauge by one label, read from elsewhere at the moment of asking."""
+    """A gauge by one label ("" for none), read from elsewhere at the moment of asking."""
 
     def __init__(self, name: str, help: str, label: str) -> None:
         self.name, self.help, self.label = name, help, label
@@ -130,6 +130,13 @@ class Metrics:
             "pyscheduler_decode_failures", "Objects skipped because they cannot be read.", ("resource",)
         )
         self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
+        self.config_reloads = Counter(
+            "pyscheduler_config_reloads", "Changed configuration files, by what came of them.", ("result",)
+        )
+        self.config_taken = Gauges(
+            "pyscheduler_config_last_reload_successful", "1 if the file is what decides, 0 if it was refused.", ""
+        )
+        self.config_taken.read = lambda: {"": 1.0}
         self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
         self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
         self._own = [m for m in vars(self).values() if isinstance(m, Counter | Histogram | Gauges)]
@@ -150,6 +157,11 @@ class Metrics:
     def count_decode_failure(self, resource: str) -> None:
         """For `Refusals`: an object was skipped."""
         self.decode_failures.counts[(resource,)] += 1
+
+    def count_reload(self, taken: bool) -> None:
+        """For the `Reloader`: the configuration file has changed, and was taken or refused."""
+        self.config_reloads.counts[("success" if taken else "failure",)] += 1
+        self.config_taken.read = lambda: {"": float(taken)}
 
     def count_dropped_event(self) -> None:
         """For the `Recorder`: an Event was lost."""

@@ -13,6 +13,8 @@ BACKOFF_COMPLETE = "BackoffComplete"
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 FORCE_ACTIVATE = "ForceActivate"
 UNSCHEDULABLE_TIMEOUT = "UnschedulableTimeout"
+RECONFIGURED = "Reconfigured"
+"""Ours: other plugins may have other answers."""
 
 
 def label_of(event: ClusterEvent) -> str:
