@@ -1,7 +1,7 @@
 """From a changed configuration to profiles that take the place of those that run.
 
-A plugin whose args are as before goes on as it is, with all that it remembers. What cannot be taken up by a scheduler that
-runs is left as it was, and told.
+A plugin whose args are as before goes on as it is, with all that it remembers. What a scheduler that runs cannot take
+up is left as it was, and told.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Another configuration between two attempts: whoever waits is tried by it, whoever is on the way gets there by the old.
+"""Another configuration between two attempts: who waits is tried by it, who is on the way gets there by the old one.
 
 Everything that is known of the cluster stays. An assumed pod keeps the profile that chose its node, so that its binding
 cycle, or giving its place back, is done by the very plugins that have reserved something for it. Only a pod that

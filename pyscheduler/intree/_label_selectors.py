@@ -1,7 +1,7 @@
 """Selectors of labels and nodes, read as kube-scheduler reads them: checked on the way, errors in its own words.
 
 The API server checks most of them, too; what reaches the scheduler unchecked was stored by older servers or comes from
-`evaluate` or a configuration. Matches k8s.io/apimachinery's LabelSelectorAsSelector and component-helpers' nodeaffinity.
+`evaluate` or a configuration. Matches k8s.io/apimachinery's LabelSelectorAsSelector and its nodeaffinity helpers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table of configurations put to the real kube-scheduler: what it refuses, in which words, and what the rest comes to.
+"""The table of configurations put to the real kube-scheduler: what it refuses, in which words, what the rest comes to.
 
 `tests/unit/config/test_table.py` says the same of what is recorded; here nothing is taken on trust.
 """

@@ -12,6 +12,12 @@ from pyscheduler.config.load import LoadedConfig
 from pyscheduler.config.problems import Problem
 
 DECODING = "what Go's decoder says of a text that does not fit is about Go's types"
+NAME_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName', or 'my.name', or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+"""What Kubernetes says of the part of a label's key, or of a resource's name, after the slash."""
 _STEP = re.compile(r"[^.\[\]]+")
 _INITIALIZING = re.compile(
     r"initializing profiles: creating profile for scheduler name \S+: (?:initializing plugin \"\w+\": )?"

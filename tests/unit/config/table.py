@@ -14,13 +14,15 @@ from typing import Any
 from tests.unit.config.files import problems
 from tests.unit.config.row import Row
 from tests.unit.config.rows_args import ARGS
-from tests.unit.config.rows_fields import CLIENT, DECODED, ELECTION, EXTENDERS, FIELDS, PROFILES
+from tests.unit.config.rows_fields import CLIENT, ELECTION, FIELDS, PROFILES
+from tests.unit.config.rows_files import DECODED, EXTENDERS
 from tests.unit.config.rows_plugins import MERGING, REFUSED
+from tests.unit.config.rows_scoring import SCORING
 
 SAMPLES = tuple(
     Row(f"sample {file.stem}", file.read_text()) for file in sorted((Path(__file__).parent / "samples").glob("*.yaml"))
 )
-ROWS = (*FIELDS, *CLIENT, *ELECTION, *PROFILES, *EXTENDERS, *DECODED, *MERGING, *REFUSED, *ARGS, *SAMPLES)
+ROWS = (*FIELDS, *CLIENT, *ELECTION, *PROFILES, *EXTENDERS, *DECODED, *MERGING, *REFUSED, *ARGS, *SCORING, *SAMPLES)
 ACCEPTED = tuple(row for row in ROWS if not row.says)
 WRONG = tuple(row for row in ROWS if row.says)
 KUBE, OURS = "kube-scheduler", "pyscheduler"

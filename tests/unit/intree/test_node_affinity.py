@@ -152,7 +152,7 @@ def test_a_node_that_the_added_affinity_lets_in_now_helps() -> None:
 
 
 def test_added_affinity_that_can_never_match_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^addedAffinity\.required.*Terms\[1\]\.matchExpressions\[0\]\.values: Invalid"):
+    with pytest.raises(ValueError, match=r"^addedAffinity\.required.*\[1\]\.matchExpressions\[0\]\.values: Invalid"):
         plugin(
             requiredDuringSchedulingIgnoredDuringExecution={
                 "nodeSelectorTerms": [labels("a", "Exists"), labels("a", "Exists", "b")]
