@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 from pyscheduler.config.gates import GateProblem, Gates, parse
-from pyscheduler.config.load import LoadedConfig, default, load
+from pyscheduler.config.load import LoadedConfig, default, load, show
+from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.shell import logs
 
 FILE: Final = click.Path(path_type=Path)
@@ -44,6 +45,14 @@ def loaded(config: Path | None, feature_gates: Iterable[str] = ()) -> LoadedConf
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result
+
+
+def write(config: LoadedConfig, file: Path) -> None:
+    """Write a configuration with every default filled in. ConfigError if the file cannot be written."""
+    try:
+        file.write_text(show(config), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([Problem("", f"cannot be written: {error.strerror or error}")], str(file)) from None
 
 
 def logging(format: str, verbosity: int, quiet: bool = False) -> None:

@@ -32,6 +32,12 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
     metavar="FILE",
     help="How to reach the API server; in-cluster credentials without one.",
 )
+@click.option(
+    "--write-config-to",
+    type=options.FILE,
+    metavar="FILE",
+    help="Write the configuration there, with every default filled in, and end.",
+)
 @options.feature_gates
 @options.verbosity
 @options.logging_format
@@ -40,6 +46,7 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 def run(
     config: Path | None,
     kubeconfig: Path | None,
+    write_config_to: Path | None,
     feature_gates: tuple[str, ...],
     verbosity: int,
     logging_format: str,
@@ -49,6 +56,9 @@ def run(
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     options.logging(logging_format, verbosity)
     configuration = options.loaded(config, feature_gates)
+    if write_config_to is not None:
+        options.write(configuration, write_config_to)
+        return
     address = (bind_address, secure_port)
     source = None if config is None else Source(config, options.gates(feature_gates))
     sys.exit(options.run_async(_run(configuration, kubeconfig, address, source)))

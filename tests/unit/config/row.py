@@ -64,7 +64,7 @@ def at(values: Any, path: str) -> Any:
     for step in _STEP.findall(path):
         try:
             values = values[int(step) if isinstance(values, list) else step]
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError):
             return None
     return values
 
