@@ -211,10 +211,11 @@ def test_another_backoff_counts_from_the_next_failure_on() -> None:
 
 def test_a_plugin_that_comes_finds_the_pods_by_label() -> None:
     world = Harness(DEFAULT)
-    world.add(node("n1", cpu="2"), member("a").gate("wait"), member("b").gate("wait"))
-    crew(world, of=3)
-    assert world.reconfigure(gang(60)) == ()
     world.add(member("a"), member("b"))
+    crew(world, of=3)
+    world.run()
+    assert world.reconfigure(gang(60)) == ()
+    world.add(node("n1", cpu="2"))
     world.run()
     assert world.where == {}
     assert "2 of the 3 pods" in world.why_pending("a")
