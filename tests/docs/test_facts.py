@@ -77,7 +77,7 @@ def test_operations_lists_every_metric_with_its_labels() -> None:
 def exposed(metric: Any) -> tuple[str, set[str]]:
     """A metric's name as Prometheus sees it, and its labels."""
     family = family_of(metric)
-    labels = {metric.label} if family.type == "gauge" else set(metric.labels)
+    labels = {metric.label} - {""} if family.type == "gauge" else set(metric.labels)
     return family.name + ("_total" if family.type == "counter" else ""), labels
 
 
