@@ -64,9 +64,7 @@ def run(
     sys.exit(options.run_async(_run(configuration, kubeconfig, address, source)))
 
 
-async def _run(
-    config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int], source: Source | None
-) -> int:
+async def _run(config: LoadedConfig, kubeconfig: Path | None, address: tuple[str, int], source: Source | None) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)

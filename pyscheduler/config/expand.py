@@ -212,7 +212,9 @@ class _Expansion:
         if not points["bind"]:
             text = f'at least one bind plugin is needed for profile with scheduler name "{name}"'
             self._report.add(f"{self._path}.plugins.bind", text)
-        if sum(e.weight for e in points["score"]) * MAX_NODE_SCORE > _MAX_INT64:
+        weights = [e.weight for e in points["score"]]
+        # A negative one lets kube-scheduler's own sum overflow.
+        if min(weights, default=0) < 0 or sum(weights) * MAX_NODE_SCORE > _MAX_INT64:
             self._report.add(f"{self._path}.plugins.score", "total score of Score plugins could overflow")
 
     def _args(self, used: Iterable[Registered]) -> dict[str, Any]:

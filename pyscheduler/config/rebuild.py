@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pyscheduler.api import ReservePlugin
 from pyscheduler.api.handle import Handle
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.expand import ProfileSpec

@@ -154,10 +154,8 @@ def _plugin_name(name: str, path: str, report: Report) -> None:
     if not name:
         report.add(f"{path}.name", required("name a plugin"))
     elif name in _REMOVED:
-        version = f'"{KUBE_API_VERSION}"'
-        report.add(
-            path, invalid(name, f"was invalid in version {version} (KubeSchedulerConfiguration is version {version})")
-        )
+        text = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{KUBE_API_VERSION}")'
+        report.add(path, invalid(name, text))
 
 
 def _common_queue_sort(profiles: Sequence[Profile], report: Report) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 
 from pyscheduler.config.load import ConfigError
 from pyscheduler.core.commands import Bind
 from pyscheduler.testing import Harness, PodBuilder, node, pod
+from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 from tests.scenarios import fakes
 
 HEAD = """

@@ -20,7 +20,7 @@ NAME_RULE = (
 """What Kubernetes says of the part of a label's key, or of a resource's name, after the slash."""
 _STEP = re.compile(r"[^.\[\]]+")
 _INITIALIZING = re.compile(
-    r"initializing profiles: creating profile for scheduler name \S+: (?:initializing plugin \"\w+\": )?"
+    r"initializing profiles: creating profile for scheduler name \S+: (?:initializing plugin \"\w+\": |score plugins: )?"
 )
 
 

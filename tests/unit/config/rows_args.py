@@ -45,7 +45,9 @@ def added(id: str, requirement: str, *says: str) -> Row:
 
 COMMON = (
     accepted("nothing said", "DefaultPreemption", "", {"minCandidateNodesPercentage": 10}),
-    accepted("typed", "DefaultPreemption", 
+    accepted(
+        "typed",
+        "DefaultPreemption",
         "apiVersion: kubescheduler.config.k8s.io/v1, kind: DefaultPreemptionArgs",
         {},
     ),
@@ -153,7 +155,9 @@ PREEMPTION = (
 )
 
 AFFINITY = (
-    accepted("the default", "InterPodAffinity", "", {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}),
+    accepted(
+        "the default", "InterPodAffinity", "", {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False}
+    ),
     accepted(
         "given",
         "InterPodAffinity",

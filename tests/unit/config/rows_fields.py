@@ -129,7 +129,11 @@ CLIENT = (
             "clientConnection: {kubeconfig: KUBECONFIG, acceptContentTypes: application/json, "
             "contentType: application/json, qps: 0.5, burst: 7}"
         ),
-        gives={"clientConnection.qps": 0.5, "clientConnection.burst": 7, "clientConnection.acceptContentTypes": "application/json"},
+        gives={
+            "clientConnection.qps": 0.5,
+            "clientConnection.burst": 7,
+            "clientConnection.acceptContentTypes": "application/json",
+        },
     ),
     Row(
         "client connection zeros",
@@ -173,7 +177,11 @@ ELECTION = (
         gives={"leaderElection.leaderElect": False},
     ),
     *(
-        Row(f"duration {text}", config(f"leaderElection: {{leaseDuration: {text}}}"), gives={"leaderElection.leaseDuration": shown})
+        Row(
+            f"duration {text}",
+            config(f"leaderElection: {{leaseDuration: {text}}}"),
+            gives={"leaderElection.leaseDuration": shown},
+        )
         for text, shown in {"1h": "1h0m0s", "1.5m": "1m30s", ".5h": "30m0s", "+20s": "20s", "20000ms": "20s"}.items()
     ),
     *(

@@ -81,7 +81,7 @@ EXTENDERS = (
         ("extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",),
     ),
     Row(
-        "a negative weight",
+        "an extender of negative weight",
         config("extenders: [{urlPrefix: http://e, prioritizeVerb: p, weight: -2}]"),
         ("extenders[0].weight: Invalid value: -2: must have a positive weight applied to it",),
     ),
@@ -116,10 +116,7 @@ EXTENDERS = (
             "extenders: [{urlPrefix: http://e, managedResources: [{name: a.io/b}]}, "
             "{urlPrefix: http://f, managedResources: [{name: a.io/b}]}]"
         ),
-        (
-            'extenders[1].managedResources[0].name: Invalid value: "a.io/b": '
-            "duplicate extender managed resource name",
-        ),
+        ('extenders[1].managedResources[0].name: Invalid value: "a.io/b": duplicate extender managed resource name',),
     ),
     Row(
         "a certificate that is no base64",
@@ -149,9 +146,11 @@ DECODED = tuple(
         ),
         ("a field twice", config("parallelism: 4\nparallelism: 4"), ("parallelism: is given twice (first on line 3)",)),
         ("text for a number", config("parallelism: '4'"), ('parallelism: must be a whole number, not "4"',)),
-        ("a number for text", config("profiles: [{schedulerName: 5}]"), (
-            'profiles[0].schedulerName: must be text, not 5; write it in quotes: "5"',
-        )),
+        (
+            "a number for text",
+            config("profiles: [{schedulerName: 5}]"),
+            ('profiles[0].schedulerName: must be text, not 5; write it in quotes: "5"',),
+        ),
         ("a truth for a number", config("parallelism: true"), ("parallelism: must be a whole number, not true",)),
         ("text for a truth", config("enableProfiling: 'yes'"), ('enableProfiling: must be true or false, not "yes"',)),
         ("a list for a mapping", config("leaderElection: []"), ("leaderElection: must be a mapping, not a list",)),
@@ -182,8 +181,10 @@ DECODED = tuple(
                 "(or PySchedulerConfiguration in a document of its own)",
             ),
         ),
-        ("no YAML", config("profiles: [1"), (
-            "not valid YAML: expected ',' or ']', but got '<stream end>' (line 3, column 13)",
-        )),
+        (
+            "no YAML",
+            config("profiles: [1"),
+            ("not valid YAML: expected ',' or ']', but got '<stream end>' (line 3, column 13)",),
+        ),
     )
 )

@@ -7,7 +7,7 @@ from tests.unit.config.row import DECODING, Row
 
 _NO_POINT = "kube-scheduler names the first point that it tries, here it is the list that has the name"
 _VERSION = (
-    'was invalid in version "kubescheduler.config.k8s.io/v1" '
+    'was invalid in version "v1" '
     '(KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")'
 )
 _SCORES = [
@@ -143,12 +143,17 @@ MERGING = (
     ),
     Row(
         "the weight at Score goes before that of multiPoint",
-        plugins("multiPoint: {enabled: [{name: ImageLocality, weight: 5}]}", "score: {enabled: [{name: ImageLocality, weight: 6}]}"),
+        plugins(
+            "multiPoint: {enabled: [{name: ImageLocality, weight: 5}]}",
+            "score: {enabled: [{name: ImageLocality, weight: 6}]}",
+        ),
         gives={"profiles[0].weights.ImageLocality": 6},
     ),
     Row(
         "no weight at Score is 1, whatever multiPoint says",
-        plugins("multiPoint: {enabled: [{name: ImageLocality, weight: 5}]}", "score: {enabled: [{name: ImageLocality}]}"),
+        plugins(
+            "multiPoint: {enabled: [{name: ImageLocality, weight: 5}]}", "score: {enabled: [{name: ImageLocality}]}"
+        ),
         gives={"profiles[0].weights.ImageLocality": 1},
     ),
     Row(
@@ -157,16 +162,15 @@ MERGING = (
         gives={"profiles[0].weights.TaintToleration": 1},
     ),
     Row(
-        "a negative weight",
-        plugins("score: {enabled: [{name: TaintToleration, weight: -3}]}"),
-        gives={"profiles[0].weights.TaintToleration": -3},
-    ),
-    Row(
         "the greatest weight",
         plugins("score: {enabled: [{name: TaintToleration, weight: 2147483647}]}"),
         gives={"profiles[0].weights.TaintToleration": 2147483647},
     ),
-    Row("unheard of and disabled", plugins("filter: {disabled: [{name: Nowhere}]}"), gives={"profiles[0].plugins.filter": _FILTERS}),
+    Row(
+        "unheard of and disabled",
+        plugins("filter: {disabled: [{name: Nowhere}]}"),
+        gives={"profiles[0].plugins.filter": _FILTERS},
+    ),
     Row("plugins of nothing", plugins("filter: null", "score: {}"), gives={"profiles[0].plugins.score": _SCORES}),
     Row(
         "placement at rest",
@@ -278,6 +282,11 @@ REFUSED = (
             'profiles[1].pluginConfig[0].args.by: unknown field "by"',
         ),
         words="none of its sorts has args, and here they are refused for that",
+    ),
+    Row(
+        "a negative weight",
+        plugins("score: {enabled: [{name: TaintToleration, weight: -3}]}"),
+        ("profiles[0].plugins.score: total score of Score plugins could overflow",),
     ),
     Row(
         "a weight of more than 32 bits",

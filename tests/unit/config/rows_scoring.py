@@ -41,7 +41,9 @@ FIT = (
         "ignoredResources: [example.com/a, cpu], ignoredResourceGroups: [example.com]",
         {"ignoredResources": ["example.com/a", "cpu"], "ignoredResourceGroups": ["example.com"]},
     ),
-    accepted("type alone", "NodeResourcesFit", "scoringStrategy: {type: MostAllocated}", {"scoringStrategy.resources": _TWO}),
+    accepted(
+        "type alone", "NodeResourcesFit", "scoringStrategy: {type: MostAllocated}", {"scoringStrategy.resources": _TWO}
+    ),
     accepted(
         "no resources, weights of 0",
         "NodeResourcesFit",

@@ -61,7 +61,9 @@ GIVES: dict[str, dict[str, Any]] = {
     "added-affinity": {
         f"{ARGS}.NodeAffinity.addedAffinity": None,
         "profiles[1].args.NodeAffinity.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "scheduler-profile", "operator": "In", "values": ["foo"]}]}]
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "scheduler-profile", "operator": "In", "values": ["foo"]}]}
+            ]
         },
     },
     "performance-tuning": {"profiles[0].percentageOfNodesToScore": 50},

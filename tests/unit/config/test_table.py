@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
 import pytest
+from msgspec.structs import replace
 
 from pyscheduler.config.load import ConfigError, loads, show
 from pyscheduler.config.problems import Problem
@@ -79,7 +79,12 @@ def test_every_field_has_a_row_that_sets_it() -> None:
 
 AGREEMENT = [
     pytest.param("a: b", ["a: b"], True, id="word for word"),
-    pytest.param("[x.y: Invalid value: 1: no, z: Required value]", ["z: Required value", "x.y: Invalid value: 1: no"], True, id="several"),
+    pytest.param(
+        "[x.y: Invalid value: 1: no, z: Required value]",
+        ["z: Required value", "x.y: Invalid value: 1: no"],
+        True,
+        id="several",
+    ),
     pytest.param("[x: no, y: no]", ["x: no"], False, id="one is missing here"),
     pytest.param("x: no", ["x: no", "y: no"], False, id="one is missing there"),
     pytest.param("x: no", ["x: never"], False, id="other words"),
