@@ -131,7 +131,7 @@ class Metrics:
         )
         self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
         self.config_reloads = Counter(
-            "pyscheduler_config_reloads", "Changed configuration files, by what came of them.", ("result",)
+            "pyscheduler_config_reloads", "Changed configuration files, by result.", ("result",)
         )
         self.config_taken = Gauges(
             "pyscheduler_config_last_reload_successful", "1 if the file is what decides, 0 if it was refused.", ""

@@ -36,7 +36,7 @@ def ask(program: Path, text: str, folder: Path) -> Answer:
     file, written = folder / "config.yaml", folder / "written.yaml"
     file.write_text(located(text, folder))
     written.unlink(missing_ok=True)
-    command = [program, f"--config={file}", f"--write-config-to={written}", *_FLAGS]
+    command = [str(program), f"--config={file}", f"--write-config-to={written}", *_FLAGS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     lines = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     if done.returncode:

@@ -20,7 +20,8 @@ NAME_RULE = (
 """What Kubernetes says of the part of a label's key, or of a resource's name, after the slash."""
 _STEP = re.compile(r"[^.\[\]]+")
 _INITIALIZING = re.compile(
-    r"initializing profiles: creating profile for scheduler name \S+: (?:initializing plugin \"\w+\": |score plugins: )?"
+    r"initializing profiles: creating profile for scheduler name \S+: "
+    r"(?:initializing plugin \"\w+\": |score plugins: )?"
 )
 
 

@@ -6,10 +6,7 @@ from tests.unit.config.files import config, profile
 from tests.unit.config.row import DECODING, Row
 
 _NO_POINT = "kube-scheduler names the first point that it tries, here it is the list that has the name"
-_VERSION = (
-    'was invalid in version "v1" '
-    '(KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")'
-)
+_VERSION = 'was invalid in version "v1" (KubeSchedulerConfiguration is version "kubescheduler.config.k8s.io/v1")'
 _SCORES = [
     "TaintToleration",
     "NodeAffinity",

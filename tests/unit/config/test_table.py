@@ -112,5 +112,5 @@ AGREEMENT = [
 
 @pytest.mark.parametrize(("kube", "ours", "same"), AGREEMENT)
 def test_what_counts_as_the_same(kube: str, ours: list[str], same: bool) -> None:
-    problems = [Problem(*line.split(": ", 1)) for line in ours]
+    problems = [Problem(path, text) for path, _, text in (line.partition(": ") for line in ours)]
     assert agrees(kube, problems) is same

@@ -30,6 +30,20 @@ BETTER = GOOD + "podMaxBackoffSeconds: 20\n"
 BAD = GOOD + "parallelism: 0\npodMaxBackoffSeconds: 0\n"
 
 
+def say(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def swap(folder: Path) -> None:
+    """Lead `..data` to the folder `two`, as the kubelet does it."""
+    (folder / "..new").symlink_to("two")
+    (folder / "..new").rename(folder / "..data")
+
+
 @dataclass
 class FakeScheduler:
     """Takes every configuration, or refuses it with `problem`."""
@@ -72,7 +86,7 @@ def scheduler() -> FakeScheduler:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "config.yaml"
-    path.write_text(GOOD)
+    say(path, GOOD)
     return path
 
 
@@ -87,7 +101,7 @@ def metrics(scheduler: FakeScheduler) -> list[str]:
 
 async def test_a_file_that_stays_as_it_is_is_read_and_left(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
-    file.write_text(GOOD)
+    say(file, GOOD)
     await follower.look()
     assert scheduler.taken == []
     assert metrics(scheduler) == ["pyscheduler_config_last_reload_successful 1.0"]
@@ -95,7 +109,7 @@ async def test_a_file_that_stays_as_it_is_is_read_and_left(file: Path, scheduler
 
 async def test_a_changed_file_is_taken_up_once(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
-    file.write_text(BETTER)
+    say(file, BETTER)
     await follower.look()
     await follower.look()
     assert [config.configuration.pod_max_backoff_seconds for config in scheduler.taken] == [20]
@@ -105,16 +119,20 @@ async def test_a_changed_file_is_taken_up_once(file: Path, scheduler: FakeSchedu
     ]
 
 
-async def test_a_swapped_link_is_a_changed_file(tmp_path: Path, scheduler: FakeScheduler) -> None:
-    """As the kubelet does it: `..data` leads to another folder, and the file's own link stays."""
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    """A file as the kubelet mounts it: a link through `..data`, which leads to the folder of this version."""
     for name, text in (("one", GOOD), ("two", BETTER)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(text)
+        say(tmp_path / name / "config.yaml", text)
     (tmp_path / "..data").symlink_to("one")
     (tmp_path / "config.yaml").symlink_to("..data/config.yaml")
-    follower = reloader(tmp_path / "config.yaml", scheduler)
-    (tmp_path / "..new").symlink_to("two")
-    (tmp_path / "..new").rename(tmp_path / "..data")
+    return tmp_path / "config.yaml"
+
+
+async def test_a_swapped_link_is_a_changed_file(mounted: Path, scheduler: FakeScheduler) -> None:
+    follower = reloader(mounted, scheduler)
+    swap(mounted.parent)
     await follower.look()
     assert len(scheduler.taken) == 1
 
@@ -123,7 +141,7 @@ async def test_a_bad_file_is_refused_with_every_error_and_the_next_good_one_coun
     file: Path, scheduler: FakeScheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     follower = reloader(file, scheduler)
-    file.write_text(BAD)
+    say(file, BAD)
     with caplog.at_level(logging.ERROR, "pyscheduler"):
         await follower.look()
     (line,) = caplog.records
@@ -135,7 +153,7 @@ async def test_a_bad_file_is_refused_with_every_error_and_the_next_good_one_coun
         'pyscheduler_config_reloads_total{result="failure"} 1.0',
         "pyscheduler_config_last_reload_successful 0.0",
     ]
-    file.write_text(GOOD)
+    say(file, GOOD)
     await follower.look()
     assert len(scheduler.taken) == 1
     assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 1.0"
@@ -149,14 +167,14 @@ async def test_a_bad_file_is_refused_with_every_error_and_the_next_good_one_coun
 async def test_what_cannot_be_followed_is_refused(file: Path, scheduler: FakeScheduler, problem: Exception) -> None:
     scheduler.problem = problem
     follower = reloader(file, scheduler)
-    file.write_text(BETTER)
+    say(file, BETTER)
     await follower.look()
     assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 0.0"
 
 
 async def test_a_file_that_is_gone_is_told_once(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
-    file.unlink()
+    remove(file)
     await follower.look()
     await follower.look()
     assert metrics(scheduler)[0] == 'pyscheduler_config_reloads_total{result="failure"} 1.0'
@@ -170,9 +188,9 @@ async def test_the_schedulers_own_pod_is_told_of_it(
     scheduler.uid_of = {"kube-system/scheduler-1": "u-1"}
     scheduler.restart = ("clientConnection", "seed")
     follower = reloader(file, scheduler)
-    file.write_text(BETTER)
+    say(file, BETTER)
     await follower.look()
-    file.write_text(BAD)
+    say(file, BAD)
     await follower.look()
     good, bad = scheduler.recorded
     assert (good.type, good.reason) == (EventType.NORMAL, "ConfigurationReloaded")
@@ -188,7 +206,7 @@ async def test_without_a_pod_nobody_is_told(
 ) -> None:
     monkeypatch.delenv("POD_NAME", raising=False)
     follower = reloader(file, scheduler)
-    file.write_text(BETTER)
+    say(file, BETTER)
     await follower.look()
     assert scheduler.recorded == []
 
@@ -197,13 +215,13 @@ async def test_it_looks_every_few_seconds_while_the_block_lasts(file: Path, sche
     clock = SteppedClock()
     async with reloader(file, scheduler, clock):
         await clock.until_asleep(1)
-        file.write_text(BETTER)
+        say(file, BETTER)
         await clock.advance(PERIOD / 2)
         assert scheduler.taken == []
         await clock.advance(PERIOD)
         await clock.until_asleep(1)
         assert len(scheduler.taken) == 1
-    file.write_text(GOOD)
+    say(file, GOOD)
     await clock.advance(2 * PERIOD)
     await asyncio.sleep(0)
     assert len(scheduler.taken) == 1
