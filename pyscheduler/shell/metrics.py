@@ -133,9 +133,7 @@ class Metrics:
         self.config_reloads = Counter(
             "pyscheduler_config_reloads", "Changed configuration files, by result.", ("result",)
         )
-        self.config_taken = Gauges(
-            "pyscheduler_config_last_reload_successful", "1 if the file is what decides, 0 if it was refused.", ""
-        )
+        self.config_taken = Gauges("pyscheduler_config_last_reload_successful", "1 if the file is what decides.", "")
         self.config_taken.read = lambda: {"": 1.0}
         self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", "queue")
         self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", "type")
