@@ -99,3 +99,30 @@ async def _check_packed(control_plane: Plane, namespace: str) -> None:
         f"/api/v1/namespaces/{namespace}/pods", lambda found: len(placed(found)) == 10, 30, labelSelector="app=after"
     )
     assert len(set(placed(found).values())) <= 2
+
+
+async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
+    """PodGroups are not followed at first; the gang waits for its third member once they are."""
+    api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
+    groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
+    mounted = Mounted(tmp_path / "mount", Configured(namespace).document())
+    async with (
+        hollow_nodes(control_plane, namespace, 2),
+        scheduler_with(control_plane, mounted.file, tmp_path) as running,
+    ):
+        group = {"metadata": {"name": "crew"}, "spec": {"minMember": 3}}
+        await api.create(groups, {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **group})
+        mounted.write(Configured(namespace, {"multiPoint": {"enabled": [{"name": "Gang"}]}}).document())
+        await _logged(running, "The changed configuration is followed")
+        members = [
+            pod(f"crew-{i}", pod_spec(namespace, namespace), {"scheduling.x-k8s.io/pod-group": "crew"})
+            for i in range(3)
+        ]
+        for member in members[:2]:
+            await api.create(pods, member)
+        found = await api.until(pods, lambda found: sum(map(bool, map(unscheduled, found["items"]))) == 2)
+        assert all("has 2 of the 3 pods that it needs" in unscheduled(item) for item in found["items"])
+        await api.create(pods, members[2])
+        await api.until(pods, lambda found: len(placed(found)) == 3, 30)
