@@ -12,7 +12,8 @@ import click
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import camel
 from pyscheduler.config.gates import GateProblem, Gates, parse
-from pyscheduler.config.load import LoadedConfig, default, load
+from pyscheduler.config.load import LoadedConfig, default, load, show
+from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.shell import logs
 
 T = TypeVar("T")
@@ -109,6 +110,14 @@ def loaded(
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result
+
+
+def write(config: LoadedConfig, file: Path) -> None:
+    """Write a configuration with every default filled in. ConfigError if the file cannot be written."""
+    try:
+        file.write_text(show(config), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([Problem("", f"cannot be written: {error.strerror or error}")], str(file)) from None
 
 
 def logging(format: str, verbosity: int, quiet: bool = False) -> None:

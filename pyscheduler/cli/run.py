@@ -21,6 +21,7 @@ from pyscheduler.shell.health import Check, Checks
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
 log = logs.get("run")
@@ -35,6 +36,12 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
     metavar="FILE",
     help="How to reach the API server; in-cluster credentials without one.",
 )
+@click.option(
+    "--write-config-to",
+    type=options.FILE,
+    metavar="FILE",
+    help="Write the configuration there, with every default filled in, and end.",
+)
 @options.feature_gates
 @options.leader_election
 @options.verbosity
@@ -43,6 +50,7 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 def run(
     config: Path | None,
     kubeconfig: Path | None,
+    write_config_to: Path | None,
     feature_gates: tuple[str, ...],
     verbosity: int,
     logging_format: str,
@@ -51,11 +59,18 @@ def run(
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     options.logging(logging_format, verbosity)
-    configuration = options.loaded(config, feature_gates, options.election(election))
-    sys.exit(options.run_async(_run(configuration, kubeconfig, serving)))
+    flags = options.election(election)
+    configuration = options.loaded(config, feature_gates, flags)
+    if write_config_to is not None:
+        options.write(configuration, write_config_to)
+        return
+    source = None if config is None else Source(config, options.gates(feature_gates), flags)
+    sys.exit(options.run_async(_run(configuration, kubeconfig, serving, source)))
 
 
-async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions) -> int:
+async def _run(
+    config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions, source: Source | None
+) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
@@ -84,6 +99,8 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointO
             from pyscheduler.controllers.operator import PodGroupOperator
 
             await stack.enter_async_context(PodGroupOperator(path))
+        if source is not None:
+            await stack.enter_async_context(Reloader(source, scheduler, clock))
         log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)
         try:
             await until_signalled(scheduler)

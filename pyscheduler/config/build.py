@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from msgspec.structs import replace
 
 from pyscheduler.api.handle import Handle
@@ -12,13 +15,21 @@ from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.core.framework.profile import Profile, compile_profile
 
 
-def build_profiles(config: LoadedConfig, handle: Handle) -> tuple[Profile, ...]:
-    """The profiles of a configuration. ConfigError, naming the plugin, if one cannot be constructed."""
-    return tuple(_profile(spec, config, handle) for spec in config.profiles)
+def build_profiles(
+    config: LoadedConfig, handle: Handle, running: Mapping[str, Profile] = MappingProxyType({})
+) -> tuple[Profile, ...]:
+    """The profiles of a configuration. ConfigError, naming each of them, if plugins cannot be constructed.
+
+    Plugins of profiles that are `running` are taken over where class and args are the same.
+    """
+    problems: list[Problem] = []
+    instances = [_constructed(i, config, handle, running, problems) for i in range(len(config.profiles))]
+    if problems:
+        raise ConfigError(problems)
+    return tuple(_profile(spec, plugins) for spec, plugins in zip(config.profiles, instances, strict=True))
 
 
-def _profile(spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Profile:
-    instances = {name: _construct(name, spec, config, handle) for name in spec.plugins}
+def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
     points = {
         point: [(instances[enabled.name], enabled.weight) for enabled in enabled_here]
         for point, enabled_here in spec.points.items()
@@ -30,11 +41,26 @@ def _profile(spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Profile
     return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
 
 
-def _construct(name: str, spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Plugin:
-    cls = config.registry[name].cls
-    try:
-        return cls(spec.args[name], handle)
-    except Exception as error:
-        # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
-        problem = Problem("profiles", f'initializing plugin "{name}": {str(error) or type(error).__name__}')
-        raise ConfigError([problem]) from error
+def _constructed(
+    i: int, config: LoadedConfig, handle: Handle, running: Mapping[str, Profile], problems: list[Problem]
+) -> dict[str, Plugin]:
+    """The plugins of one profile; what could not be constructed is left out and told in `problems`."""
+    spec = config.profiles[i]
+    before = running.get(spec.scheduler_name)
+    instances: dict[str, Plugin] = {p.name: p for p in before.plugins if _goes_on(p, spec, config)} if before else {}
+    for name in spec.plugins:
+        if name in instances:
+            continue
+        try:
+            instances[name] = config.registry[name].cls(spec.args[name], handle)
+        except Exception as error:
+            # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
+            text = f'initializing plugin "{name}": {str(error) or type(error).__name__}'
+            problems.append(Problem(f"profiles[{i}]", text))
+    return instances
+
+
+def _goes_on(plugin: Plugin, spec: ProfileSpec, config: LoadedConfig) -> bool:
+    """Whether a plugin that runs is what the profile asks for."""
+    wanted = plugin.name in spec.args and type(plugin) is config.registry[plugin.name].cls
+    return wanted and bool(spec.args[plugin.name] == plugin.args)

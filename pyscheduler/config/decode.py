@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pyscheduler.config.durations import parse_duration
-from pyscheduler.config.fields import DURATION, MISSING, Field, UnknownType, fields_of, is_record
+from pyscheduler.config.fields import DURATION, INT32, MISSING, Field, UnknownType, fields_of, is_record
 from pyscheduler.config.problems import Report, did_you_mean, shown, under
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class _Decoder:
     def _generic(self, kind: Any, value: Any, path: str) -> Any:
         origin, args = get_origin(kind) or kind, get_args(kind)
         if origin is Annotated:
-            return self._duration(value, path) if DURATION in args[1:] else self.value(args[0], value, path)
+            return self._annotated(args[0], args[1:], value, path)
         if origin is Union or origin is types.UnionType:
             return self._union(args, value, path)
         if origin is Literal:
@@ -65,7 +65,14 @@ class _Decoder:
             return self._list(origin, args, value, path)
         self._fail(path, f"the type {kind} of this setting cannot be read from YAML")
 
+    def _annotated(self, kind: Any, marks: tuple[Any, ...], value: Any, path: str) -> Any:
+        if DURATION in marks:
+            return self._duration(value, path)
+        decoded = self.value(kind, value, path)
+        return self._in_bits(decoded, 32, path) if INT32 in marks else decoded
+
     def _record(self, cls: type, value: Any, path: str) -> Any:
+        value = {} if value is None else value
         if not isinstance(value, Mapping):
             self._fail(path, f"must be a mapping, not {shown(value)}")
         try:
@@ -87,7 +94,7 @@ class _Decoder:
     def _refused(self, error: Exception, known: list[str], path: str, failed: bool) -> None:
         """Report what `__post_init__` says: `key: text`, or `[key: text, key: text]`, each at its key."""
         text = str(error) if isinstance(error, ValueError) else f"{error} ({type(error).__name__})"
-        place = rf"(?:{'|'.join(map(re.escape, known))})(?:[.\[][\w.\[\]]*)?"
+        place = rf"(?:{'|'.join(map(re.escape, known))})(?:[.\[][^\s:]*)?"
         listed = re.fullmatch(rf"\[({place}: .*)\]", text, re.DOTALL)
         for one in re.split(rf", (?={place}: )", listed[1]) if listed else [text]:
             placed = re.fullmatch(rf"({place}): (.*)", one, re.DOTALL)
@@ -103,16 +110,15 @@ class _Decoder:
 
     def _field(self, field: Field, value: Any, path: str) -> Any:
         """The field's value, its default if it is left out or wrong, MISSING if there is no default."""
-        unset = value is None or (field.zero_is_default and not isinstance(value, bool) and value in _ZEROS)
-        if unset and field.required:
-            self._report.add(path, "is required")
-            return MISSING
-        if not unset:
-            try:
-                return self.value(field.type, value, path)
-            except _Failed:
-                pass
-        return MISSING if field.required else field.default()
+        if value is None:
+            if field.required:
+                self._report.add(path, "is required")
+            return field.or_default(MISSING)
+        try:
+            decoded = self.value(field.type, value, path)
+        except _Failed:
+            return field.or_default(MISSING)
+        return field.or_default(decoded) if field.zero_is_default and not decoded else decoded
 
     def _union(self, kinds: tuple[Any, ...], value: Any, path: str) -> Any:
         kinds = tuple(k for k in kinds if k is not types.NoneType)
@@ -158,7 +164,15 @@ class _Decoder:
         if not fits(value):
             hint = f'; write it in quotes: "{shown(value)}"' if kind is str and isinstance(value, int | float) else ""
             self._fail(path, f"must be {_SCALARS[kind]}, not {shown(value)}{hint}")
+        if kind is int:
+            return self._in_bits(int(value), 64, path)
         return float(value) if kind is float else value
+
+    def _in_bits(self, value: int, bits: int, path: str) -> int:
+        least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+        if not least <= value <= most:
+            self._fail(path, f"must be a whole number from {least} to {most}, not {shown(value)}")
+        return value
 
     def _duration(self, value: Any, path: str) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -185,11 +199,10 @@ class _Decoder:
         raise _Failed
 
 
-_ZEROS = (0, "", "0", "0s")
 _SCALARS: dict[Any, str] = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _FITS: dict[Any, Callable[[Any], bool]] = {
     str: lambda v: isinstance(v, str),
-    int: lambda v: isinstance(v, int) and not isinstance(v, bool),
+    int: lambda v: isinstance(v, int | float) and not isinstance(v, bool) and v % 1 == 0,
     float: lambda v: isinstance(v, int | float) and not isinstance(v, bool) and abs(v) < math.inf,
     bool: lambda v: isinstance(v, bool),
 }

@@ -6,6 +6,8 @@ import re
 
 _UNITS = {"ns": 10**-9, "us": 10**-6, "µs": 10**-6, "μs": 10**-6, "ms": 10**-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SMALL = (("ms", 10**3), ("µs", 10**6), ("ns", 10**9))
+_MOST = 2**63 / 10**9
+"""Go counts nanoseconds in 64 bits: 292 years."""
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE = re.compile(rf"[+-]?(?:{_PART.pattern})+\Z")
 
@@ -17,6 +19,8 @@ def parse_duration(text: str) -> float:
     if not _WHOLE.match(text):
         raise ValueError(f'"{text}" is not a duration such as 15s, 1m30s or 500ms')
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if seconds > _MOST:
+        raise ValueError(f'"{text}" is longer than a duration can be')
     return -seconds if text.startswith("-") else seconds
 
 

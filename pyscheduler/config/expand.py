@@ -15,6 +15,7 @@ from pyscheduler import intree
 from pyscheduler.api import MAX_NODE_SCORE
 from pyscheduler.config.decode import decode
 from pyscheduler.config.discover import Catalogue, is_reference
+from pyscheduler.config.field_errors import duplicate
 from pyscheduler.config.fields import fields_of
 from pyscheduler.config.problems import Report
 from pyscheduler.config.types import KUBE_API_VERSION, Plugins, PluginSet, Profile
@@ -22,7 +23,11 @@ from pyscheduler.core.framework.registry import POINTS, Registered
 
 _MAX_INT64 = 2**63 - 1
 _ALL = "*"
-_PLACEMENT_POINTS = ("placementGenerate", "placementScore")
+_PLACEMENT_POINTS = {
+    "placementGenerate": ("PlacementGeneratePlugin", ("TopologyPlacementGenerator",)),
+    "placementScore": ("PlacementScorePlugin", ("NodeResourcesFit", "PodGroupPodsCount")),
+}
+"""What kube-scheduler calls a plugin of these points, and which plugins serve them; behind alpha feature gates only."""
 _SETS = {f.key: f.name for f in fields_of(Plugins)}
 
 
@@ -80,7 +85,7 @@ class _Expansion:
 
     def spec(self, percentage: int | None) -> ProfileSpec:
         for point in _PLACEMENT_POINTS:
-            self._refuse_placement(point)
+            self._check_placement(point)
         multi = self._merged()
         points = {point: self._expanded(point, multi) for point in POINTS}
         # A point that came out wrong because of an error told already would only be noise.
@@ -164,7 +169,7 @@ class _Expansion:
         return entries
 
     def _resolve(self, name: str, point: str, path: str) -> Registered | None:
-        if self._report.has_problems(path):
+        if self._report.has_told(path):
             return None
         if is_reference(name):
             return self._catalogue.import_plugin(name, path, self._report)
@@ -177,10 +182,24 @@ class _Expansion:
             self._report.add(path, self._catalogue.why_unknown(name) or unheard_of)
         return plugin
 
-    def _refuse_placement(self, point: str) -> None:
+    def _check_placement(self, point: str) -> None:
+        """Whether kube-scheduler would take what a profile enables at a point that nothing here runs."""
+        kind, serving = _PLACEMENT_POINTS[point]
+        before: set[str] = set()
         for i, ref in enumerate(self._set(point).enabled):
             path = f"{self._path}.plugins.{point}.enabled[{i}].name"
-            self._report.add(path, f'plugin "{ref.name}" is not available yet: {point} is not served')
+            name = self._catalogue.name_of(ref.name)
+            if self._report.has_told(path):
+                continue
+            if name in before:
+                self._report.add(path, f'plugin "{name}" already registered as "{kind}"')
+            elif name in serving:
+                self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
+            elif name in self._catalogue.registry or name in self._catalogue.not_yet:
+                self._report.add(path, f'plugin "{name}" does not extend {kind} plugin')
+            else:
+                self._report.add(path, f'{kind} "{name}" does not exist{self._catalogue.hint(name)}')
+            before.add(name)
 
     def _check(self, points: Mapping[str, tuple[_Entry, ...]]) -> None:
         name = self._profile.scheduler_name
@@ -193,7 +212,9 @@ class _Expansion:
         if not points["bind"]:
             text = f'at least one bind plugin is needed for profile with scheduler name "{name}"'
             self._report.add(f"{self._path}.plugins.bind", text)
-        if sum(e.weight for e in points["score"]) * MAX_NODE_SCORE > _MAX_INT64:
+        weights = [e.weight for e in points["score"]]
+        # A negative one lets kube-scheduler's own sum overflow.
+        if min(weights, default=0) < 0 or sum(weights) * MAX_NODE_SCORE > _MAX_INT64:
             self._report.add(f"{self._path}.plugins.score", "total score of Score plugins could overflow")
 
     def _args(self, used: Iterable[Registered]) -> dict[str, Any]:
@@ -215,11 +236,11 @@ class _Expansion:
             name = self._catalogue.name_of(config.name)
             plugin = self._catalogue.registry.get(name)
             if name in given:
-                self._report.add(path, f"repeated config for plugin {name}")
+                self._report.add(path, duplicate(name))
             elif plugin is not None:
                 raw = self._untyped(plugin, config.args, f"{path}.args")
                 given[name] = decode(plugin.cls.Args, raw, f"{path}.args", self._report)
-            elif not self._report.has_problems(f"{path}.name"):
+            elif not self._report.has_told(f"{path}.name"):
                 given[name] = None
                 self._unknown_config(name, path)
         return given

@@ -19,6 +19,10 @@ Seconds = Annotated[float, DURATION]
 ZERO_IS_DEFAULT = "zero is default"
 """Annotated with it: 0 and "" stand for the default, as in Kubernetes' own defaulting."""
 
+INT32 = "int32"
+Int32 = Annotated[int, INT32]
+"""A whole number of 32 bits, as Kubernetes has for most; all others have 64."""
+
 _UNDERSCORE = re.compile(r"_+([a-z0-9])")
 MISSING: Any = object()
 
@@ -39,6 +43,10 @@ class Field(msgspec.Struct, frozen=True):
     @property
     def required(self) -> bool:
         return self.default is MISSING
+
+    def or_default(self, otherwise: Any) -> Any:
+        """The default, `otherwise` where there is none."""
+        return otherwise if self.required else self.default()
 
 
 def is_record(cls: object) -> bool:

@@ -69,24 +69,29 @@ GATES: Mapping[str, Gate] = {
         *_all(
             Stage.ALPHA,
             False,
-            "AllAlpha StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling "
+            "AllAlpha DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims "
+            "StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling "
             "VolumeLimitScaling WorkloadAwarePreemption WorkloadWithJob",
         ),
-        *_all(Stage.BETA, False, "AllBeta CoordinatedLeaderElection SchedulerAsyncAPICalls"),
+        *_all(Stage.BETA, False, "AllBeta CoordinatedLeaderElection DRADeviceTaintRules SchedulerAsyncAPICalls"),
         *_all(
             Stage.BETA,
             True,
-            "ClearingNominatedNodeNameAfterBinding InPlacePodLevelResourcesVerticalScaling "
-            "MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge NodeDeclaredFeatures "
-            "NominatedNodeNameForExpectation OpportunisticBatching PodLevelResources SchedulerAsyncPreemption "
-            "SchedulerPopFromBackoffQ",
+            "ClearingNominatedNodeNameAfterBinding DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints "
+            "DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus "
+            "DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout "
+            "InPlacePodLevelResourcesVerticalScaling MatchLabelKeysInPodTopologySpread "
+            "MatchLabelKeysInPodTopologySpreadSelectorMerge NodeDeclaredFeatures NominatedNodeNameForExpectation "
+            "OpportunisticBatching PodLevelResources SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
         ),
+        *_all(Stage.GA, True, "DRAPrioritizedList"),
         *_all(
             Stage.GA,
             True,
-            "DynamicResourceAllocation ImageVolume InPlacePodVerticalScaling MatchLabelKeysInPodAffinity "
-            "MutableCSINodeAllocatableCount NodeInclusionPolicyInPodTopologySpread PodObservedGenerationTracking "
-            "PodSchedulingReadiness SchedulerQueueingHints SidecarContainers VolumeAttributesClass",
+            "DRAAdminAccess DynamicResourceAllocation ImageVolume InPlacePodVerticalScaling "
+            "MatchLabelKeysInPodAffinity MutableCSINodeAllocatableCount NodeInclusionPolicyInPodTopologySpread "
+            "PodObservedGenerationTracking PodSchedulingReadiness SchedulerQueueingHints SidecarContainers "
+            "VolumeAttributesClass",
             locked=True,
         ),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from pyscheduler.config.types import (
     KUBE_KIND,
     PY_API_VERSION,
     PY_KIND,
+    Extender,
     KubeSchedulerConfiguration,
     NodeOrder,
     Profile,
@@ -30,6 +32,7 @@ from pyscheduler.config.types import (
 )
 from pyscheduler.config.unserved import warn_of_unserved
 from pyscheduler.config.validate import validate, validate_queue_sort
+from pyscheduler.intree import NodeResourcesFit
 
 __all__ = ["ConfigError", "LoadedConfig", "default", "from_value", "load", "loads", "show"]
 
@@ -108,6 +111,7 @@ def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfi
         warnings += report.warnings
     if problems:
         raise ConfigError(problems, source)
+    specs = _ignoring(specs, configuration.extenders)
     imported = {name: reference for reference, name in catalogue.imported.items()}
     return LoadedConfig(configuration, python, specs, catalogue.registry, tuple(warnings), imported, gates)
 
@@ -168,6 +172,20 @@ def _ordered(specs: tuple[ProfileSpec, ...], order: NodeOrder | None, report: Re
     if any(s.percentage_of_nodes_to_score is not None for s in specs):
         report.warn("nodeOrder: percentageOfNodesToScore has no effect: EveryNode looks at all of them")
     return tuple(replace(s, percentage_of_nodes_to_score=None) for s in specs)
+
+
+def _ignoring(specs: tuple[ProfileSpec, ...], extenders: Iterable[Extender]) -> tuple[ProfileSpec, ...]:
+    """The profiles whose NodeResourcesFit leaves alone what extenders look after, instead of what it was told to."""
+    names = tuple(r.name for e in extenders for r in e.managed_resources if r.ignored_by_scheduler)
+    return tuple(_with_ignored(spec, names) for spec in specs) if names else specs
+
+
+def _with_ignored(spec: ProfileSpec, resources: tuple[str, ...]) -> ProfileSpec:
+    fit = spec.args.get(NodeResourcesFit.name)
+    if fit is None:
+        return spec
+    fit = dataclasses.replace(fit, ignored_resources=resources)
+    return replace(spec, args={**spec.args, NodeResourcesFit.name: fit})
 
 
 def _with_names(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:

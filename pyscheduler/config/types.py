@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from pyscheduler.config.fields import ZERO_IS_DEFAULT, Seconds
+from pyscheduler.config.fields import ZERO_IS_DEFAULT, Int32, Seconds
 
 KUBE_API_VERSION = "kubescheduler.config.k8s.io/v1"
 KUBE_KIND = "KubeSchedulerConfiguration"
@@ -43,14 +43,14 @@ class ClientConnection(Section, frozen=True):
     accept_content_types: str = ""
     content_type: Annotated[str, ZERO_IS_DEFAULT] = "application/vnd.kubernetes.protobuf"
     qps: Annotated[float, ZERO_IS_DEFAULT] = 50.0
-    burst: Annotated[int, ZERO_IS_DEFAULT] = 100
+    burst: Annotated[Int32, ZERO_IS_DEFAULT] = 100
 
 
 class PluginRef(Section, frozen=True):
     """A plugin by name; the weight counts at Score only, 0 and none are one thing."""
 
     name: str = ""
-    weight: int | None = None
+    weight: Int32 | None = None
 
 
 class PluginSet(Section, frozen=True):
@@ -91,7 +91,7 @@ class Profile(Section, frozen=True):
     """A scheduling profile: pods choose it through spec.schedulerName."""
 
     scheduler_name: str | None = None
-    percentage_of_nodes_to_score: int | None = None
+    percentage_of_nodes_to_score: Int32 | None = None
     plugins: Plugins = Plugins()
     plugin_config: tuple[PluginConfig, ...] = ()
 
@@ -136,18 +136,23 @@ class Extender(Section, frozen=True):
 class KubeSchedulerConfiguration(Section, frozen=True):
     """The whole of kube-scheduler's configuration."""
 
-    parallelism: int = 16
+    parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
     client_connection: ClientConnection = ClientConnection()
     enable_profiling: bool = True
-    enable_contention_profiling: bool = True
-    percentage_of_nodes_to_score: int | None = None
+    enable_contention_profiling: bool | None = None
+    """Left out, it is as `enable_profiling`."""
+    percentage_of_nodes_to_score: Int32 | None = None
     """Given, nodes are taken in kube-scheduler's order and so many are scored, 0 adapting to how many there are."""
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
     profiles: tuple[Profile, ...] = (Profile(DEFAULT_SCHEDULER_NAME),)
     extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False
+
+    def __post_init__(self) -> None:
+        if self.enable_contention_profiling is None:
+            msgspec.structs.force_setattr(self, "enable_contention_profiling", self.enable_profiling)
 
 
 class PluginImport(Section, frozen=True):

@@ -101,22 +101,28 @@ class Context(msgspec.Struct, eq=False):
     @staticmethod
     def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
         """A context with an empty cluster."""
-        for profile in profiles:
-            handle.index(profile.indexes)
         queue = SchedulingQueue(
-            {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, p.interests) for p in profiles},
+            queue_profiles(profiles),
             Backoff(settings.initial_backoff, settings.max_backoff),
             instrument,
             settings.max_in_unschedulable,
         )
-        context = Context({p.name: p for p in profiles}, handle, instrument, settings, queue)
-        handle.scheduler_names = context.profiles
-        handle.trials = Trials(context.profiles, context.state, queue.nominator)
+        context = Context({}, handle, instrument, settings, queue)
+        context.decide_by(profiles)
+        return context
+
+    def decide_by(self, profiles: Sequence[Profile]) -> None:
+        """Make attempts by these profiles from now on; answers that were kept for others are forgotten."""
+        self.profiles = {p.name: p for p in profiles}
+        for profile in profiles:
+            self.handle.index(profile.indexes, self.pods.values())
+        self.handle.scheduler_names = self.profiles
+        self.handle.trials = Trials(self.profiles, self.state, self.queue.nominator)
         start = Start()
         for profile in profiles:
-            context.deciders[profile.name] = Decider(profile, context.state, queue.nominator, instrument, start)
-            context.points[profile.name] = Points.of(profile.name, instrument)
-        return context
+            decider = Decider(profile, self.state, self.queue.nominator, self.instrument, start)
+            self.deciders[profile.name] = decider
+            self.points[profile.name] = Points.of(profile.name, self.instrument)
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Tell the waiting pods what has happened."""
@@ -128,3 +134,8 @@ class Context(msgspec.Struct, eq=False):
     def is_ours(self, pod: Pod) -> bool:
         """Whether one of our profiles is to schedule the pod."""
         return pod.scheduler_name in self.profiles
+
+
+def queue_profiles(profiles: Sequence[Profile]) -> dict[str, QueueProfile]:
+    """What the queue needs of each profile."""
+    return {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, p.interests) for p in profiles}

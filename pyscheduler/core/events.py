@@ -11,6 +11,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.core.framework.profile import Profile
 
 
 class PodChanged(msgspec.Struct, frozen=True, gc=False):
@@ -86,6 +87,15 @@ class EvictFailed(msgspec.Struct, frozen=True, gc=False):
     victim_uid: str = ""
 
 
+class Reconfigured(msgspec.Struct, frozen=True):
+    """Other profiles, of the same names, decide from now on; backoffs in seconds."""
+
+    at: float
+    profiles: tuple[Profile, ...]
+    initial_backoff: float
+    max_backoff: float
+
+
 class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: backoffs end, Permit's waits run out."""
 
@@ -93,5 +103,15 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 
 
 Event = (
-    PodChanged | PodGone | NodeChanged | NodeGone | ObjectChanged | ObjectGone | Bound | BindFailed | EvictFailed | Tick
+    PodChanged
+    | PodGone
+    | NodeChanged
+    | NodeGone
+    | ObjectChanged
+    | ObjectGone
+    | Bound
+    | BindFailed
+    | EvictFailed
+    | Reconfigured
+    | Tick
 )

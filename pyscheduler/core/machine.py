@@ -24,11 +24,13 @@ from pyscheduler.core.events import (
     ObjectGone,
     PodChanged,
     PodGone,
+    Reconfigured,
     Tick,
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.reconfigure import reconfigure
 
 
 class Machine:
@@ -91,6 +93,8 @@ class Machine:
                 context.handle.evictions.end(event.victim_uid)
                 preemptor = context.pods.get(event.preemptor_uid)
                 context.queue.activate([preemptor] if preemptor else [], event.at)
+            case Reconfigured():
+                reconfigure(context, event)
             case Tick():
                 context.queue.tick(event.at)
                 expire_waits(context, event.at)

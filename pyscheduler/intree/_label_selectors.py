@@ -1,7 +1,7 @@
-"""Label selectors of pods, read as kube-scheduler reads them: checked on the way, errors in its own words.
+"""Selectors of labels and nodes, read as kube-scheduler reads them: checked on the way, errors in its own words.
 
 The API server checks most of them, too; what reaches the scheduler unchecked was stored by older servers or comes from
-`evaluate`. Matches k8s.io/apimachinery's LabelSelectorAsSelector.
+`evaluate` or a configuration. Matches k8s.io/apimachinery's LabelSelectorAsSelector and its nodeaffinity helpers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from pyscheduler.api import Requirement, Selector
 from pyscheduler.api.match import SelectorError
-from pyscheduler.api.objects import LabelSelector, LabelSelectorRequirement
+from pyscheduler.api.objects import LabelSelector, LabelSelectorRequirement, NodeSelectorTerm
+from pyscheduler.intree._problems import invalid, unsupported
 
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_NAME})?"
@@ -31,6 +32,9 @@ _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
     f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
+_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+_INT64 = re.compile(r"[+-]?[0-9]{1,63}")
 _WANTS_VALUES: Mapping[str, bool] = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 
 
@@ -58,16 +62,64 @@ def _requirement(source: LabelSelectorRequirement) -> Requirement:
     if source.operator not in _WANTS_VALUES:
         raise SelectorError(f"{_quoted(source.operator)} is not a valid label selector operator")
     problems = _key_problems(source.key)
-    if _WANTS_VALUES[source.operator] and not values:
-        problems.append("values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty")
-    if values and not _WANTS_VALUES[source.operator]:
-        listed = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
-        problems.append(f"values: Invalid value: {listed}: values set must be empty for exists and does not exist")
+    rule = _rule_of_number(source.operator, len(values))
+    if rule:
+        problems.append(f"values: Invalid value: {_listed(values or None)}: {rule}")
     for i, value in enumerate(values):
         problems += _value_problems(f"values[{i}][{source.key}]", value)
     if problems:
         raise SelectorError(aggregate(problems))
     return Requirement(source.key, source.operator, values)
+
+
+def term_problems(path: str, term: NodeSelectorTerm) -> list[str]:
+    """What is wrong with a term of a node selector or a preference, each problem at its place below `path`.
+
+    A term without requirements is fine: it matches nothing.
+    """
+    problems = []
+    for i, wanted in enumerate(term.match_expressions or ()):
+        problems += _expression_problems(f"{path}.matchExpressions[{i}]", wanted)
+    for i, wanted in enumerate(term.match_fields or ()):
+        here = f"{path}.matchFields[{i}]"
+        if wanted.operator not in _FIELD_OPERATORS:
+            problems.append(unsupported(f"{here}.operator", wanted.operator, _FIELD_OPERATORS))
+        elif len(wanted.values or ()) != 1:
+            problems.append(f"{here}.values: Invalid value: {_listed(wanted.values)}: must have one element")
+    return problems
+
+
+def _expression_problems(path: str, wanted: LabelSelectorRequirement) -> list[str]:
+    values, operator = wanted.values or (), wanted.operator
+    if operator not in _NODE_OPERATORS:
+        return [unsupported(f"{path}.operator", operator, _NODE_OPERATORS)]
+    problems = [f"{path}.{problem}" for problem in _key_problems(wanted.key)]
+    rule = _rule_of_number(operator, len(values))
+    if rule:
+        problems.append(f"{path}.values: Invalid value: {_listed(wanted.values)}: {rule}")
+    if operator in ("Gt", "Lt"):
+        rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+        problems += [invalid(f"{path}.values[{i}]", v, rule) for i, v in enumerate(values) if not _is_int64(v)]
+    for i, value in enumerate(values):
+        problems += _value_problems(f"{path}.values[{i}][{wanted.key}]", value)
+    return problems
+
+
+def _rule_of_number(operator: str, values: int) -> str:
+    """What a requirement with so many values breaks, "" if nothing."""
+    if operator in ("Gt", "Lt"):
+        return "" if values == 1 else "for 'Gt', 'Lt' operators, exactly one value is required"
+    if _WANTS_VALUES[operator]:
+        return "" if values else "for 'in', 'notin' operators, values set can't be empty"
+    return "values set must be empty for exists and does not exist" if values else ""
+
+
+def _is_int64(text: str) -> bool:
+    return bool(_INT64.fullmatch(text)) and -(2**63) <= int(text) < 2**63
+
+
+def _listed(values: tuple[str, ...] | None) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
 def key_rules(key: str) -> list[str]:

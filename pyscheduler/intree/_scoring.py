@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -47,8 +47,8 @@ CPU_AND_MEMORY = (ResourceSpec(CPU), ResourceSpec(MEMORY))
 class UtilizationShapePoint:
     """At `utilization` (percent) a resource scores `score` (0..10)."""
 
-    utilization: int = 0
-    score: int = 0
+    utilization: Annotated[int, "int32"] = 0
+    score: Annotated[int, "int32"] = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 
@@ -63,8 +64,8 @@ class DefaultPreemptionArgs:
     So many candidates are enough, the larger of the two: a percentage of the nodes that could help, and a number.
     """
 
-    min_candidate_nodes_percentage: int = 10
-    min_candidate_nodes_absolute: int = 100
+    min_candidate_nodes_percentage: Annotated[int, "int32"] = 10
+    min_candidate_nodes_absolute: Annotated[int, "int32"] = 100
 
     def __post_init__(self) -> None:
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute

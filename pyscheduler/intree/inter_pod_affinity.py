@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class InterPodAffinityArgs:
     `ignore_preferred_terms_of_existing_pods` leaves pods unscored that prefer nothing themselves.
     """
 
-    hard_pod_affinity_weight: int = 1
+    hard_pod_affinity_weight: Annotated[int, "int32"] = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
     def __post_init__(self) -> None:

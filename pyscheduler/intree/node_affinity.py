@@ -39,7 +39,8 @@ from pyscheduler.api.match import NODE_NAME_FIELD, node_term, node_terms
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.api.objects import NodeSelectorTerm, PreferredSchedulingTerm
 from pyscheduler.intree._hints import queue_if
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._label_selectors import aggregate, term_problems
+from pyscheduler.intree._problems import refuse
 from pyscheduler.intree._required import allowed, allows, any_matches, any_term
 
 POD_MISMATCH = Rejection("node(s) didn't match Pod's node affinity/selector", resolvable=False)
@@ -48,6 +49,8 @@ CONFLICT = Rejection("pod affinity terms conflict", resolvable=False)
 
 Preferred = tuple[tuple[int, NodeTerm], ...]
 _NOTHING = NodeTerm((), ())
+_REQUIRED = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERENCES = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +63,14 @@ class NodeAffinityArgs:
         added = self.added_affinity or NodeAffinityObject()
         required = added.required_during_scheduling_ignored_during_execution
         preferred = added.preferred_during_scheduling_ignored_during_execution
-        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
-        problems = _term_problems(path, (required.node_selector_terms if required else None) or ())
-        path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
-        refuse(problems + _term_problems(path, [p.preference for p in preferred or ()]))
+        problems: list[str] = []
+        for i, term in enumerate((required.node_selector_terms if required else None) or ()):
+            problems += term_problems(f"{_REQUIRED}.nodeSelectorTerms[{i}]", term)
+        for i, wanted in enumerate(preferred or ()):
+            # Without weight it is never looked at.
+            path = f"{_PREFERENCES}[{i}].preference"
+            problems += term_problems(path, wanted.preference) if wanted.weight else []
+        refuse(problems)
 
 
 _PREFERRED: StateKey[Preferred] = StateKey("NodeAffinity")
@@ -154,11 +161,10 @@ def _refuse_broken(pod: Pod) -> None:
         return
     affinity = pod.shape.affinity.node_affinity
     preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
-    problems = _term_problems(
-        "preferredDuringSchedulingIgnoredDuringExecution", [p.preference for p in preferred if p.weight]
-    )
+    asked = [(i, wanted.preference) for i, wanted in enumerate(preferred) if wanted.weight]
+    problems = [problem for i, term in asked for problem in term_problems(f"[{i}]", term)]
     if problems:
-        raise StatusError("; ".join(problems))
+        raise StatusError(aggregate(problems))
 
 
 def _pod_matches(pod: Pod, node: NodeObject) -> bool:
@@ -179,12 +185,3 @@ def _names_in(term: NodeSelectorTerm) -> frozenset[str] | None:
     fields = [f for f in term.match_fields or () if f.key == NODE_NAME_FIELD and f.operator == "In"]
     names = [frozenset(f.values or ()) for f in fields]
     return frozenset.intersection(*names) if names else None
-
-
-def _term_problems(path: str, terms: Sequence[NodeSelectorTerm]) -> list[str]:
-    """The terms that can never match because they break the API's rules; empty ones are allowed and match nothing."""
-    return [
-        invalid(f"{path}[{i}]", "", "not a valid node selector term: check its operators and their number of values")
-        for i, term in enumerate(terms)
-        if (term.match_expressions or term.match_fields) and node_term(term) == _NOTHING
-    ]

@@ -41,6 +41,7 @@ from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts, is_extended, is_scalar
 from pyscheduler.intree import _scoring
 from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import invalid, refuse
 
 TOO_MANY_PODS = "Too many pods"
@@ -65,12 +66,16 @@ class NodeResourcesFitArgs:
     def __post_init__(self) -> None:
         strategy = self.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         object.__setattr__(self, "scoring_strategy", strategy)
-        groups = [
-            invalid(f"ignoredResourceGroups[{i}]", group, "resource group name can't contain '/'")
-            for i, group in enumerate(self.ignored_resource_groups)
-            if "/" in group
-        ]
-        refuse(groups + _scoring.strategy_problems(strategy))
+        refuse([*self._name_problems(), *_scoring.strategy_problems(strategy)])
+
+    def _name_problems(self) -> Iterator[str]:
+        for i, resource in enumerate(self.ignored_resources):
+            for rule in key_rules(resource):
+                yield invalid(f"ignoredResources[{i}]", resource, rule)
+        for i, group in enumerate(self.ignored_resource_groups):
+            rules = ["resource group name can't contain '/'"] if "/" in group else []
+            for rule in (*rules, *key_rules(group)):
+                yield invalid(f"ignoredResourceGroups[{i}]", group, rule)
 
 
 class _Asked(NamedTuple):

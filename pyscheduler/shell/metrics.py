@@ -175,6 +175,11 @@ class ProcessMetrics(_Family):
             "pyscheduler_decode_failures", "Objects skipped because they cannot be read.", ("resource",)
         )
         self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
+        self.config_reloads = Counter(
+            "pyscheduler_config_reloads", "Changed configuration files, by result.", ("result",)
+        )
+        self.config_taken = Gauges("pyscheduler_config_last_reload_successful", "1 if the file is what decides.", ())
+        self.config_taken.read = lambda: {(): 1.0}
 
 
 class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics):
@@ -212,6 +217,11 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics):
     def count_slow_renewal(self, name: str) -> None:
         """For the election: the lease had to be read before it was renewed."""
         self.slow_renewals.counts[(name,)] += 1
+
+    def count_reload(self, taken: bool) -> None:
+        """For the `Reloader`: the configuration file has changed, and was taken or refused."""
+        self.config_reloads.counts[("success" if taken else "failure",)] += 1
+        self.config_taken.read = lambda: {(): float(taken)}
 
     def count_dropped_event(self) -> None:
         """For the `Recorder`: an Event was lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -16,8 +16,18 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.gates import GATES, Gates
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.problems import ConfigError, Problem
+from pyscheduler.config.rebuild import rebuild_profiles
 from pyscheduler.core.context import Settings
-from pyscheduler.core.events import NodeChanged, NodeGone, ObjectChanged, ObjectGone, PodChanged, PodGone
+from pyscheduler.core.events import (
+    NodeChanged,
+    NodeGone,
+    ObjectChanged,
+    ObjectGone,
+    PodChanged,
+    PodGone,
+    Reconfigured,
+)
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell import garbage, logs
@@ -38,6 +48,8 @@ from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics, by_one
 
 log = logs.get("scheduler")
+LISTING = 30.0
+"""Seconds that the kinds which a changed configuration asks for may take to be listed."""
 GRACE = 10.0
 """Seconds that bindings and conditions under way are given when the scheduler stops."""
 LAST_WORDS = 5.0
@@ -93,9 +105,12 @@ class Scheduler:
         connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
         self._show(config.gates)
         self._refusals = Refusals(metrics.count_decode_failure)
+        self._chance = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
         """The kinds that plugins read beyond the scheduler's own."""
         self.reflectors = self._reflectors()
+        self._watches: _Running | None = None
+        self._started = config
         self.names = tuple(p.name for p in profiles)
         """The scheduler names that it serves."""
         self.stopping = False
@@ -119,6 +134,7 @@ class Scheduler:
     async def _follow(self, lead: Callable[[Work], Awaitable[None]]) -> None:
         async with AsyncExitStack() as stack:
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
+            self._watches = watches
             work = await stack.enter_async_context(_Running([self.executor.run()]))
             with garbage.put_off():
                 await self._sync(watches)
@@ -137,6 +153,34 @@ class Scheduler:
             self.stopping = True
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
+
+    async def reconfigure(self, config: LoadedConfig) -> tuple[str, ...]:
+        """Decide by another configuration from the next attempt on; what of it waits for a restart.
+
+        ConfigError, with nothing changed, if it cannot be followed.
+        """
+        context = self.machine.context
+        rebuilt = rebuild_profiles(self._started, config, context.profiles, context.handle)
+        await self._follow_too({kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds})
+        settings = config.configuration
+        backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
+        self.loop.tell(Reconfigured(self._clock.now(), rebuilt.profiles, *backoffs))
+        return rebuilt.restart
+
+    async def _follow_too(self, kinds: set[ResourceKind]) -> None:
+        """List and watch further kinds; returns once all of them have been listed."""
+        more = [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
+        if self._watches is not None and more:
+            tasks = [self._watches.start(reflector.run()) for reflector in more]
+            try:
+                async with asyncio.timeout(LISTING):
+                    await asyncio.gather(*(reflector.synced.wait() for reflector in more))
+            except TimeoutError:
+                self._watches.stop(tasks)
+                missing = ", ".join(f"{r.name} ({r.problem or 'no answer'})" for r in more if not r.synced.is_set())
+                raise ConfigError([Problem("profiles", f"plugins watch what cannot be listed: {missing}")]) from None
+        self.kinds += kinds
+        self.reflectors += more
 
     async def _sync(self, watches: _Running) -> None:
         started = self._clock.now()
@@ -169,21 +213,14 @@ class Scheduler:
         return {r.name: len(r) for r in self.reflectors}
 
     def _reflectors(self) -> list[Reflector[Any]]:
-        chance = random.Random()
         pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._pod)
         nodes = _Source(Watched(NODES), NodeObject, self._node)
         others = [_Source(Watched(kind), dict[str, Any], self._object_of(kind)) for kind in self.kinds]
-        return [
-            Reflector(
-                self._connection,
-                source.watched,
-                ObjectDecoder(source.watched.kind.plural, source.type, self._refusals),
-                source.emit,
-                self._clock,
-                chance,
-            )
-            for source in (nodes, *others, pods)
-        ]
+        return [self._reflector(source) for source in (nodes, *others, pods)]
+
+    def _reflector(self, source: _Source) -> Reflector[Any]:
+        decoder: ObjectDecoder[Any] = ObjectDecoder(source.watched.kind.plural, source.type, self._refusals)
+        return Reflector(self._connection, source.watched, decoder, source.emit, self._clock, self._chance)
 
     def _pod(self, change: Change) -> None:
         now = self._clock.now()
@@ -242,6 +279,19 @@ class _Running(msgspec.Struct):
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
+    def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """One more; nobody waits beside it yet, so that its failure is only told."""
+        task = asyncio.create_task(coroutine)
+        task.add_done_callback(_tell_failure)
+        self.tasks.append(task)
+        return task
+
+    def stop(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """These are not needed any more."""
+        for task in tasks:
+            task.cancel()
+            self.tasks.remove(task)
+
     async def or_failure(self, awaitable: Any) -> None:
         """Wait for `awaitable`; if one of the tasks ends first, stop waiting and raise what it raised."""
         waiting = asyncio.ensure_future(awaitable)
@@ -252,3 +302,9 @@ class _Running(msgspec.Struct):
         finally:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
+
+
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.crash("A watch has ended", error)

@@ -25,6 +25,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.rebuild import rebuild_profiles
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
@@ -38,6 +39,7 @@ from pyscheduler.core.events import (
     ObjectGone,
     PodChanged,
     PodGone,
+    Reconfigured,
     Tick,
 )
 from pyscheduler.core.framework.handle import CoreHandle
@@ -57,6 +59,7 @@ class Harness:
         """`config` is a loaded configuration or its YAML text; the default profile without one."""
         loaded = loads(config) if isinstance(config, str) else config or default()
         self.now = 1000.0
+        self._started = loaded
         self.handle = CoreHandle()
         settings = Settings(
             seed,
@@ -110,6 +113,16 @@ class Harness:
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay bound to it until they are deleted."""
         self.tell(NodeGone(self.now, name))
+
+    def reconfigure(self, config: str | LoadedConfig) -> tuple[str, ...]:
+        """Go on by another configuration, as after a reload; what of it waits for a restart."""
+        loaded = loads(config) if isinstance(config, str) else config
+        rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.profiles, self.handle)
+        self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
+        settings = loaded.configuration
+        backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
+        self.tell(Reconfigured(self.now, rebuilt.profiles, *backoffs))
+        return rebuilt.restart
 
     # -- bindings ------------------------------------------------------------------------------------------------
 

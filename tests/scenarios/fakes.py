@@ -14,6 +14,7 @@ from pyscheduler.api import (
     Cycle,
     Diagnosis,
     FilterPlugin,
+    Handle,
     Interest,
     NodeInfo,
     NodeNames,
@@ -209,3 +210,16 @@ class Slow(PreBindPlugin):
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
         if "slow" in pod.labels:
             await api.sleep(60.0)
+
+
+class Unmakeable(FilterPlugin):
+    """Cannot be constructed."""
+
+    name = "Unmakeable"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        super().__init__(args, handle)
+        raise RuntimeError("no licence")
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        return None

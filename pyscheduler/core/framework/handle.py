@@ -58,9 +58,9 @@ class Waiting(msgspec.Struct, eq=False):
         if not self.rejected_by:
             self.rejected_by, self.rejection = plugin, message
 
-    def preempt(self, plugin: str) -> None:
-        """It has to make room, whoever holds it."""
-        self.rejected_by, self.rejection, self.preempted = plugin, "preempted", True
+    def preempt(self, plugin: str, why: str = "preempted") -> None:
+        """It has to make room, or to be tried again for another reason, whoever holds it."""
+        self.rejected_by, self.rejection, self.preempted = plugin, why, True
 
     def expire(self, now: float) -> None:
         """Reject it if a plugin's time is up; of several, the one whose time was up first is named."""
@@ -138,10 +138,14 @@ class CoreHandle:
 
     # -- for the machine -----------------------------------------------------------------------------------------
 
-    def index(self, keys: Iterable[str]) -> None:
-        """Keep an index of pods by these label keys."""
+    def index(self, keys: Iterable[str], pods: Collection[Pod] = ()) -> None:
+        """Keep an index of pods by these label keys; `pods` are those that are known already."""
         for key in keys:
-            self._labelled.setdefault(key, {})
+            if key not in self._labelled:
+                index = self._labelled[key] = {}
+                for pod in pods:
+                    if (value := pod.labels.get(key)) is not None:
+                        index.setdefault((pod.namespace, value), {})[pod.uid] = pod
 
     def take_activated(self) -> list[Pod]:
         """The pods that plugins wanted activated since the last call."""

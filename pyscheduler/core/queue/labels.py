@@ -15,6 +15,8 @@ FORCE_ACTIVATE = "ForceActivate"
 UNSCHEDULABLE_TIMEOUT = "UnschedulableTimeout"
 POD_POPPED = "PodPopped"
 """No event, but what kube-scheduler's count of events in flight calls a pod that is being attempted."""
+RECONFIGURED = "Reconfigured"
+"""Ours: other plugins may have other answers."""
 
 
 def label_of(event: ClusterEvent) -> str:

@@ -74,18 +74,33 @@ class SchedulingQueue:
         instrument: Instrument,
         max_in_unschedulable: float = 300.0,
     ) -> None:
-        sort = next(iter(profiles.values())).sort
         self.nominator = Nominator()
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
+        self._in_flight = InFlight()
+        self._next_flush = 0.0
+        self._use(profiles, backoff)
+
+    def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff) -> None:
+        """Empty tiers, and the plugins that see to them."""
+        sort, instrument = next(iter(profiles.values())).sort, self._instrument
         self._hints = {name: Hints(profile.interests, instrument) for name, profile in profiles.items()}
         self._gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._wait = backoff
         self._active = ActiveQueue(sort, instrument)
         self._backoff = BackoffQueue(sort, instrument)
         self._unschedulable = UnschedulablePods()
-        self._in_flight = InFlight()
-        self._next_flush = 0.0
+
+    def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
+        """Other plugins from now on, in profiles of the same names: each pod that waits may be tried at once.
+
+        Pods in flight stay so: the new plugins are asked about the events that have been kept for them.
+        """
+        waiting = self.pending()
+        self._use(profiles, backoff)
+        for queued in waiting:
+            queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = set(), set(), ""
+            self._to_active(queued, labels.RECONFIGURED, now)
 
     # What is in it
 

@@ -1,0 +1,227 @@
+"""The configuration file on disk: what changes there is taken up or refused, and told either way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from prometheus_client import generate_latest
+
+from pyscheduler.config.gates import DEFAULTS
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.config.problems import ConfigError, Problem
+from pyscheduler.core.commands import EventType, Record
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.reload import PERIOD, Reloader, Source
+from pyscheduler.shell.scheduler import Scheduler
+
+from .virtual import SteppedClock
+
+GOOD = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+"""
+BETTER = GOOD + "podMaxBackoffSeconds: 20\n"
+BAD = GOOD + "parallelism: 0\npodMaxBackoffSeconds: 0\n"
+
+
+def say(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def swap(folder: Path) -> None:
+    """Lead `..data` to the folder `two`, as the kubelet does it."""
+    (folder / "..new").symlink_to("two")
+    (folder / "..new").rename(folder / "..data")
+
+
+@dataclass
+class FakeScheduler:
+    """Takes every configuration, or refuses it with `problem`."""
+
+    metrics: Metrics = field(default_factory=Metrics)
+    names: tuple[str, ...] = ("mine",)
+    taken: list[LoadedConfig] = field(default_factory=list)
+    recorded: list[Record] = field(default_factory=list)
+    uid_of: dict[str, str] = field(default_factory=dict)
+    restart: tuple[str, ...] = ()
+    problem: Exception | None = None
+
+    async def reconfigure(self, config: LoadedConfig) -> tuple[str, ...]:
+        if self.problem is not None:
+            raise self.problem
+        self.taken.append(config)
+        return self.restart
+
+    def carry_out(self, command: Record) -> None:
+        self.recorded.append(command)
+
+    @property
+    def executor(self) -> Any:
+        return self
+
+    @property
+    def machine(self) -> Any:
+        return self
+
+    @property
+    def context(self) -> Any:
+        return self
+
+
+@pytest.fixture
+def scheduler() -> FakeScheduler:
+    return FakeScheduler()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    say(path, GOOD)
+    return path
+
+
+def reloader(file: Path, scheduler: FakeScheduler, clock: SteppedClock | None = None) -> Reloader:
+    return Reloader(Source(file, DEFAULTS), cast(Scheduler, scheduler), clock or SteppedClock())
+
+
+def metrics(scheduler: FakeScheduler) -> list[str]:
+    lines = generate_latest(scheduler.metrics.registry).decode().splitlines()
+    return [line for line in lines if line.startswith("pyscheduler_config_") and "_created" not in line]
+
+
+async def test_a_file_that_stays_as_it_is_is_read_and_left(file: Path, scheduler: FakeScheduler) -> None:
+    follower = reloader(file, scheduler)
+    say(file, GOOD)
+    await follower.look()
+    assert scheduler.taken == []
+    assert metrics(scheduler) == ["pyscheduler_config_last_reload_successful 1.0"]
+
+
+async def test_a_changed_file_is_taken_up_once(file: Path, scheduler: FakeScheduler) -> None:
+    follower = reloader(file, scheduler)
+    say(file, BETTER)
+    await follower.look()
+    await follower.look()
+    assert [config.configuration.pod_max_backoff_seconds for config in scheduler.taken] == [20]
+    assert metrics(scheduler) == [
+        'pyscheduler_config_reloads_total{result="success"} 1.0',
+        "pyscheduler_config_last_reload_successful 1.0",
+    ]
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    """A file as the kubelet mounts it: a link through `..data`, which leads to the folder of this version."""
+    for name, text in (("one", GOOD), ("two", BETTER)):
+        (tmp_path / name).mkdir()
+        say(tmp_path / name / "config.yaml", text)
+    (tmp_path / "..data").symlink_to("one")
+    (tmp_path / "config.yaml").symlink_to("..data/config.yaml")
+    return tmp_path / "config.yaml"
+
+
+async def test_a_swapped_link_is_a_changed_file(mounted: Path, scheduler: FakeScheduler) -> None:
+    follower = reloader(mounted, scheduler)
+    swap(mounted.parent)
+    await follower.look()
+    assert len(scheduler.taken) == 1
+
+
+async def test_a_bad_file_is_refused_with_every_error_and_the_next_good_one_counts(
+    file: Path, scheduler: FakeScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower = reloader(file, scheduler)
+    say(file, BAD)
+    with caplog.at_level(logging.ERROR, "pyscheduler"):
+        await follower.look()
+    (line,) = caplog.records
+    told = vars(line)["fields"]["problems"]
+    assert f"{file}:5: parallelism: Invalid value: 0: should be an integer value greater than zero; " in told
+    assert f"{file}:6: podMaxBackoffSeconds: Invalid value: 0: must be greater than or equal to" in told
+    assert scheduler.taken == []
+    assert metrics(scheduler) == [
+        'pyscheduler_config_reloads_total{result="failure"} 1.0',
+        "pyscheduler_config_last_reload_successful 0.0",
+    ]
+    say(file, GOOD)
+    await follower.look()
+    assert len(scheduler.taken) == 1
+    assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 1.0"
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [ConfigError([Problem("extenders", "cannot change")]), RuntimeError("a bug of a plugin's")],
+    ids=["refused", "crashed"],
+)
+async def test_what_cannot_be_followed_is_refused(file: Path, scheduler: FakeScheduler, problem: Exception) -> None:
+    scheduler.problem = problem
+    follower = reloader(file, scheduler)
+    say(file, BETTER)
+    await follower.look()
+    assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 0.0"
+
+
+async def test_a_file_that_is_gone_is_told_once(file: Path, scheduler: FakeScheduler) -> None:
+    follower = reloader(file, scheduler)
+    remove(file)
+    await follower.look()
+    await follower.look()
+    assert metrics(scheduler)[0] == 'pyscheduler_config_reloads_total{result="failure"} 1.0'
+
+
+async def test_the_schedulers_own_pod_is_told_of_it(
+    file: Path, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POD_NAMESPACE", "kube-system")
+    monkeypatch.setenv("POD_NAME", "scheduler-1")
+    scheduler.uid_of = {"kube-system/scheduler-1": "u-1"}
+    scheduler.restart = ("clientConnection", "seed")
+    follower = reloader(file, scheduler)
+    say(file, BETTER)
+    await follower.look()
+    say(file, BAD)
+    await follower.look()
+    good, bad = scheduler.recorded
+    assert (good.type, good.reason) == (EventType.NORMAL, "ConfigurationReloaded")
+    assert good.note == "the changed configuration is followed; to be restarted for: clientConnection, seed"
+    assert (good.regarding.key, good.regarding.uid) == ("kube-system/scheduler-1", "u-1")
+    assert good.regarding.scheduler_name == "mine"
+    assert (bad.type, bad.reason) == (EventType.WARNING, "ConfigurationRefused")
+    assert "parallelism: Invalid value: 0" in bad.note
+
+
+async def test_without_a_pod_nobody_is_told(
+    file: Path, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POD_NAME", raising=False)
+    follower = reloader(file, scheduler)
+    say(file, BETTER)
+    await follower.look()
+    assert scheduler.recorded == []
+
+
+async def test_it_looks_every_few_seconds_while_the_block_lasts(file: Path, scheduler: FakeScheduler) -> None:
+    clock = SteppedClock()
+    async with reloader(file, scheduler, clock):
+        await clock.until_asleep(1)
+        say(file, BETTER)
+        await clock.advance(PERIOD / 2)
+        assert scheduler.taken == []
+        await clock.advance(PERIOD)
+        await clock.until_asleep(1)
+        assert len(scheduler.taken) == 1
+    say(file, GOOD)
+    await clock.advance(2 * PERIOD)
+    await asyncio.sleep(0)
+    assert len(scheduler.taken) == 1
