@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 from msgspec.structs import replace
 
 from pyscheduler.api.handle import Handle
 from pyscheduler.api.plugin import Plugin
 from pyscheduler.config.expand import ProfileSpec
+from pyscheduler.config.extenders import ignored_resources
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.core.framework.profile import Profile, compile_profile
+from pyscheduler.intree import NodeResourcesFit
 
 
 def build_profiles(config: LoadedConfig, handle: Handle) -> tuple[Profile, ...]:
@@ -33,8 +38,16 @@ def _profile(spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Profile
 def _construct(name: str, spec: ProfileSpec, config: LoadedConfig, handle: Handle) -> Plugin:
     cls = config.registry[name].cls
     try:
-        return cls(spec.args[name], handle)
+        return cls(_args(name, spec, config), handle)
     except Exception as error:
         # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
         problem = Problem("profiles", f'initializing plugin "{name}": {str(error) or type(error).__name__}')
         raise ConfigError([problem]) from error
+
+
+def _args(name: str, spec: ProfileSpec, config: LoadedConfig) -> Any:
+    """The args of a plugin, as its profile and the extenders would have them."""
+    ignored = ignored_resources(config.configuration)
+    if not ignored or config.registry[name].cls is not NodeResourcesFit:
+        return spec.args[name]
+    return dataclasses.replace(spec.args[name], ignored_resources=ignored)

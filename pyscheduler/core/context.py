@@ -10,17 +10,20 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.decide.consulting import ConsultingDecider
 from pyscheduler.core.decide.decider import Decider
 from pyscheduler.core.decide.order import Start
 from pyscheduler.core.decide.trial import Trials
+from pyscheduler.core.extending import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
@@ -53,6 +56,17 @@ class Assumed(msgspec.Struct, eq=False):
     """Whether the watch has shown the pod on its node; binding may still be under way here."""
 
 
+class Consulting(msgspec.Struct, eq=False):
+    """The attempt that waits for what extenders say of `pod`; as long as there is one, no other is made."""
+
+    queued: QueuedPod
+    pod: Pod
+    steps: Generator[Any, Any, Any]
+    """The attempt itself, up to its commands."""
+    id: int = 0
+    """Which of all consultations: an answer to an earlier one comes too late."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What the machine needs of the configuration; times in seconds."""
 
@@ -60,6 +74,8 @@ class Settings(msgspec.Struct, frozen=True):
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
+    extenders: tuple[Extender, ...] = ()
+    """In the order in which they are asked."""
 
 
 class Context(msgspec.Struct, eq=False):
@@ -79,24 +95,37 @@ class Context(msgspec.Struct, eq=False):
     uid_of: dict[str, str] = msgspec.field(default_factory=dict)
     """The UID of the pod of that namespace/name."""
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
+    extenders: tuple[Extender, ...] = ()
+    consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)
+    """The deciders again, where there are extenders."""
+    consulting: Consulting | None = None
+    consultations: int = 0
+    """How often extenders have been asked."""
 
     @staticmethod
     def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
         """A context with an empty cluster."""
         for profile in profiles:
             handle.index(profile.indexes)
+        beyond = ((EXTENDER, ANYTHING),) if settings.extenders else ()
         queue = SchedulingQueue(
-            {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, p.interests) for p in profiles},
+            {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, (*p.interests, *beyond)) for p in profiles},
             Backoff(settings.initial_backoff, settings.max_backoff),
             instrument,
             settings.max_in_unschedulable,
         )
         context = Context({p.name: p for p in profiles}, handle, instrument, settings, queue)
+        context.extenders = settings.extenders
         handle.scheduler_names = context.profiles
         handle.trials = Trials(context.profiles, context.state, queue.nominator)
-        start = Start()
+        start, share = Start(), any(e.filters or e.prioritizes for e in settings.extenders)
         for profile in profiles:
-            context.deciders[profile.name] = Decider(profile, context.state, queue.nominator, instrument, start)
+            parts = profile, context.state, queue.nominator, instrument, start
+            if settings.extenders:
+                consultant = context.consultants[profile.name] = ConsultingDecider(*parts, share)
+                context.deciders[profile.name] = consultant
+            else:
+                context.deciders[profile.name] = Decider(*parts)
         return context
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:

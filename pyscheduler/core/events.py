@@ -11,6 +11,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.core.extending import Answer
 
 
 class PodChanged(msgspec.Struct, frozen=True, gc=False):
@@ -86,6 +87,14 @@ class EvictFailed(msgspec.Struct, frozen=True, gc=False):
     victim_uid: str = ""
 
 
+class Consulted(msgspec.Struct, frozen=True):
+    """Extenders have answered, or failed to: one answer for each call of the Consult with that id, in its order."""
+
+    at: float
+    id: int
+    answers: tuple[Answer, ...]
+
+
 class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: backoffs end, Permit's waits run out."""
 
@@ -93,5 +102,15 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 
 
 Event = (
-    PodChanged | PodGone | NodeChanged | NodeGone | ObjectChanged | ObjectGone | Bound | BindFailed | EvictFailed | Tick
+    PodChanged
+    | PodGone
+    | NodeChanged
+    | NodeGone
+    | ObjectChanged
+    | ObjectGone
+    | Bound
+    | BindFailed
+    | EvictFailed
+    | Consulted
+    | Tick
 )

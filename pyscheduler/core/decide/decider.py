@@ -49,8 +49,12 @@ class Decider:
         nominator: Nominator,
         instrument: Instrument,
         start: Start | None = None,
+        compared: bool = False,
     ) -> None:
-        """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only."""
+        """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only.
+
+        `compared`: somebody else compares nodes, so that the first that fits will not do even if no plugin ranks them.
+        """
         self._profile = profile
         self._state = state
         self._finder = Finder(profile, state, nominator)
@@ -58,7 +62,7 @@ class Decider:
         percentage = profile.percentage_of_nodes_to_score
         self._order: Order = EveryNode()
         if percentage is not None:
-            self._order = KubeSchedulerOrder(state, start or Start(), percentage, bool(profile.score))
+            self._order = KubeSchedulerOrder(state, start or Start(), percentage, compared or bool(profile.score))
         self._kept: OrderedDict[int, Evaluation] = OrderedDict()
 
     def decide(self, cycle: Cycle, pod: Pod) -> Choice | Diagnosis:

@@ -1,0 +1,201 @@
+"""Choosing a node where extenders have a say: kube-scheduler's schedulePod with its calls to them.
+
+After Filter the extenders are asked in turn, each of what the ones before have kept; after Score together. What they
+say holds for names: a node that is gone when an answer comes, or no longer fits, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Code, Status
+from pyscheduler.core.decide.decider import NO_NODES, Choice, Decider
+from pyscheduler.core.decide.direct import score_nodes
+from pyscheduler.core.decide.finding import Found, Nominated, diagnose
+from pyscheduler.core.decide.prefilter import PreFiltered
+from pyscheduler.core.decide.talk import Steps, Talk
+from pyscheduler.core.extending import (
+    EXTENDER,
+    CallFailed,
+    ExtenderFailed,
+    FilterCall,
+    Filtered,
+    Prioritized,
+    PrioritizeCall,
+)
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.state.node import NodeRow
+
+SCALE = 10
+"""Extenders score from 0 to 10, plugins from 0 to 100."""
+_MOST = 1 << 60
+"""What extenders add is cut to this, so that totals stay within int64."""
+
+
+class _Look(msgspec.Struct):
+    """What plugins say of the pod in one step; `found` is None if PreFilter has rejected it."""
+
+    cycle: Cycle
+    pre: PreFiltered
+    found: Found | None = None
+    nominated: Nominated | None = None
+
+    def fits(self, node: NodeRow) -> bool:
+        return self.found is not None and bool(self.found.fits[node.row])
+
+
+class ConsultingDecider(Decider):
+    """Chooses nodes for the pods of one profile, those included that are an extender's business."""
+
+    def consult(self, talk: Talk) -> Steps[Choice | Diagnosis]:
+        """A node for the pod, or why there is none.
+
+        PluginFailed if a plugin raises, ExtenderFailed if an extender fails that is not ignorable.
+        """
+        self._order.begin()
+        try:
+            chosen = yield from self._nominated(talk)
+            return chosen if chosen is not None else (yield from self._anywhere(talk))
+        except PluginFailed:
+            self._drop(talk.pod.shape.template.id)
+            raise
+
+    def _nominated(self, talk: Talk) -> Steps[Choice | None]:
+        """The node that an earlier attempt made room on, if it fits and no extender is against it."""
+        name = talk.pod.nominated_node_name
+        if not name or not _is_free(self._look(talk).nominated):
+            return None
+        try:
+            kept = yield from self._kept(talk, [name], {})
+        except ExtenderFailed:
+            return None  # the search that follows asks again, and it is that answer which counts
+        nominated = self._look(talk).nominated
+        if nominated is None or nominated.refusal is not None or not kept:
+            return None
+        return Choice(nominated.node, 1)
+
+    def _anywhere(self, talk: Talk) -> Steps[Choice | Diagnosis]:
+        """The best of all nodes that plugins and extenders agree on."""
+        refused: dict[str, Status] = {}
+        scores: Mapping[str, int] = {}
+        look = self._look(talk)
+        kept = yield from self._kept(talk, self._visited(look), refused)
+        look = self._look_again(talk, look)
+        nodes = self._still_fitting(look, kept)
+        if len(nodes) > 1:
+            scores = yield from self._scores(talk, [node.name for node in nodes])
+            look = self._look_again(talk, look)
+            nodes = self._still_fitting(look, kept)
+        if not nodes:
+            return self._diagnosed(look, refused)
+        return Choice(nodes[0] if len(nodes) == 1 else self._winner(talk, nodes, scores), len(nodes))
+
+    def _look(self, talk: Talk) -> _Look:
+        """Ask PreFilter and Filter, as the cluster is now; hardly anything is asked twice, since answers are kept."""
+        pod, cycle, finder = talk.pod, talk.cycle, self._finder
+        if not self._state.rows:
+            return _Look(cycle, PreFiltered(rejection=NO_NODES))
+        evaluation = self._evaluation(pod)
+        with self._points.pre_filter as point:
+            pre = finder.pre_filter(cycle, pod, evaluation)
+            if pre.rejection is not None:
+                point.status = pre.rejection.code.camel
+        if pre.rejection is not None:
+            return _Look(cycle, pre)
+        nominated = finder.nominated(cycle, pod, pre)
+        with self._points.filter as point:
+            if pre.names is None:
+                found = finder.everywhere(cycle, pod, pre, evaluation)
+            else:
+                found = finder.among(cycle, pod, pre, pre.names, nominated)
+            if not found.fits.any():
+                point.status = Code.UNSCHEDULABLE.camel
+        return _Look(cycle, pre, found, nominated)
+
+    def _look_again(self, talk: Talk, look: _Look) -> _Look:
+        """The same after extenders may have been asked."""
+        return look if look.cycle is talk.cycle else self._look(talk)
+
+    def _visited(self, look: _Look) -> list[str]:
+        """The nodes that fit and count, in the profile's order."""
+        if look.found is None:
+            return []
+        refused = look.nominated.node.row if look.nominated is not None and not _is_free(look.nominated) else None
+        rows = self._order.visit(look.found, refused)
+        return [self._state.rows[row].name for row in (np.flatnonzero(look.found.fits) if rows is None else rows)]
+
+    def _still_fitting(self, look: _Look, names: Sequence[str]) -> list[NodeRow]:
+        """Those of the nodes that are there and fit."""
+        nodes = (self._state.info(name) for name in names)
+        return [node for node in nodes if node is not None and look.fits(node)]
+
+    def _kept(self, talk: Talk, names: Sequence[str], refused: dict[str, Status]) -> Steps[Sequence[str]]:
+        """What the extenders that filter leave of some nodes; what they say of the others goes into `refused`."""
+        for extender in talk.extenders:
+            if not extender.filters or not names:
+                continue
+            (answer,) = yield from talk.ask(FilterCall(extender, tuple(names)))
+            if isinstance(answer, Filtered):
+                refused.update(_refusals(names, answer))
+                names = tuple(dict.fromkeys(answer.nodes))
+            elif not extender.ignorable:
+                raise ExtenderFailed(answer.message if isinstance(answer, CallFailed) else "no answer")
+        return names
+
+    def _scores(self, talk: Talk, names: Sequence[str]) -> Steps[Mapping[str, int]]:
+        """What extenders add to the totals of nodes. Those that fail add nothing, whether ignorable or not."""
+        calls = [PrioritizeCall(extender, tuple(names)) for extender in talk.extenders if extender.prioritizes]
+        scores: dict[str, int] = {}
+        if len(calls) < len(talk.extenders):
+            # One that ranks no nodes gives each of them 0, and that too leaves ties to chance.
+            scores = dict.fromkeys(names, 0)
+        if not calls:
+            return scores
+        answers = yield from talk.ask(*calls)
+        for call, answer in zip(calls, answers, strict=True):
+            for name, score in answer.scores if isinstance(answer, Prioritized) else ():
+                scores[name] = scores.get(name, 0) + score * call.extender.weight * SCALE
+        return scores
+
+    def _winner(self, talk: Talk, nodes: Sequence[NodeRow], scores: Mapping[str, int]) -> NodeRow:
+        """The best total; of equals one by chance among those that extenders have spoken of, if there are any."""
+        with self._points.score:
+            totals = score_nodes(self._profile, self._state, talk.cycle, talk.pod, nodes)
+        totals += np.array([max(-_MOST, min(scores.get(node.name, 0), _MOST)) for node in nodes], np.int64)
+        drawn = [place for place in np.flatnonzero(totals == totals.max()) if nodes[place].name in scores]
+        return nodes[drawn[talk.cycle.chance() % len(drawn)] if drawn else self._order.pick(totals, talk.cycle)]
+
+    def _diagnosed(self, look: _Look, refused: Mapping[str, Status]) -> Diagnosis:
+        """Why no node is left: what extenders have said of nodes goes where plugins have nothing against them."""
+        found = look.found
+        if found is None:
+            return diagnose(self._state, look.pre)
+        rows = {node.row: status for name, status in refused.items() if (node := self._state.info(name)) is not None}
+        against = {row: status for row, status in rows.items() if found.fits[row]}
+        fits = found.fits.copy()
+        fits[list(against)] = False
+        return diagnose(self._state, look.pre, replace(found, fits=fits, refused={**found.refused, **against}))
+
+
+def _is_free(nominated: Nominated | None) -> bool:
+    return nominated is not None and nominated.refusal is None
+
+
+def _refusals(asked: Sequence[str], answer: Filtered) -> Iterator[tuple[str, Status]]:
+    """What became of the nodes that are not kept; of those without a word nobody knows whether preemption may help."""
+    kept = frozenset(answer.nodes)
+    for name in asked:
+        if name in kept:
+            continue
+        if name in answer.unresolvable:
+            yield name, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, EXTENDER, (answer.unresolvable[name],))
+        elif name in answer.failed:
+            yield name, Status(Code.UNSCHEDULABLE, EXTENDER, (answer.failed[name],))
+        else:
+            yield name, Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, EXTENDER)
