@@ -9,6 +9,7 @@ from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.outcome import SKIP, Rejection, StatusError
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.core.extending import ExtenderFailed
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 
@@ -51,6 +52,9 @@ async def _bind(command: Bind, api: ApiWriter, clock: Clock) -> BindFailed | Non
     for plugin in command.plan.bind:
         try:
             answer = await plugin.bind(command.cycle, command.pod, command.node_name, api)
+        except ExtenderFailed as failed:
+            log.warning("An extender failed to bind", failed, pod=command.pod.key, node=command.node_name)
+            return BindFailed(clock.now(), uid, str(failed), plugin.name)
         except Exception as error:
             return _broken(command, plugin.name, "Bind", error, clock)
         if isinstance(answer, Rejection):

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -32,6 +32,9 @@ from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics, MetricsInstrument
 
+if TYPE_CHECKING:
+    from pyscheduler.shell.extenders.consultant import Extenders
+
 log = logs.get("scheduler")
 GRACE = 10.0
 """Seconds that bindings and events under way are given when the scheduler stops."""
@@ -49,18 +52,22 @@ class Scheduler:
     """A scheduler for one API server. `run` lasts until it is cancelled."""
 
     def __init__(self, config: LoadedConfig, connections: Connections, clock: Clock, metrics: Metrics) -> None:
-        """ConfigError if a plugin of the configuration cannot be constructed."""
+        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it."""
         self._clock = clock
         self.metrics = metrics
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
+        self._extenders = _extenders(config, clock)
         settings = Settings(
             config.python.seed,
             config.configuration.pod_initial_backoff_seconds,
             config.configuration.pod_max_backoff_seconds,
+            extenders=() if self._extenders is None else self._extenders.known,
         )
         handle = CoreHandle()
         profiles = build_profiles(config, handle)
+        if self._extenders is not None:
+            profiles = self._extenders.with_binders(profiles, handle)
         self.machine = Machine(profiles, handle, instrument, settings)
         traffic = Traffic()
         self.executor = Executor(
@@ -71,6 +78,8 @@ class Scheduler:
             clock,
         )
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
+        if self._extenders is not None:
+            self.executor.consult, self._extenders.tell = self._extenders.consult, self.loop.tell
         metrics.pending_pods.read = self.machine.context.queue.pending_counts
         metrics.cache_size.read = self._cache_sizes
         self._refusals = Refusals(metrics.count_decode_failure)
@@ -88,6 +97,8 @@ class Scheduler:
     async def run(self) -> None:
         """Follow the cluster, and schedule once everything has been listed. Stops gracefully when cancelled."""
         async with AsyncExitStack() as stack:
+            if self._extenders is not None:
+                stack.push_async_callback(self._extenders.close)
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             work = await stack.enter_async_context(_Running([self.executor.run()]))
             with garbage.put_off():
@@ -96,6 +107,8 @@ class Scheduler:
             try:
                 await work.or_failure(watches.or_failure(self.loop.run()))
             finally:
+                if self._extenders is not None:
+                    self._extenders.stop()
                 await self.executor.drain(GRACE)
 
     async def _sync(self, watches: _Running) -> None:
@@ -115,17 +128,16 @@ class Scheduler:
         pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._pod)
         nodes = _Source(Watched(NODES), NodeObject, self._node)
         others = [_Source(Watched(kind), dict[str, Any], self._object_of(kind)) for kind in self.kinds]
-        return [
-            Reflector(
-                self._connection,
-                source.watched,
-                ObjectDecoder(source.watched.kind.plural, source.type, self._refusals),
-                source.emit,
-                self._clock,
-                chance,
-            )
-            for source in (nodes, *others, pods)
-        ]
+        return [self._reflector(source, chance) for source in (nodes, *others, pods)]
+
+    def _reflector(self, source: _Source, chance: random.Random) -> Reflector[Any]:
+        kind, emit = source.watched.kind, source.emit
+        kept = None if self._extenders is None else self._extenders.kept.get(kind)
+        if kept is None:
+            decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
+        else:
+            decoder, emit = kept.decoder(kind.plural, source.type, self._refusals), kept.following(emit)
+        return Reflector(self._connection, source.watched, decoder, emit, self._clock, chance)
 
     def _pod(self, change: Change) -> None:
         now = self._clock.now()
@@ -159,6 +171,15 @@ class Scheduler:
                 self.loop.tell(ObjectChanged(now, kind, change.object))
 
         return emit
+
+
+def _extenders(config: LoadedConfig, clock: Clock) -> Extenders | None:
+    """The extenders, if there are any: only they take an HTTP client that is slow to import."""
+    if not config.configuration.extenders:
+        return None
+    from pyscheduler.shell.extenders.consultant import Extenders
+
+    return Extenders(config.configuration, clock)
 
 
 class _Source(msgspec.Struct, frozen=True):

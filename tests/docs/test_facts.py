@@ -85,7 +85,6 @@ ODD = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: true}
-extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
 percentageOfNodesToScore: 50
 parallelism: 4
 delayCacheUntilActive: true
