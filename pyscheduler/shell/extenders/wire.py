@@ -212,6 +212,11 @@ def _fields(cls: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo
 
 def _decoded(body: bytes | Raw, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return _decoder(kind)(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise UnreadableAnswer(str(problem)) from None
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[bytes | Raw], Any]:
+    return msgspec.json.Decoder(kind).decode
