@@ -188,7 +188,7 @@ def _is_free(nominated: Nominated | None) -> bool:
 
 
 def _refusals(asked: Sequence[str], answer: Filtered) -> Iterator[tuple[str, Status]]:
-    """What became of the nodes that are not kept; of those without a word nobody knows whether preemption may help."""
+    """What became of the nodes that are not kept. Those without a word are not preempted on, as in kube-scheduler."""
     kept = frozenset(answer.nodes)
     for name in asked:
         if name in kept:
