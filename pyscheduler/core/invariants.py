@@ -52,10 +52,9 @@ def _waiting_room_is_assumed(context: Context) -> None:
 
 
 def _consulted_in_flight(context: Context) -> None:
-    consulting = context.consulting
-    assert consulting is None or context.queue.in_flight(consulting.pod.uid), (
-        f"extenders are asked about {consulting.pod if consulting else None}, which is not being tried"
-    )
+    if context.consulting is not None:
+        pod = context.consulting.pod
+        assert context.queue.in_flight(pod.uid), f"extenders are asked about {pod}, which is not being tried"
 
 
 def _books_are_right(state: ClusterState) -> None:

@@ -217,9 +217,8 @@ class Harness:
                     self._evict(command)
             elif isinstance(command, PatchStatus):
                 self._nominate(command)
-            elif isinstance(command, Consult):
-                if self.answer_extenders:
-                    self._consult(command)
+            elif isinstance(command, Consult) and self.answer_extenders:
+                self._consult(command)
 
     def _consult(self, command: Consult) -> None:
         answers = tuple(self.ask_extender(command.pod, call) for call in command.calls)

@@ -113,7 +113,9 @@ async def test_pods_go_where_the_extender_says(
         extender(control_plane, tmp_path) as asked,
         running_scheduler(who, control_plane, configuration(namespace, asked.url, names), tmp_path),
     ):
-        nodes = sorted(n["metadata"]["name"] for n in await api.list("/api/v1/nodes", labelSelector=f"pool={namespace}"))
+        nodes = sorted(
+            n["metadata"]["name"] for n in await api.list("/api/v1/nodes", labelSelector=f"pool={namespace}")
+        )
         await api.patch(f"/api/v1/nodes/{nodes[0]}", {"metadata": {"labels": {NEVER: "yes"}}})
         await api.create(pods, ordered("kept", spec, keep=nodes[2]))
         await api.create(pods, ordered("preferred", spec, prefer=nodes[3]))

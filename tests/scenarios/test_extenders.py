@@ -16,8 +16,8 @@ from pyscheduler.core.extending import (
     FilterCall,
     Filtered,
     PreemptCall,
-    Prioritized,
     PrioritizeCall,
+    Prioritized,
     Trimmed,
     Victims,
 )

@@ -26,8 +26,8 @@ from pyscheduler.core.extending import (
     ExtenderFailed,
     FilterCall,
     Filtered,
-    Prioritized,
     PrioritizeCall,
+    Prioritized,
 )
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.node import NodeRow
@@ -72,7 +72,7 @@ class ConsultingDecider(Decider):
         if not name or not _is_free(self._look(talk).nominated):
             return None
         try:
-            kept = yield from self._kept(talk, [name], {})
+            kept = yield from self._filtered(talk, [name], {})
         except ExtenderFailed:
             return None  # the search that follows asks again, and it is that answer which counts
         nominated = self._look(talk).nominated
@@ -85,7 +85,7 @@ class ConsultingDecider(Decider):
         refused: dict[str, Status] = {}
         scores: Mapping[str, int] = {}
         look = self._look(talk)
-        kept = yield from self._kept(talk, self._visited(look), refused)
+        kept = yield from self._filtered(talk, self._visited(look), refused)
         look = self._look_again(talk, look)
         nodes = self._still_fitting(look, kept)
         if len(nodes) > 1:
@@ -135,7 +135,7 @@ class ConsultingDecider(Decider):
         nodes = (self._state.info(name) for name in names)
         return [node for node in nodes if node is not None and look.fits(node)]
 
-    def _kept(self, talk: Talk, names: Sequence[str], refused: dict[str, Status]) -> Steps[Sequence[str]]:
+    def _filtered(self, talk: Talk, names: Sequence[str], refused: dict[str, Status]) -> Steps[Sequence[str]]:
         """What the extenders that filter leave of some nodes; what they say of the others goes into `refused`."""
         for extender in talk.extenders:
             if not extender.filters or not names:
@@ -168,7 +168,8 @@ class ConsultingDecider(Decider):
         with self._points.score:
             totals = score_nodes(self._profile, self._state, talk.cycle, talk.pod, nodes)
         totals += np.array([max(-_MOST, min(scores.get(node.name, 0), _MOST)) for node in nodes], np.int64)
-        drawn = [place for place in np.flatnonzero(totals == totals.max()) if nodes[place].name in scores]
+        best = np.flatnonzero(totals == totals.max()).tolist()
+        drawn = [place for place in best if nodes[place].name in scores]
         return nodes[drawn[talk.cycle.chance() % len(drawn)] if drawn else self._order.pick(totals, talk.cycle)]
 
     def _diagnosed(self, look: _Look, refused: Mapping[str, Status]) -> Diagnosis:

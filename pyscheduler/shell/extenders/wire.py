@@ -104,11 +104,11 @@ def binding_request(pod: Pod, node_name: str) -> bytes:
 # -- what comes back ---------------------------------------------------------------------------------------------------
 
 
-class _Meta(msgspec.Struct):
+class _Meta(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Node(msgspec.Struct):
+class _Node(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
 
 

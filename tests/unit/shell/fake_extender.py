@@ -21,6 +21,8 @@ class FakeExtender:
         """The content types of the calls."""
         self.thinking = asyncio.Event()
         """Until it is set, `slow` is not answered."""
+        self.called = asyncio.Event()
+        """Set once a call has come."""
         self.url = ""
         self._runner: web.AppRunner | None = None
 
@@ -43,6 +45,7 @@ class FakeExtender:
         verb = request.match_info["verb"]
         self.asked.append((verb, msgspec.json.decode(await request.read())))
         self.types.append(request.content_type)
+        self.called.set()
         if verb == "slow":
             await self.thinking.wait()
         said = self.says.get(verb, 404)

@@ -70,7 +70,7 @@ async def test_an_extender_that_is_not_there(extender: FakeExtender) -> None:
 @pytest.mark.parametrize("url", ["", "not a url", "http://", "ftp://e"])
 async def test_a_prefix_that_is_no_url(url: str) -> None:
     async with calling(url) as client:
-        with pytest.raises(ExtenderFailed, match="^failed filter with extender at URL "):
+        with pytest.raises(ExtenderFailed, match=r"^failed filter with extender at URL "):
             await client.send("filter", b"{}")
 
 
@@ -136,7 +136,7 @@ async def test_an_authority_and_a_name_vouch_for_the_extender(parties: Parties, 
     ],
 )
 async def test_whoever_cannot_prove_who_it_is_is_sent_nothing(
-    parties: Parties, tmp_path: Path, fields: dict[str, str]
+    parties: Parties, tmp_path: Path, fields: dict[str, Any]
 ) -> None:
     tls = ExtenderTLS(**fields, ca_data=data(parties.authority.certificate)) if fields else None
     async with secure(parties.context(tmp_path)) as extender, calling(extender.url, tls_config=tls) as client:
@@ -152,9 +152,7 @@ async def test_whoever_cannot_prove_who_it_is_is_sent_nothing(
         pytest.param({"tls_config": ExtenderTLS(insecure=True)}, id="insecure"),
     ],
 )
-async def test_anyone_is_trusted_where_that_is_wanted(
-    parties: Parties, tmp_path: Path, fields: dict[str, Any]
-) -> None:
+async def test_anyone_is_trusted_where_that_is_wanted(parties: Parties, tmp_path: Path, fields: dict[str, Any]) -> None:
     async with secure(parties.context(tmp_path)) as extender, calling(extender.url, **fields) as client:
         assert await client.send("filter", b"{}") == b"{}"
 

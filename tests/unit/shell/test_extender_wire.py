@@ -1,4 +1,4 @@
-"""What goes over the wire to extenders, byte for byte as Go writes k8s.io/kube-scheduler/extender/v1, and what is read."""
+"""What goes over the wire to extenders, byte for byte as Go writes extender/v1, and what is read."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from pyscheduler.core.extending import (
     FilterCall,
     Filtered,
     PreemptCall,
-    Prioritized,
     PrioritizeCall,
+    Prioritized,
     Trimmed,
     Victims,
 )
@@ -42,7 +42,12 @@ from .fake_extender import FakeExtender
 from .virtual import VirtualClock
 
 SUBJECT = pod("a")
-ALL = {"filter_verb": "filter", "prioritize_verb": "prioritize", "preempt_verb": "preempt", "bind_verb": "bind"}
+ALL: dict[str, Any] = {
+    "filter_verb": "filter",
+    "prioritize_verb": "prioritize",
+    "preempt_verb": "preempt",
+    "bind_verb": "bind",
+}
 
 
 @pytest.fixture
@@ -191,8 +196,7 @@ async def test_when_the_scheduler_stops_nobody_waits_for_answers(extender: FakeE
     async with world(Extender(extender.url, filter_verb="slow")) as w:
         w.extenders.consult(Consult(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
         async with asyncio.timeout(10):
-            while not extender.asked:
-                await asyncio.sleep(0.001)
+            await extender.called.wait()
             w.extenders.stop()
             await w.extenders.close()
         assert w.told.empty()
