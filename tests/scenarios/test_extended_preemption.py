@@ -94,6 +94,7 @@ def test_a_victim_that_goes_while_they_think_is_not_evicted() -> None:
     harness.delete_pod("low1")
     harness.answer()
     assert harness.evicted() == []
+    assert harness.why_pending("urgent") == "0/2 nodes are available: 2 Insufficient cpu."
     harness.advance(5)
     assert harness.where["urgent"] == "n1"
 
