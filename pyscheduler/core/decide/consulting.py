@@ -46,9 +46,6 @@ class _Look(msgspec.Struct):
     found: Found | None = None
     nominated: Nominated | None = None
 
-    def fits(self, node: NodeRow) -> bool:
-        return self.found is not None and bool(self.found.fits[node.row])
-
 
 class ConsultingDecider(Decider):
     """Chooses nodes for the pods of one profile, those included that are an extender's business."""
@@ -86,12 +83,13 @@ class ConsultingDecider(Decider):
         scores: Mapping[str, int] = {}
         look = self._look(talk)
         kept = yield from self._filtered(talk, self._visited(look), refused)
-        look = self._look_again(talk, look)
+        look = look if look.cycle is talk.cycle else self._look(talk)
         nodes = self._still_fitting(look, kept)
         if len(nodes) > 1:
             scores = yield from self._scores(talk, [node.name for node in nodes])
-            look = self._look_again(talk, look)
-            nodes = self._still_fitting(look, kept)
+            if look.cycle is not talk.cycle:
+                look = self._look(talk)
+                nodes = self._still_fitting(look, kept)
         if not nodes:
             return self._diagnosed(look, refused)
         return Choice(nodes[0] if len(nodes) == 1 else self._winner(talk, nodes, scores), len(nodes))
@@ -118,10 +116,6 @@ class ConsultingDecider(Decider):
                 point.status = Code.UNSCHEDULABLE.camel
         return _Look(cycle, pre, found, nominated)
 
-    def _look_again(self, talk: Talk, look: _Look) -> _Look:
-        """The same after extenders may have been asked."""
-        return look if look.cycle is talk.cycle else self._look(talk)
-
     def _visited(self, look: _Look) -> list[str]:
         """The nodes that fit and count, in the profile's order."""
         if look.found is None:
@@ -132,8 +126,11 @@ class ConsultingDecider(Decider):
 
     def _still_fitting(self, look: _Look, names: Sequence[str]) -> list[NodeRow]:
         """Those of the nodes that are there and fit."""
-        nodes = (self._state.info(name) for name in names)
-        return [node for node in nodes if node is not None and look.fits(node)]
+        if look.found is None or not names:
+            return []
+        nodes = [node for name in names if (node := self._state.info(name)) is not None]
+        fits = look.found.fits[[node.row for node in nodes]].tolist()
+        return [node for node, fitting in zip(nodes, fits, strict=True) if fitting]
 
     def _filtered(self, talk: Talk, names: Sequence[str], refused: dict[str, Status]) -> Steps[Sequence[str]]:
         """What the extenders that filter leave of some nodes; what they say of the others goes into `refused`."""
@@ -161,13 +158,13 @@ class ConsultingDecider(Decider):
         for call, answer in zip(calls, answers, strict=True):
             for name, score in answer.scores if isinstance(answer, Prioritized) else ():
                 scores[name] = scores.get(name, 0) + score * call.extender.weight * SCALE
-        return scores
+        return {name: max(-_MOST, min(score, _MOST)) for name, score in scores.items()}
 
     def _winner(self, talk: Talk, nodes: Sequence[NodeRow], scores: Mapping[str, int]) -> NodeRow:
         """The best total; of equals one by chance among those that extenders have spoken of, if there are any."""
         with self._points.score:
             totals = score_nodes(self._profile, self._state, talk.cycle, talk.pod, nodes)
-        totals += np.array([max(-_MOST, min(scores.get(node.name, 0), _MOST)) for node in nodes], np.int64)
+        totals += np.fromiter((scores.get(node.name, 0) for node in nodes), np.int64, len(nodes))
         best = np.flatnonzero(totals == totals.max()).tolist()
         drawn = [place for place in best if nodes[place].name in scores]
         return nodes[drawn[talk.cycle.chance() % len(drawn)] if drawn else self._order.pick(totals, talk.cycle)]
