@@ -47,3 +47,10 @@ class PreemptionPlugin(PostFilterPlugin):
     @abstractmethod
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         """Look at all nodes, whatever share of them `post_filter` would have looked at; nothing is set in motion."""
+
+    def choose(self, candidates: Mapping[str, Candidate]) -> str:
+        """The node to be nominated, of what extenders have left of the candidates: the first one, where all are equal.
+
+        There is at least one.
+        """
+        return next(iter(candidates))

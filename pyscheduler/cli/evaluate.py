@@ -83,6 +83,7 @@ class Evaluator:
     def __init__(self, config: LoadedConfig | None = None, gates: Gates = DEFAULTS) -> None:
         """`config` is for documents that bring none, the default profile without one; `gates` are for all others."""
         self._config = config or default(gates)
+        _warn_of_extenders(self._config)
         self._gates = gates
         self._configs: dict[str, LoadedConfig] = {}
 
@@ -139,6 +140,7 @@ class Evaluator:
             if len(self._configs) >= _MOST_CONFIGS:
                 self._configs.clear()
             known = self._configs[key] = from_value(config, self._gates)
+            _warn_of_extenders(known)
         return known
 
     @staticmethod
@@ -153,6 +155,12 @@ class Evaluator:
             raise _Wrong("objects: must be a list")
         if pods is not None and not (isinstance(pods, list) and all(isinstance(pod, str) for pod in pods)):
             raise _Wrong('pods: must be a list of "namespace/name"')
+
+
+def _warn_of_extenders(config: LoadedConfig) -> None:
+    """What extenders would say is no part of the answers, which come from the document alone."""
+    if config.configuration.extenders:
+        print("pyscheduler: extenders: they are left out: evaluate asks no other program", file=sys.stderr)
 
 
 def _report(context: Context, name: str, source: PodObject) -> Json:

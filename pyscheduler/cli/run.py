@@ -68,9 +68,7 @@ def run(
     sys.exit(options.run_async(_run(configuration, kubeconfig, serving, source)))
 
 
-async def _run(
-    config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions, source: Source | None
-) -> int:
+async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions, source: Source | None) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)

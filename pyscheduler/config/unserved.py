@@ -14,7 +14,6 @@ _DEFAULTS = Configuration()
 _Asked = Callable[[Configuration], bool]
 
 _UNSERVED: tuple[tuple[str, _Asked, str], ...] = (
-    ("extenders", lambda c: bool(c.extenders), "extenders are not called yet"),
     (
         "parallelism",
         lambda c: c.parallelism != _DEFAULTS.parallelism,

@@ -1,20 +1,27 @@
 """One scheduling attempt: pop a pod, choose its node, take the place, ask Reserve and Permit.
 
 This is kube-scheduler's ScheduleOne up to the point where binding starts; it is one synchronous call, so nothing it
-looks at can change under it.
+looks at can change under it. Only an attempt that asks extenders is made in steps: while they think, events are
+handled, but no other attempt is made, as kube-scheduler's next cycle waits for the one before.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Rejection, Wait
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.binding import park, release, start_binding
-from pyscheduler.core.commands import Command
-from pyscheduler.core.context import Assumed, Context
+from pyscheduler.core.commands import Command, Consult
+from pyscheduler.core.context import Assumed, Consulting, Context
 from pyscheduler.core.decide.decider import NO_NODES
-from pyscheduler.core.decide.postfilter import run_post_filter
+from pyscheduler.core.decide.postfilter import PostFiltered, run_post_filter
+from pyscheduler.core.decide.talk import Steps, Talk
+from pyscheduler.core.decide.trimming import consulted_post_filter
+from pyscheduler.core.events import Consulted
+from pyscheduler.core.extending import Extender, ExtenderFailed
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -33,6 +40,10 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
         context.queue.done(pod.uid)
         return []
     profile = context.profiles[pod.scheduler_name]
+    if context.extenders:
+        extenders = [extender for extender in context.extenders if extender.is_interested(pod)]
+        if extenders:
+            return _advance(context, Consulting(queued, pod, _in_steps(context, profile, queued, extenders, now)))
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
     context.attempts += 1
     cycle.watch = context.instrument.watch(context.attempts)
@@ -44,6 +55,80 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), now)
     return _take_place(context, Assumed(queued, pod, choice.node.name, cycle, profile), choice.node, now)
+
+
+def consulted(context: Context, event: Consulted) -> list[Command]:
+    """Extenders have answered: go on with the attempt. An answer that is late, or about a pod that was, is ignored."""
+    consulting = context.consulting
+    if consulting is None or consulting.id != event.id or not _stands(context, consulting):
+        return []
+    try:
+        return _advance(context, consulting, event)
+    except Exception as error:
+        return broken(context, consulting.queued, error, event.at)
+
+
+def overtaken(context: Context, now: float) -> QueuedPod | None:
+    """The pod to be tried next, where what extenders are asked about is no longer what there is; None to wait for them.
+
+    A pod that has become another one, or is being deleted, is tried anew; one that is gone makes way for the next.
+    """
+    consulting = context.consulting
+    if consulting is None or _stands(context, consulting):
+        return None
+    context.consulting = None
+    consulting.steps.close()
+    pod = context.pods.get(consulting.pod.uid)
+    if pod is None:
+        context.queue.done(consulting.pod.uid)
+        return context.queue.pop(now)
+    consulting.queued.pod = pod
+    return consulting.queued
+
+
+def _stands(context: Context, consulting: Consulting) -> bool:
+    """Whether the pod that extenders are asked about is still to be placed, and as they see it."""
+    pod = context.pods.get(consulting.pod.uid)
+    return pod is not None and pod.shape is consulting.pod.shape and not pod.deleting and not pod.node_name
+
+
+def _advance(context: Context, consulting: Consulting, event: Consulted | None = None) -> list[Command]:
+    """Make an attempt in steps up to the next question, or to its end."""
+    context.consulting = None
+    try:
+        calls = next(consulting.steps) if event is None else consulting.steps.send(event)
+    except StopIteration as end:
+        commands: list[Command] = end.value
+        return commands
+    context.consultations += 1
+    consulting.id = context.consultations
+    context.consulting = consulting
+    return [Consult(consulting.id, consulting.pod, calls)]
+
+
+def _in_steps(
+    context: Context, profile: Profile, queued: QueuedPod, extenders: Sequence[Extender], now: float
+) -> Steps[list[Command]]:
+    """An attempt that asks extenders."""
+    pod = queued.pod
+
+    def begin(at: float) -> Cycle:
+        return Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
+
+    talk = Talk(pod, extenders, begin, now)
+    try:
+        choice = yield from context.consultants[profile.name].consult(talk)
+        if isinstance(choice, Diagnosis):
+            if not choice.total_nodes:
+                return _unplaced(context, queued, choice, PostFiltered(), talk.now)
+            outcome = yield from consulted_post_filter(talk, profile, choice, context.state, context.instrument)
+            return _unplaced(context, queued, choice, outcome, talk.now)
+    except PluginFailed as failed:
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        return fail(context, queued, Failure.error(str(failed)), talk.now)
+    except ExtenderFailed as failed:
+        return fail(context, queued, Failure.error(str(failed)), talk.now)
+    return _take_place(context, Assumed(queued, pod, choice.node.name, talk.cycle, profile), choice.node, talk.now)
 
 
 def broken(context: Context, queued: QueuedPod, error: Exception, now: float) -> list[Command]:
@@ -59,15 +144,23 @@ def _no_node(
     context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
 ) -> list[Command]:
     """Nothing fits: let PostFilter make room, and put the pod back."""
+    outcome = PostFiltered()
+    if diagnosis.total_nodes:
+        outcome = run_post_filter(profile.post_filter, cycle, queued.pod, diagnosis, context.instrument)
+    return _unplaced(context, queued, diagnosis, outcome, cycle.now)
+
+
+def _unplaced(
+    context: Context, queued: QueuedPod, diagnosis: Diagnosis, outcome: PostFiltered, now: float
+) -> list[Command]:
+    """Put the pod back, and make the room that PostFilter has found for it."""
     if not diagnosis.total_nodes:
         # It is reported as unschedulable but waits like an error: no plugin could name an event that helps.
-        return fail(context, queued, Failure(NO_NODES.message, nominate=""), cycle.now)
-    pod = queued.pod
-    outcome = run_post_filter(profile.post_filter, cycle, pod, diagnosis, context.instrument)
+        return fail(context, queued, Failure(NO_NODES.message, nominate=""), now)
     diagnosis.post_filter_message = outcome.message
     # Before the pod is put back: while its victims are still to be evicted, it does not become active.
-    evictions = make_room(context, pod, outcome.nominate or "", outcome.evict, outcome.plugin)
-    return fail(context, queued, Failure.unfit(diagnosis, outcome.nominate), cycle.now) + evictions
+    evictions = make_room(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin)
+    return fail(context, queued, Failure.unfit(diagnosis, outcome.nominate), now) + evictions
 
 
 def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -> list[Command]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.extending import Call
 
 
 class BindingPlan(Struct, frozen=True):
@@ -91,6 +92,14 @@ class Evict:
         return self.then and replace(self.then, note=f"{self.then.note}{IN_MEMORY}")
 
 
+class Consult(Struct, frozen=True):
+    """Ask extenders about a pod, all calls at once; answer with Consulted. Until then no other attempt is made."""
+
+    id: int
+    pod: Pod
+    calls: tuple[Call, ...]
+
+
 IN_MEMORY = " (in kube-scheduler memory)."
 """Ends the notes on victims that had only begun to arrive, as kube-scheduler's do."""
-Command = Bind | PatchStatus | Evict | Record
+Command = Bind | PatchStatus | Evict | Record | Consult

@@ -10,17 +10,20 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from pyscheduler.api.cycle import Cycle
-from pyscheduler.api.events import ClusterEvent
+from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.decide.consulting import ConsultingDecider
 from pyscheduler.core.decide.decider import Decider
 from pyscheduler.core.decide.order import Start
 from pyscheduler.core.decide.trial import Trials
+from pyscheduler.core.extending import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
@@ -53,6 +56,17 @@ class Assumed(msgspec.Struct, eq=False):
     """Whether the watch has shown the pod on its node; binding may still be under way here."""
 
 
+class Consulting(msgspec.Struct, eq=False):
+    """The attempt that waits for what extenders say of `pod`; as long as there is one, no other is made."""
+
+    queued: QueuedPod
+    pod: Pod
+    steps: Generator[Any, Any, Any]
+    """The attempt itself, up to its commands."""
+    id: int = 0
+    """Which of all consultations: an answer to an earlier one comes too late."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """What the machine needs of the configuration; times in seconds."""
 
@@ -60,6 +74,8 @@ class Settings(msgspec.Struct, frozen=True):
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
+    extenders: tuple[Extender, ...] = ()
+    """In the order in which they are asked."""
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -97,17 +113,23 @@ class Context(msgspec.Struct, eq=False):
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
     attempts: int = 0
     """How many there have been."""
+    extenders: tuple[Extender, ...] = ()
+    consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)
+    """The deciders again, where there are extenders."""
+    consulting: Consulting | None = None
+    consultations: int = 0
+    """How often extenders have been asked."""
 
     @staticmethod
     def build(profiles: Sequence[Profile], handle: CoreHandle, instrument: Instrument, settings: Settings) -> Context:
         """A context with an empty cluster."""
         queue = SchedulingQueue(
-            queue_profiles(profiles),
+            queue_profiles(profiles, settings),
             Backoff(settings.initial_backoff, settings.max_backoff),
             instrument,
             settings.max_in_unschedulable,
         )
-        context = Context({}, handle, instrument, settings, queue)
+        context = Context({}, handle, instrument, settings, queue, extenders=settings.extenders)
         context.decide_by(profiles)
         return context
 
@@ -118,10 +140,14 @@ class Context(msgspec.Struct, eq=False):
             self.handle.index(profile.indexes, self.pods.values())
         self.handle.scheduler_names = self.profiles
         self.handle.trials = Trials(self.profiles, self.state, self.queue.nominator)
-        start = Start()
+        start, share = Start(), any(e.filters or e.prioritizes for e in self.extenders)
         for profile in profiles:
-            decider = Decider(profile, self.state, self.queue.nominator, self.instrument, start)
-            self.deciders[profile.name] = decider
+            parts = profile, self.state, self.queue.nominator, self.instrument, start
+            if self.extenders:
+                consultant = self.consultants[profile.name] = ConsultingDecider(*parts, share)
+                self.deciders[profile.name] = consultant
+            else:
+                self.deciders[profile.name] = Decider(*parts)
             self.points[profile.name] = Points.of(profile.name, self.instrument)
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:
@@ -136,6 +162,7 @@ class Context(msgspec.Struct, eq=False):
         return pod.scheduler_name in self.profiles
 
 
-def queue_profiles(profiles: Sequence[Profile]) -> dict[str, QueueProfile]:
-    """What the queue needs of each profile."""
-    return {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, p.interests) for p in profiles}
+def queue_profiles(profiles: Sequence[Profile], settings: Settings) -> dict[str, QueueProfile]:
+    """What the queue needs of each profile. Whatever happens may help a pod that an extender has rejected."""
+    beyond = ((EXTENDER, ANYTHING),) if settings.extenders else ()
+    return {p.name: QueueProfile(p.queue_sort, p.pre_enqueue, (*p.interests, *beyond)) for p in profiles}

@@ -11,6 +11,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.core.extending import Answer
 from pyscheduler.core.framework.profile import Profile
 
 
@@ -96,6 +97,14 @@ class Reconfigured(msgspec.Struct, frozen=True):
     max_backoff: float
 
 
+class Consulted(msgspec.Struct, frozen=True):
+    """Extenders have answered, or failed to: one answer for each call of the Consult with that id, in its order."""
+
+    at: float
+    id: int
+    answers: tuple[Answer, ...]
+
+
 class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: backoffs end, Permit's waits run out."""
 
@@ -113,5 +122,6 @@ Event = (
     | BindFailed
     | EvictFailed
     | Reconfigured
+    | Consulted
     | Tick
 )

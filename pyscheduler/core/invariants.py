@@ -13,6 +13,7 @@ def validate(context: Context) -> None:
     _each_pod_in_one_place(context)
     _nobody_is_made_up(context)
     _waiting_room_is_assumed(context)
+    _consulted_in_flight(context)
     _books_are_right(context.state)
 
 
@@ -48,6 +49,12 @@ def _waiting_room_is_assumed(context: Context) -> None:
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
+
+
+def _consulted_in_flight(context: Context) -> None:
+    if context.consulting is not None:
+        pod = context.consulting.pod
+        assert context.queue.in_flight(pod.uid), f"extenders are asked about {pod}, which is not being tried"
 
 
 def _books_are_right(state: ClusterState) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyscheduler.core import intake
-from pyscheduler.core.attempts import attempt, broken
+from pyscheduler.core.attempts import attempt, broken, consulted, overtaken
 from pyscheduler.core.binding import bind_failed, bound, expire_waits, settle_waiting
 from pyscheduler.core.commands import Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
     BindFailed,
     Bound,
+    Consulted,
     Event,
     EvictFailed,
     NodeChanged,
@@ -51,21 +52,22 @@ class Machine:
         return self._dispatch(event) + self._follow_up(event.at)
 
     def cycle(self, now: float) -> list[Command] | None:
-        """Make one scheduling attempt; None when no pod is ready for one."""
-        queued = self.context.queue.pop(now)
+        """Make one scheduling attempt; None when no pod is ready for one, or one is still under way."""
+        context = self.context
+        queued = context.queue.pop(now) if context.consulting is None else overtaken(context, now)
         if queued is None:
             return None
         queued.tried = now
         try:
-            commands = attempt(self.context, queued, now)
+            commands = attempt(context, queued, now)
         except Exception as error:
-            commands = broken(self.context, queued, error, now)
+            commands = broken(context, queued, error, now)
         return commands + self._follow_up(now)
 
     def next_wake(self) -> float | None:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
         due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]
-        queue = self.context.queue.next_wake()
+        queue = self.context.queue.next_wake(popping=self.context.consulting is None)
         if queue is not None:
             due.append(queue)
         return min(due, default=None)
@@ -95,6 +97,8 @@ class Machine:
                 context.queue.activate([preemptor] if preemptor else [], event.at)
             case Reconfigured():
                 reconfigure(context, event)
+            case Consulted():
+                return consulted(context, event)
             case Tick():
                 context.queue.tick(event.at)
                 expire_waits(context, event.at)

@@ -23,7 +23,7 @@ def reconfigure(context: Context, event: Reconfigured) -> None:
     initial, most = event.initial_backoff, event.max_backoff
     context.settings = replace(context.settings, initial_backoff=initial, max_backoff=most)
     context.decide_by(event.profiles)
-    context.queue.reconfigure(queue_profiles(event.profiles), Backoff(initial, most), event.at)
+    context.queue.reconfigure(queue_profiles(event.profiles, context.settings), Backoff(initial, most), event.at)
     _call_back(context)
 
 

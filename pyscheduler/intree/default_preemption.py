@@ -1,7 +1,7 @@
 """DefaultPreemption: a pod that fits nowhere may take the place of pods of a lower priority.
 
 Each node that could fit the pod without some of its pods is tried out, and the one where the least is lost is nominated
-(kube-scheduler's defaultpreemption and its preemption framework). Known limit: extenders are not asked.
+(kube-scheduler's defaultpreemption and its preemption framework).
 """
 
 from __future__ import annotations
@@ -151,6 +151,9 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
 
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         return self._search(cycle, pod, diagnosis, exhaustive=True)
+
+    def choose(self, candidates: Mapping[str, Candidate]) -> str:
+        return best(candidates)[0]
 
     def _search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> PreemptionSearch:
         reason = self._not_eligible(pod, diagnosis)

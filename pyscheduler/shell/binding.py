@@ -12,6 +12,7 @@ from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.outcome import SKIP, Code, Rejection, StatusError
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.core.extending import ExtenderFailed
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
@@ -72,6 +73,9 @@ async def _bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrum
             if command.cycle.watch is not None:
                 acting = _timed(acting, plugin.name, "Bind", clock, instrument)
             answer = await acting
+        except ExtenderFailed as failed:
+            log.warning("An extender failed to bind", failed, pod=command.pod.key, node=command.node_name)
+            return BindFailed(clock.now(), uid, str(failed), plugin.name)
         except Exception as error:
             return _broken(command, plugin.name, "Bind", error, clock)
         if isinstance(answer, Rejection):

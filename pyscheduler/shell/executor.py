@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from pyscheduler.api.handle import ApiError, ApiWriter
-from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
@@ -47,6 +47,8 @@ class Executor:
         """Where outcomes go; the loop sets it."""
         self.instrument = Instrument()
         """Who is told how long it took; whoever counts sets it."""
+        self.consult: Callable[[Consult], None] = _nobody
+        """Who asks extenders, where there are any."""
         self._api = api
         self._status = status
         self._recorder = recorder
@@ -92,6 +94,8 @@ class Executor:
             waiting = self._patches.get(command.pod.uid)
             self._patches[command.pod.uid] = command if waiting is None else command.after(waiting)
             self._patches_due.set()
+        elif isinstance(command, Consult):
+            self.consult(command)
         else:
             preparing = self._preparing.get(command.victim.uid)
             if preparing is not None and preparing.cancel():
@@ -175,3 +179,7 @@ class Executor:
                 await self._status.patch(command)
             except ApiError as problem:
                 log.warning("A pod's status could not be written", problem, pod=command.pod.key)
+
+
+def _nobody(command: Consult) -> None:
+    raise AssertionError(f"there are no extenders to be asked about {command.pod}")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -47,6 +47,9 @@ from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics, by_one
 
+if TYPE_CHECKING:
+    from pyscheduler.shell.extenders.consultant import Extenders
+
 log = logs.get("scheduler")
 LISTING = 30.0
 """Seconds that the kinds which a changed configuration asks for may take to be listed."""
@@ -75,7 +78,7 @@ class Scheduler:
         metrics: Metrics,
         leadership: Leadership = ALONE,
     ) -> None:
-        """ConfigError if a plugin of the configuration cannot be constructed."""
+        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it."""
         self._leadership = leadership
         if leadership is not ALONE:
             connections.calls.write_only_while(leadership.holds)
@@ -84,13 +87,17 @@ class Scheduler:
         self.metrics = metrics
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
+        self._extenders = _extenders(config, clock)
         settings = Settings(
             config.python.seed,
             config.configuration.pod_initial_backoff_seconds,
             config.configuration.pod_max_backoff_seconds,
+            extenders=() if self._extenders is None else self._extenders.known,
         )
         handle = CoreHandle()
         profiles = build_profiles(config, handle)
+        if self._extenders is not None:
+            profiles = self._extenders.with_binders(profiles, handle)
         self.machine = Machine(profiles, handle, instrument, settings)
         traffic = Traffic()
         self.executor = Executor(
@@ -104,6 +111,8 @@ class Scheduler:
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
         connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
         self._show(config.gates)
+        if self._extenders is not None:
+            self.executor.consult, self._extenders.tell = self._extenders.consult, self.loop.tell
         self._refusals = Refusals(metrics.count_decode_failure)
         self._chance = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
@@ -133,6 +142,8 @@ class Scheduler:
 
     async def _follow(self, lead: Callable[[Work], Awaitable[None]]) -> None:
         async with AsyncExitStack() as stack:
+            if self._extenders is not None:
+                stack.push_async_callback(self._extenders.close)
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             self._watches = watches
             work = await stack.enter_async_context(_Running([self.executor.run()]))
@@ -151,6 +162,8 @@ class Scheduler:
             await self.loop.run()
         finally:
             self.stopping = True
+            if self._extenders is not None:
+                self._extenders.stop()
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
 
@@ -164,7 +177,10 @@ class Scheduler:
         await self._follow_too({kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds})
         settings = config.configuration
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
-        self.loop.tell(Reconfigured(self._clock.now(), rebuilt.profiles, *backoffs))
+        profiles = rebuilt.profiles
+        if self._extenders is not None:
+            profiles = self._extenders.with_binders(profiles, context.handle)
+        self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs))
         return rebuilt.restart
 
     async def _follow_too(self, kinds: set[ResourceKind]) -> None:
@@ -219,8 +235,13 @@ class Scheduler:
         return [self._reflector(source) for source in (nodes, *others, pods)]
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
-        decoder: ObjectDecoder[Any] = ObjectDecoder(source.watched.kind.plural, source.type, self._refusals)
-        return Reflector(self._connection, source.watched, decoder, source.emit, self._clock, self._chance)
+        kind, emit = source.watched.kind, source.emit
+        kept = None if self._extenders is None else self._extenders.kept.get(kind)
+        if kept is None:
+            decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
+        else:
+            decoder, emit = kept.decoder(kind.plural, source.type, self._refusals), kept.following(emit)
+        return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._chance)
 
     def _pod(self, change: Change) -> None:
         now = self._clock.now()
@@ -254,6 +275,15 @@ class Scheduler:
                 self.loop.tell(ObjectChanged(now, kind, change.object))
 
         return emit
+
+
+def _extenders(config: LoadedConfig, clock: Clock) -> Extenders | None:
+    """The extenders, if there are any: only they take an HTTP client that is slow to import."""
+    if not config.configuration.extenders:
+        return None
+    from pyscheduler.shell.extenders.consultant import Extenders
+
+    return Extenders(config.configuration, clock)
 
 
 class _Source(msgspec.Struct, frozen=True):

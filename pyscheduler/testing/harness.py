@@ -23,14 +23,16 @@ from pyscheduler.api.handle import ApiError
 from pyscheduler.api.objects import PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.config.build import build_profiles
+from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
-from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     BindFailed,
     Bound,
+    Consulted,
     Event,
     EvictFailed,
     NodeChanged,
@@ -42,6 +44,7 @@ from pyscheduler.core.events import (
     Reconfigured,
     Tick,
 )
+from pyscheduler.core.extending import Answer, Call, CallFailed
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
@@ -65,6 +68,7 @@ class Harness:
             seed,
             loaded.configuration.pod_initial_backoff_seconds,
             loaded.configuration.pod_max_backoff_seconds,
+            extenders=build_extenders(loaded.configuration),
         )
         profiles = build_profiles(loaded, self.handle)
         self.machine = Machine(profiles, self.handle, instrument, settings)
@@ -82,6 +86,10 @@ class Harness:
         """False keeps the API server from hearing of evictions, for as long as the test likes."""
         self.graceful = False
         """Whether victims take their time to end: they are being deleted until the test deletes them."""
+        self.ask_extender: Callable[[Pod, Call], Answer] = lambda _pod, _call: CallFailed("nobody is there")
+        """What an extender says when it is called."""
+        self.answer_extenders = True
+        """False keeps extenders thinking, until `answer` or the test tells Consulted."""
         self._pods: dict[str, PodBuilder] = {}
         self._running: list[_Running] = []
         self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
@@ -135,6 +143,17 @@ class Harness:
         key = f"{namespace}/{name}"
         node_name = next(c.node_name for c in reversed(self.commands) if isinstance(c, Bind) and c.pod.key == key)
         self._show(self._pods[key].on(node_name))
+
+    # -- extenders -----------------------------------------------------------------------------------------------
+
+    @property
+    def asked(self) -> list[Call]:
+        """The calls to extenders that the machine has asked for, oldest first."""
+        return [call for c in self.commands if isinstance(c, Consult) for call in c.calls]
+
+    def answer(self) -> None:
+        """Extenders answer what they were asked last, as `ask_extender` says."""
+        self._consult(next(c for c in reversed(self.commands) if isinstance(c, Consult)))
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -211,6 +230,12 @@ class Harness:
                     self._evict(command)
             elif isinstance(command, PatchStatus):
                 self._nominate(command)
+            elif isinstance(command, Consult) and self.answer_extenders:
+                self._consult(command)
+
+    def _consult(self, command: Consult) -> None:
+        answers = tuple(self.ask_extender(command.pod, call) for call in command.calls)
+        self.tell(Consulted(self.now, command.id, answers))
 
     def _evict(self, command: Evict) -> None:
         victim = command.victim

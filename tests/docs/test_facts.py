@@ -88,7 +88,6 @@ def exposed(metric: Metric) -> tuple[str, tuple[str, set[str]]]:
 ODD = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
 percentageOfNodesToScore: 50
 parallelism: 4
 """

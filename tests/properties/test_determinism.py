@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import Cycle
-from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
 from tests.properties.evaluation_world import EvaluationWorld
 from tests.properties.machine_world import STEPS, WHAT, MachineWorld, Step
@@ -38,6 +38,8 @@ def _told(command: Command) -> str:
             return f"evict {command.victim.uid} for {command.preemptor.uid}"
         case Record():
             return f"{command.reason} {command.regarding.uid} {command.note}"
+        case Consult():
+            return f"ask {len(command.calls)} extenders about {command.pod.uid}"
 
 
 def prove_repeatable(script: list[Step]) -> None:

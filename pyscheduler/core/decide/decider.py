@@ -7,12 +7,14 @@ the nodes that fit count, and who wins a tie, is for the `Order` to say.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.direct import pre_score_rows, score_nodes
@@ -49,8 +51,12 @@ class Decider:
         nominator: Nominator,
         instrument: Instrument,
         start: Start | None = None,
+        compared: bool = False,
     ) -> None:
-        """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only."""
+        """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only.
+
+        `compared`: somebody else compares nodes, so that the first that fits will not do even if no plugin ranks them.
+        """
         self._profile = profile
         self._state = state
         self._finder = Finder(profile, state, nominator)
@@ -62,7 +68,7 @@ class Decider:
         percentage = profile.percentage_of_nodes_to_score
         self._order: Order = EveryNode()
         if percentage is not None:
-            self._order = KubeSchedulerOrder(state, start or Start(), percentage, bool(profile.score))
+            self._order = KubeSchedulerOrder(state, start or Start(), percentage, compared or bool(profile.score))
         self._kept: OrderedDict[int, Evaluation] = OrderedDict()
 
     def decide(self, cycle: Cycle, pod: Pod) -> Choice | Diagnosis:
@@ -74,9 +80,7 @@ class Decider:
         try:
             return self._decide(cycle, pod, evaluation)
         except BaseException:
-            self._drop(pod.shape.template.id)
-            for point in self._points:
-                point.broken()
+            self._break_off(pod)
             raise
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
@@ -122,14 +126,19 @@ class Decider:
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
         ]
+        totals = self._totals(cycle, pod, fitting)
+        return fitting[self._order.pick(totals, cycle)]
+
+    def _totals(self, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> Scores:
+        """What plugins give to each of some nodes, where no others count."""
         self._pre_score.enter()
-        among = np.array([node.row for node in fitting], np.intp)
+        among = np.array([node.row for node in nodes], np.intp)
         skipped = pre_score_rows(self._profile, self._state, cycle, pod, among)
         self._pre_score.leave()
         self._score.enter()
-        totals = score_nodes(self._profile, self._state, cycle, pod, fitting, skipped)
+        totals = score_nodes(self._profile, self._state, cycle, pod, nodes, skipped)
         self._score.leave()
-        return fitting[self._order.pick(totals, cycle)]
+        return totals
 
     def _evaluation(self, pod: Pod) -> Evaluation:
         """What is kept for pods of the template, the newest at the end."""
@@ -148,5 +157,8 @@ class Decider:
             self._kept.popitem(last=False)
         return kept
 
-    def _drop(self, template: int) -> None:
-        self._kept.pop(template, None)
+    def _break_off(self, pod: Pod) -> None:
+        """A plugin has raised: what is kept for the pod's template cannot be relied on."""
+        self._kept.pop(pod.shape.template.id, None)
+        for point in self._points:
+            point.broken()

@@ -70,7 +70,7 @@ class Start:
 class KubeSchedulerOrder(Order):
     """Kube-scheduler's order, sample and tie-break; `percentage` 0 adapts the sample to the size of the cluster.
 
-    `scored` is whether the profile ranks nodes at all: if not, the first that fits is as good as any.
+    `scored` is whether anybody ranks nodes at all: if not, the first that fits is as good as any.
     """
 
     def __init__(self, state: ClusterState, start: Start, percentage: int, scored: bool) -> None:

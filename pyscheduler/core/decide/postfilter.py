@@ -13,7 +13,7 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, StatusError
 from pyscheduler.api.plugin import PostFilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.api.preemption import PreemptionPlugin
+from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 
@@ -32,6 +32,34 @@ class PostFiltered:
     plugin: str = ""
     """Who nominated the pod, or "" if nobody did."""
     code: Code = Code.UNSCHEDULABLE
+    before: tuple[str, ...] = ()
+    """What the plugins before the one that nominated the pod had said."""
+
+
+class Searching(PostFilterPlugin):
+    """Stands for a preemption plugin: looks at every node, sets nothing in motion, and keeps what it has found."""
+
+    def __init__(self, plugin: PreemptionPlugin) -> None:
+        super().__init__(plugin.args, plugin.handle)
+        self.name = plugin.name  # type: ignore[misc]  # it differs from one to the next
+        self.plugin = plugin
+        self.found: PreemptionSearch | None = None
+
+    def look(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
+        """The plugin's search, made once."""
+        if self.found is None:
+            self.found = self.plugin.search(cycle, pod, diagnosis)
+        return self.found
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+        search = self.look(cycle, pod, diagnosis)
+        if search.status is Code.SUCCESS:
+            return Nominate(search.nominated_node or "", search.victims)
+        if search.status is Code.ERROR:
+            raise StatusError(search.message)
+        resolvable = search.status is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        refusal = Rejection(*([search.message] if search.message else []), resolvable=resolvable)
+        return Revoke(refusal) if search.nominated_node == "" else refusal
 
 
 def run_post_filter(
@@ -61,7 +89,7 @@ def _run(
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()
         if isinstance(answer, Nominate):
-            return PostFiltered("", answer.node_name, answer.evict, plugin.name, Code.SUCCESS)
+            return PostFiltered("", answer.node_name, answer.evict, plugin.name, Code.SUCCESS, tuple(reasons))
         if isinstance(answer, StatusError):
             return PostFiltered(str(answer), code=Code.ERROR)
         if isinstance(answer, Revoke):

@@ -12,8 +12,7 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, Status, StatusError
-from pyscheduler.api.plugin import PostFilterPlugin
+from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
 from pyscheduler.core.context import Context
@@ -21,7 +20,7 @@ from pyscheduler.core.decide.decider import NO_NODES
 from pyscheduler.core.decide.direct import score_columns
 from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.finding import Finder, Found, Nominated, diagnose
-from pyscheduler.core.decide.postfilter import PostFiltered, run_post_filter
+from pyscheduler.core.decide.postfilter import PostFiltered, Searching, run_post_filter
 from pyscheduler.core.decide.prefilter import PreFiltered
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -129,39 +128,13 @@ class _Evaluation:
             self._answer["preemption"] = _preemption(said, search)
 
 
-class _Searching(PostFilterPlugin):
-    """Stands for a preemption plugin: looks at every node, sets nothing in motion, and keeps what it has found."""
-
-    def __init__(self, plugin: PreemptionPlugin) -> None:
-        super().__init__(plugin.args, plugin.handle)
-        self.name = plugin.name  # type: ignore[misc]  # it differs from one to the next
-        self._plugin = plugin
-        self.search: PreemptionSearch | None = None
-
-    def look(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
-        """The plugin's search, made once."""
-        if self.search is None:
-            self.search = self._plugin.search(cycle, pod, diagnosis)
-        return self.search
-
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
-        search = self.look(cycle, pod, diagnosis)
-        if search.status is Code.SUCCESS:
-            return Nominate(search.nominated_node or "", search.victims)
-        if search.status is Code.ERROR:
-            raise StatusError(search.message)
-        resolvable = search.status is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        refusal = Rejection(*([search.message] if search.message else []), resolvable=resolvable)
-        return Revoke(refusal) if search.nominated_node == "" else refusal
-
-
 def _post_filter(
     profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
 ) -> tuple[PostFiltered, PreemptionSearch]:
     """What the point comes to, and what preemption would have to choose from even if it is not its turn."""
-    plugins = tuple(_Searching(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
+    plugins = tuple(Searching(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
     said = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
-    searching = next((p for p in plugins if isinstance(p, _Searching)), None)
+    searching = next((p for p in plugins if isinstance(p, Searching)), None)
     if searching is None:
         return said, PreemptionSearch(said.code)
     return said, searching.look(cycle, pod, diagnosis)

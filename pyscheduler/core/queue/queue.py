@@ -318,10 +318,13 @@ class SchedulingQueue:
             self._next_flush = (math.floor(now / FLUSH_PERIOD) + 1) * FLUSH_PERIOD
             self._flush(now)
 
-    def next_wake(self) -> float | None:
-        """When `tick` or `pop` will next find something, maybe at once; None while nothing waits for time to pass."""
+    def next_wake(self, popping: bool = True) -> float | None:
+        """When `tick` or `pop` will next find something, maybe at once; None while nothing waits for time to pass.
+
+        Without `popping` it is `tick` alone, for as long as no pod is to be tried.
+        """
         times = [self._backoff.next_release()]
-        if not len(self._active):
+        if popping and not len(self._active):
             times.append(self._backoff.next_early())
         if self._unschedulable.rejected_count or self._gates.broken:
             times.append(self._next_flush)

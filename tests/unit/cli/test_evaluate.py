@@ -305,6 +305,16 @@ def test_a_document_brings_its_own_configuration_or_has_the_evaluators() -> None
     assert next(evaluator.answers(plain))["choice"] == ["n1"]
 
 
+def test_extenders_are_left_out_which_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    config = {**profile(), "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}]}
+    evaluator = Evaluator()
+    for _ in range(2):
+        said = next(evaluator.answers(document(node("n1"), pod("a"), config=config)))
+        assert said["choice"] == ["n1"]
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == "pyscheduler: extenders: they are left out: evaluate asks no other program"
+
+
 # -- the command ---------------------------------------------------------------------------------------------------
 
 

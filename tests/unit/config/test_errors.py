@@ -228,13 +228,11 @@ def test_settings_without_effect_are_warned_of_once_each() -> None:
     body = """
         leaderElection: {leaderElect: false}
         parallelism: 8
-        extenders: [{urlPrefix: "http://localhost", filterVerb: filter}]
         profiles:
         - pluginConfig: [{name: GangScheduling, args: {any: thing}}]
         """
     loaded = loads(config(body))
     assert [w.split(":")[0] for w in loaded.warnings] == [
         "profiles[0].pluginConfig[0]",
-        "extenders",
         "parallelism",
     ]

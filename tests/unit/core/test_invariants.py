@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.core.context import Context
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.context import Consulting, Context
 from pyscheduler.core.framework.handle import Waiting
 from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
@@ -40,6 +41,11 @@ def _park_who_is_bound(context: Context) -> None:
     context.handle.waiting["held"] = Waiting(context.pods["held"], "n1", 0.0, {})
 
 
+def _consult_about_who_waits(context: Context) -> None:
+    waits = context.pods["waits"]
+    context.consulting = Consulting(QueuedPod(waits, 0.0), waits, (_ for _ in ()))
+
+
 def _miscount(context: Context) -> None:
     context.state.rows[0].requested["cpu"] += 1
 
@@ -66,6 +72,7 @@ def _swap_rows(context: Context) -> None:
         (_forget_place, r"Pod\(default/held\) (is assumed but on no node|is lost)"),
         (_park_nobody, r"Pod\(default/waits\) waits but holds no place"),
         (_park_who_is_bound, r"Pod\(default/held\) waits and is BINDING"),
+        (_consult_about_who_waits, r"extenders are asked about Pod\(default/waits\), which is not being tried"),
         (_miscount, "n1 counts .*, its pods ask for"),
         (_miscount_column, "n1 has 1000 cpu requested, its column says 7"),
         (_miscount_pods, "n1 has 1 pods, its column says 7"),

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBindPlugin, PreBindPlugin, Rejection
-from pyscheduler.core.commands import Bind, BindingPlan, Condition, EventType, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, BindingPlan, Condition, Consult, EventType, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.shell.breadth import Breadth
@@ -192,6 +192,14 @@ async def test_pre_bind_may_reject_and_post_bind_cannot_undo() -> None:
     by_uid: Mapping[str, Any] = {event.uid: event for event in world.told if isinstance(event, Bound | BindFailed)}
     assert (by_uid["dry"].message, by_uid["dry"].rejected) == ("no volume", True)
     assert isinstance(by_uid["loud"], Bound)
+
+
+async def test_whoever_knows_extenders_is_given_what_they_are_to_be_asked() -> None:
+    asked: list[Consult] = []
+    async with executing(World()) as executor:
+        executor.consult = asked.append
+        executor.carry_out(Consult(1, pod("a").build(), ()))
+    assert [command.id for command in asked] == [1]
 
 
 async def test_only_the_newest_condition_of_a_pod_is_written() -> None:

@@ -43,7 +43,7 @@ def outcome(*answers: Answer | Exception) -> PostFiltered:
         pytest.param((NO, Rejection("c")), PostFiltered("not a, nor b, c"), id="what all said"),
         pytest.param(
             (NO, Nominate("n1", (VICTIM,)), NEVER),
-            PostFiltered("", "n1", (VICTIM,), "Says", Code.SUCCESS),
+            PostFiltered("", "n1", (VICTIM,), "Says", Code.SUCCESS, ("not a", "nor b")),
             id="success",
         ),
         pytest.param((NO, NEVER, NO), PostFiltered("never", code=NEVER.code), id="an unresolvable no is the only word"),
@@ -51,7 +51,11 @@ def outcome(*answers: Answer | Exception) -> PostFiltered:
         pytest.param((Revoke(NO), Rejection("c")), PostFiltered("not a, nor b, c", ""), id="the nomination is void"),
         pytest.param((Revoke(NEVER), NO), PostFiltered("never", "", code=NEVER.code), id="for good"),
         pytest.param((Revoke(NO), StatusError("e")), PostFiltered("e", code=Code.ERROR), id="an error keeps it"),
-        pytest.param((Revoke(NO), Nominate("n")), PostFiltered("", "n", (), "Says", Code.SUCCESS), id="another helps"),
+        pytest.param(
+            (Revoke(NO), Nominate("n")),
+            PostFiltered("", "n", (), "Says", Code.SUCCESS, ("not a", "nor b")),
+            id="another helps",
+        ),
     ],
 )
 def test_answers_together(answers: tuple[Answer, ...], expected: PostFiltered) -> None:

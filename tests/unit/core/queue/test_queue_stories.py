@@ -39,6 +39,7 @@ def test_a_rejected_pod_waits_for_its_event_then_backs_off_then_is_tried() -> No
     assert world.counts() == (0, 0, 1, 0)
     assert [world.move(event) for event in (POD_DELETED, NODE_LABELLED, NODE_ADDED)] == [0, 0, 1]
     assert (world.counts(), world.queue.next_wake()) == ((0, 1, 0, 0), 100.0 + EARLY_REST)
+    assert world.queue.next_wake(popping=False) == 102.0
     world.add("other")
     assert world.queue.next_wake() == 102.0
     assert world.pop() == "other"

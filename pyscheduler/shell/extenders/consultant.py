@@ -1,0 +1,186 @@
+"""Carries out what the machine wants to know of extenders, and lets those that bind do so.
+
+Nothing that an extender does can hold the machine up for longer than its httpTimeout: whatever goes wrong is an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from pyscheduler.api import ApiWriter, BindPlugin, Cycle, Handle, Interest, Pod, PodObject
+from pyscheduler.api.outcome import SKIP, Skip
+from pyscheduler.config.extenders import build_extenders
+from pyscheduler.config.problems import ConfigError, Problem
+from pyscheduler.config.types import Extender as Configured
+from pyscheduler.config.types import KubeSchedulerConfiguration
+from pyscheduler.core.commands import BindingPlan, Consult
+from pyscheduler.core.events import Consulted, Event
+from pyscheduler.core.extending import (
+    EXTENDER,
+    Answer,
+    Call,
+    CallFailed,
+    Extender,
+    ExtenderFailed,
+    FilterCall,
+    PreemptCall,
+    PrioritizeCall,
+)
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.extenders import wire
+from pyscheduler.shell.extenders.client import Client, UnusableTLS
+from pyscheduler.shell.extenders.kept import KeptJson
+from pyscheduler.shell.kube.paths import NODES, PODS
+
+log = logs.get("extenders")
+
+
+class Extenders:
+    """The extenders of a configuration: who asks them, and what they are sent."""
+
+    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock) -> None:
+        """ConfigError if one of them cannot be reached as it is configured."""
+        self.known = build_extenders(configuration)
+        self.tell: Callable[[Event], None] = lambda _: None
+        """Where answers go."""
+        self._configured = configuration.extenders
+        self._clients = [_client(place, given) for place, given in enumerate(configuration.extenders)]
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pods, self._nodes = _kept_for(self._configured)
+        self.kept = {kind: kept for kind, kept in ((PODS, self._pods), (NODES, self._nodes)) if kept is not None}
+        """The kinds whose objects are kept in JSON, for whoever watches them."""
+
+    def consult(self, command: Consult) -> None:
+        """Make the calls; the answers are told."""
+        task = asyncio.create_task(self._consult(command))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def with_binders(self, profiles: Sequence[Profile], handle: Handle) -> tuple[Profile, ...]:
+        """The profiles, with the extenders that bind before their Bind plugins."""
+        binders = tuple(
+            ExtenderBinder(extender, self._clients[extender.place], self._configured[extender.place], handle)
+            for extender in self.known
+            if self._configured[extender.place].bind_verb
+        )
+        return tuple(replace(profile, plan=_with_binders(profile.plan, binders)) for profile in profiles)
+
+    def stop(self) -> None:
+        """Ask nothing more; pods that extenders were asked about stay as they are."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Stop, and drop all connections."""
+        self.stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for client in self._clients:
+            await client.close()
+
+    async def _consult(self, command: Consult) -> None:
+        answers = await asyncio.gather(*(self._answer(command.pod, call) for call in command.calls))
+        self.tell(Consulted(self._clock.now(), command.id, tuple(answers)))
+
+    async def _answer(self, pod: Pod, call: Call) -> Answer:
+        """What comes of one call; never raises."""
+        extender = call.extender
+        try:
+            return await self._ask(pod, call)
+        except ExtenderFailed as failed:
+            log.warning("An extender failed", failed, pod=pod.key, url=extender.url, ignorable=extender.ignorable)
+            return CallFailed(str(failed))
+        except Exception as error:
+            log.crash("An extender could not be asked", error, pod=pod.key, url=extender.url)
+            return CallFailed(f"extender at URL {extender.url} could not be asked: {error!r}")
+
+    async def _ask(self, pod: Pod, call: Call) -> Answer:
+        configured, client = self._configured[call.extender.place], self._clients[call.extender.place]
+        verb, body = self._request(pod, call, configured)
+        answer = await client.send(verb, body)
+        try:
+            if isinstance(call, FilterCall):
+                return wire.filtered(answer, call.nodes, configured.url_prefix, configured.node_cache_capable)
+            return wire.prioritized(answer) if isinstance(call, PrioritizeCall) else wire.trimmed(answer)
+        except wire.UnreadableAnswer as problem:
+            raise client.failure(verb, f"its answer cannot be read: {problem}") from None
+
+    def _request(self, pod: Pod, call: Call, configured: Configured) -> tuple[str, bytes]:
+        """The verb and the body of a call. ExtenderFailed if the pod is gone, so that there is nothing to be sent."""
+        whole = self._whole(pod)
+        if whole is None:
+            raise ExtenderFailed(f"pod {pod.key} is gone")
+        if isinstance(call, PreemptCall):
+            if configured.node_cache_capable:
+                return configured.preempt_verb, wire.meta_victims_request(whole, call.candidates)
+            return configured.preempt_verb, wire.victims_request(whole, call.candidates, self._whole)
+        verb = configured.filter_verb if isinstance(call, FilterCall) else configured.prioritize_verb
+        if configured.node_cache_capable or self._nodes is None:
+            return verb, wire.names_request(whole, call.nodes)
+        nodes = (self._nodes.get(name) for name in call.nodes)
+        return verb, wire.nodes_request(whole, [node for node in nodes if node is not None])
+
+    def _whole(self, pod: Pod) -> bytes | None:
+        return self._pods.get(pod.name, pod.namespace)
+
+
+class ExtenderBinder(BindPlugin):
+    """Lets an extender bind the pods that are its business."""
+
+    name = EXTENDER
+    reads_labels = False
+
+    def __init__(self, extender: Extender, client: Client, configured: Configured, handle: Handle) -> None:
+        super().__init__(None, handle)
+        self._extender = extender
+        self._client = client
+        self._verb = configured.bind_verb
+
+    def interests(self) -> Sequence[Interest]:
+        return ()
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Skip | None:  # noqa: ARG002
+        """ExtenderFailed if it does not bind the pod; one that is ignorable leaves it to the next."""
+        if not self._extender.is_interested(pod):
+            return SKIP
+        try:
+            answer = await self._client.send(self._verb, wire.binding_request(pod, node_name))
+            try:
+                wire.bound(answer)
+            except wire.UnreadableAnswer as problem:
+                raise self._client.failure(self._verb, f"its answer cannot be read: {problem}") from None
+        except ExtenderFailed as failed:
+            if not self._extender.ignorable:
+                raise
+            log.warning("An extender failed to bind and is ignored", failed, pod=pod.key, url=self._extender.url)
+            return SKIP
+        return None
+
+
+def _client(place: int, configured: Configured) -> Client:
+    try:
+        return Client(configured)
+    except UnusableTLS as problem:
+        raise ConfigError([Problem(f"extenders[{place}].tlsConfig", str(problem))]) from None
+
+
+def _with_binders(plan: BindingPlan, binders: tuple[ExtenderBinder, ...]) -> BindingPlan:
+    return BindingPlan(plan.pre_bind, (*binders, *plan.bind), plan.post_bind)
+
+
+def _kept_for(extenders: Sequence[Configured]) -> tuple[KeptJson, KeptJson | None]:
+    """Where the pods are kept that extenders may be sent, and the nodes: None if nobody wants those."""
+    whole = [extender for extender in extenders if not extender.node_cache_capable]
+    victims = any(extender.preempt_verb for extender in whole)
+    pods = KeptJson(lambda pod: victims or _is_pending(pod))
+    nodes = KeptJson() if any(extender.filter_verb or extender.prioritize_verb for extender in whole) else None
+    return pods, nodes
+
+
+def _is_pending(pod: PodObject) -> bool:
+    return not pod.spec.node_name

@@ -1,0 +1,222 @@
+"""What extenders are sent and what they answer, in JSON: k8s.io/kube-scheduler/extender/v1.
+
+The types of that package have no JSON tags, so that keys are the capitalised Go names. Go reads keys whatever their
+case, and null as nothing; extenders that rely on it are understood here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from pyscheduler.api import Pod
+from pyscheduler.api.preemption import Candidate
+from pyscheduler.core.extending import ExtenderFailed, Filtered, Prioritized, Trimmed, Victims
+
+S = TypeVar("S", bound=msgspec.Struct)
+Raw = msgspec.Raw
+_encode = msgspec.json.Encoder().encode
+
+
+class UnreadableAnswer(ValueError):
+    """What came back is no answer; the message says what is wrong with it."""
+
+
+# -- what is sent ------------------------------------------------------------------------------------------------------
+
+
+class _NodeList(msgspec.Struct):
+    metadata: dict[str, str]
+    items: list[Raw]
+
+
+class _Arguments(msgspec.Struct, rename="pascal"):
+    """ExtenderArgs."""
+
+    pod: Raw
+    nodes: _NodeList | None = None
+    node_names: Sequence[str] | None = None
+
+
+class _MetaPod(msgspec.Struct):
+    uid: str = msgspec.field(name="UID", default="")
+
+
+class _SentVictims(msgspec.Struct, rename="pascal"):
+    """Victims, or MetaVictims."""
+
+    pods: list[Raw] | list[_MetaPod]
+    violations: int = msgspec.field(name="NumPDBViolations")
+
+
+class _PreemptionArguments(msgspec.Struct, rename="pascal"):
+    """ExtenderPreemptionArgs."""
+
+    pod: Raw
+    node_name_to_victims: dict[str, _SentVictims] | None = None
+    node_name_to_meta_victims: dict[str, _SentVictims] | None = None
+
+
+class _BindingArguments(msgspec.Struct, rename="pascal"):
+    """ExtenderBindingArgs."""
+
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = msgspec.field(name="PodUID")
+    node: str
+
+
+def nodes_request(pod: bytes, nodes: Sequence[bytes]) -> bytes:
+    """The body of filter and prioritize for an extender that is sent whole nodes."""
+    return _encode(_Arguments(Raw(pod), _NodeList({}, [Raw(node) for node in nodes])))
+
+
+def names_request(pod: bytes, names: Sequence[str]) -> bytes:
+    """The same for one that knows the nodes: nodeCacheCapable."""
+    return _encode(_Arguments(Raw(pod), None, names))
+
+
+def victims_request(pod: bytes, candidates: Mapping[str, Candidate], whole: Callable[[Pod], bytes | None]) -> bytes:
+    """The body of preempt for an extender that is sent whole pods; `whole` gives them, None for one that is gone."""
+    victims = {
+        name: _SentVictims([Raw(sent) for pod in c.victims if (sent := whole(pod)) is not None], c.pdb_violations)
+        for name, c in candidates.items()
+    }
+    return _encode(_PreemptionArguments(Raw(pod), victims))
+
+
+def meta_victims_request(pod: bytes, candidates: Mapping[str, Candidate]) -> bytes:
+    """The same for one that knows the pods: nodeCacheCapable."""
+    victims = {
+        name: _SentVictims([_MetaPod(pod.uid) for pod in c.victims], c.pdb_violations) for name, c in candidates.items()
+    }
+    return _encode(_PreemptionArguments(Raw(pod), None, victims))
+
+
+def binding_request(pod: Pod, node_name: str) -> bytes:
+    """The body of bind."""
+    return _encode(_BindingArguments(pod.name, pod.namespace, pod.uid, node_name))
+
+
+# -- what comes back ---------------------------------------------------------------------------------------------------
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+
+
+class _Nodes(msgspec.Struct):
+    items: list[_Node] | None = None
+
+
+class _FilterResult(msgspec.Struct, rename="pascal"):
+    """ExtenderFilterResult."""
+
+    nodes: _Nodes | None = None
+    node_names: list[str] | None = None
+    failed_nodes: dict[str, str] | None = None
+    failed_and_unresolvable_nodes: dict[str, str] | None = None
+    error: str | None = None
+
+
+class _HostPriority(msgspec.Struct, rename="pascal"):
+    host: str | None = None
+    score: int | None = None
+
+
+class _MetaVictims(msgspec.Struct, rename="pascal"):
+    pods: list[Raw] | None = None
+    violations: int | None = msgspec.field(name="NumPDBViolations", default=None)
+
+
+class _PreemptionResult(msgspec.Struct, rename="pascal"):
+    """ExtenderPreemptionResult."""
+
+    node_name_to_meta_victims: dict[str, Raw] | None = None
+
+
+class _BindingResult(msgspec.Struct, rename="pascal"):
+    """ExtenderBindingResult."""
+
+    error: str | None = None
+
+
+def filtered(body: bytes, asked: Sequence[str], url: str, names: bool) -> Filtered:
+    """The answer to filter; `names` is whether the extender was sent names only.
+
+    ExtenderFailed with what the extender says, or if it keeps nodes that it was not asked about. UnreadableAnswer.
+    """
+    result = _read(body, _FilterResult)
+    if result.error:
+        raise ExtenderFailed(result.error)
+    kept: Sequence[str] = ()
+    if names and result.node_names is not None:
+        kept = result.node_names
+    elif result.nodes is not None:
+        kept = [node.metadata.name for node in result.nodes.items or ()]
+    known = frozenset(asked)
+    for name in kept:
+        if name not in known:
+            raise ExtenderFailed(
+                f'extender "{url}" claims a filtered node "{name}" which is not found in the input node list'
+            )
+    return Filtered(tuple(kept), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
+
+
+def prioritized(body: bytes) -> Prioritized:
+    """The answer to prioritize. UnreadableAnswer."""
+    hosts = [_read(raw, _HostPriority) for raw in _decoded(body, list[Raw] | None) or ()]
+    return Prioritized(tuple((host.host or "", host.score or 0) for host in hosts))
+
+
+def trimmed(body: bytes) -> Trimmed:
+    """The answer to preempt. UnreadableAnswer."""
+    nodes = _read(body, _PreemptionResult).node_name_to_meta_victims or {}
+    return Trimmed({name: _victims(raw) for name, raw in nodes.items()})
+
+
+def _victims(raw: Raw) -> Victims:
+    victims = _read(raw, _MetaVictims)
+    return Victims(tuple(_read(pod, _MetaPod).uid for pod in victims.pods or ()), victims.violations or 0)
+
+
+def bound(body: bytes) -> None:
+    """The answer to bind. ExtenderFailed with what the extender says; UnreadableAnswer."""
+    error = _read(body, _BindingResult).error
+    if error:
+        raise ExtenderFailed(error)
+
+
+def _read(body: bytes | Raw, cls: type[S]) -> S:
+    """An object; its keys count in whatever case, unknown ones do not, and null is an empty one."""
+    fields, values = _fields(cls), dict[str, Any]()
+    for key, raw in (_decoded(body, dict[str, Raw] | None) or {}).items():
+        field = fields.get(key.lower())
+        if field is not None:
+            values[field.name] = _decoded(raw, field.type)
+    return cls(**values)
+
+
+@cache
+def _fields(cls: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """The fields of a type by their lower-case keys."""
+    return {field.encode_name.lower(): field for field in msgspec.structs.fields(cls)}
+
+
+def _decoded(body: bytes | Raw, kind: Any) -> Any:
+    try:
+        return _decoder(kind)(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+        raise UnreadableAnswer(str(problem)) from None
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[bytes | Raw], Any]:
+    return msgspec.json.Decoder(kind).decode

@@ -1,0 +1,64 @@
+"""What the core is told of the configuration's extenders, and what they change elsewhere."""
+
+from __future__ import annotations
+
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.extenders import build_extenders
+from pyscheduler.config.load import loads
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.core.extending import Extender
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import NodeResourcesFit
+from pyscheduler.intree.node_resources_fit import NodeResourcesFitArgs
+from tests.unit.config.files import config
+
+IGNORES = "managedResources: [{name: example.com/a, ignoredByScheduler: true}, {name: example.com/b}]"
+
+
+def extenders(*given: str, more: str = "") -> LoadedConfig:
+    return loads(config(f"extenders: [{', '.join(given)}]\n{more}"))
+
+
+def test_those_whose_errors_count_come_first_in_their_order() -> None:
+    loaded = extenders(
+        '{urlPrefix: "http://a", filterVerb: f, ignorable: true}',
+        '{urlPrefix: "http://b", prioritizeVerb: p, weight: 3}',
+        '{urlPrefix: "http://c", preemptVerb: p, managedResources: [{name: example.com/a}]}',
+        '{urlPrefix: "http://d", bindVerb: b, ignorable: true}',
+    )
+    assert build_extenders(loaded.configuration) == (
+        Extender("http://b", place=1, prioritizes=True, weight=3),
+        Extender("http://c", place=2, preempts=True, weight=0, managed=frozenset({"example.com/a"})),
+        Extender("http://a", place=0, filters=True, weight=0, ignorable=True),
+        Extender("http://d", place=3, weight=0, ignorable=True),
+    )
+
+
+def test_they_are_served_without_a_warning() -> None:
+    assert not [w for w in extenders('{urlPrefix: "http://a", filterVerb: f}').warnings if "extender" in w]
+
+
+def fit_args(loaded: LoadedConfig) -> NodeResourcesFitArgs:
+    (built,) = build_profiles(loaded, CoreHandle())
+    (fit,) = (plugin for plugin in built.plugins if isinstance(plugin, NodeResourcesFit))
+    args: NodeResourcesFitArgs = fit.args
+    return args
+
+
+OWN = """
+profiles:
+- pluginConfig:
+  - name: NodeResourcesFit
+    args: {ignoredResources: [example.com/own], ignoredResourceGroups: [example.org]}
+"""
+
+
+def test_resources_that_they_look_after_alone_replace_those_that_fit_ignores() -> None:
+    args = fit_args(extenders(f'{{urlPrefix: "http://a", filterVerb: f, {IGNORES}}}', more=OWN))
+    assert args.ignored_resources == ("example.com/a",)
+    assert args.ignored_resource_groups == ("example.org",)
+
+
+def test_where_there_are_none_fit_ignores_what_it_is_told() -> None:
+    args = fit_args(extenders('{urlPrefix: "http://a", filterVerb: f}', more=OWN))
+    assert args.ignored_resources == ("example.com/own",)

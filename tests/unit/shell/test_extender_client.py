@@ -1,0 +1,189 @@
+"""One extender over HTTP: what is sent, how it proves who it is, and what becomes of everything that goes wrong."""
+
+from __future__ import annotations
+
+import base64
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyscheduler.config.types import Extender, ExtenderTLS
+from pyscheduler.core.extending import ExtenderFailed
+from pyscheduler.shell.extenders import client as client_module
+from pyscheduler.shell.extenders.client import Client, UnusableTLS, tls_of
+from tests.controlplane.certs import Authority, Pair
+
+from .fake_extender import FakeExtender
+
+
+@pytest.fixture
+async def extender() -> AsyncIterator[FakeExtender]:
+    extender = FakeExtender()
+    await extender.start()
+    yield extender
+    await extender.stop()
+
+
+@asynccontextmanager
+async def calling(url: str, **fields: Any) -> AsyncIterator[Client]:
+    client = Client(Extender(url, **fields))
+    yield client
+    await client.close()
+
+
+async def test_a_call_is_a_post_of_json_below_the_prefix(extender: FakeExtender) -> None:
+    extender.says["filter"] = {"NodeNames": ["n1"]}
+    async with calling(extender.url + "/") as client:
+        assert await client.send("filter", b'{"Pod":{}}') == b'{"NodeNames":["n1"]}'
+    assert extender.asked == [("filter", {"Pod": {}})]
+    assert extender.types == ["application/json"]
+
+
+@pytest.mark.parametrize("status", [201, 404, 500])
+async def test_any_other_status_than_200_is_a_failure(extender: FakeExtender, status: int) -> None:
+    extender.says["filter"] = status
+    async with calling(extender.url) as client:
+        with pytest.raises(ExtenderFailed) as failed:
+            await client.send("filter", b"{}")
+    assert str(failed.value) == f"failed filter with extender at URL {extender.url}/filter, code {status}"
+
+
+async def test_an_extender_that_does_not_answer_in_time(extender: FakeExtender) -> None:
+    async with calling(extender.url, http_timeout=0.05) as client:
+        with pytest.raises(ExtenderFailed, match=r"failed slow with extender at URL .*/slow: no answer within 0\.05s"):
+            await client.send("slow", b"{}")
+
+
+async def test_an_extender_that_is_not_there(extender: FakeExtender) -> None:
+    await extender.stop()
+    async with calling(extender.url) as client:
+        with pytest.raises(ExtenderFailed, match=f"^failed filter with extender at URL {extender.url}/filter: Cannot"):
+            await client.send("filter", b"{}")
+
+
+@pytest.mark.parametrize("url", ["", "not a url", "http://", "ftp://e"])
+async def test_a_prefix_that_is_no_url(url: str) -> None:
+    async with calling(url) as client:
+        with pytest.raises(ExtenderFailed, match=r"^failed filter with extender at URL "):
+            await client.send("filter", b"{}")
+
+
+async def test_an_answer_that_never_ends(extender: FakeExtender, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "MOST_BYTES", 100)
+    extender.says["filter"] = b" " * 101
+    async with calling(extender.url) as client:
+        with pytest.raises(ExtenderFailed, match=re.escape("/filter: its answer is longer than 100 bytes")):
+            await client.send("filter", b"{}")
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parties:
+    """An authority, an extender's certificate for `extender.example.com`, and one of ours."""
+
+    authority: Authority
+    server: Pair
+    ours: Pair
+
+    def context(self, folder: Path, clients: bool = False) -> ssl.SSLContext:
+        """What the extender serves with; `clients` makes it ask for our certificate."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*self.server.write(folder, "server"))
+        if clients:
+            context.load_verify_locations(cadata=self.authority.certificate)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+@pytest.fixture(scope="module")
+def parties() -> Parties:
+    authority = Authority()
+    return Parties(authority, authority.server(["extender.example.com"], []), authority.client("pyscheduler"))
+
+
+@asynccontextmanager
+async def secure(context: ssl.SSLContext) -> AsyncIterator[FakeExtender]:
+    extender = FakeExtender()
+    extender.says["filter"] = {}
+    await extender.start(context)
+    yield extender
+    await extender.stop()
+
+
+def data(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+async def test_an_authority_and_a_name_vouch_for_the_extender(parties: Parties, tmp_path: Path) -> None:
+    tls = ExtenderTLS(server_name="extender.example.com", ca_data=data(parties.authority.certificate))
+    async with secure(parties.context(tmp_path)) as extender, calling(extender.url, tls_config=tls) as client:
+        assert await client.send("filter", b"{}") == b"{}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="an authority that the system does not know"),
+        pytest.param({"server_name": "another.example.com"}, id="another name"),
+    ],
+)
+async def test_whoever_cannot_prove_who_it_is_is_sent_nothing(
+    parties: Parties, tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    tls = ExtenderTLS(**fields, ca_data=data(parties.authority.certificate)) if fields else None
+    async with secure(parties.context(tmp_path)) as extender, calling(extender.url, tls_config=tls) as client:
+        with pytest.raises(ExtenderFailed, match="certificate verify failed"):
+            await client.send("filter", b"{}")
+        assert not extender.asked
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"enable_https": True}, id="enableHTTPS without an authority"),
+        pytest.param({"tls_config": ExtenderTLS(insecure=True)}, id="insecure"),
+    ],
+)
+async def test_anyone_is_trusted_where_that_is_wanted(parties: Parties, tmp_path: Path, fields: dict[str, Any]) -> None:
+    async with secure(parties.context(tmp_path)) as extender, calling(extender.url, **fields) as client:
+        assert await client.send("filter", b"{}") == b"{}"
+
+
+@pytest.mark.parametrize("files", [True, False], ids=["files", "data"])
+async def test_we_prove_who_we_are(parties: Parties, tmp_path: Path, files: bool) -> None:
+    certificate, key = parties.ours.write(tmp_path, "ours")
+    if files:
+        tls = ExtenderTLS(insecure=True, cert_file=str(certificate), key_file=str(key))
+    else:
+        tls = ExtenderTLS(insecure=True, cert_data=data(parties.ours.certificate), key_data=data(parties.ours.key))
+    context = parties.context(tmp_path, clients=True)
+    async with secure(context) as extender, calling(extender.url, tls_config=tls) as client:
+        assert await client.send("filter", b"{}") == b"{}"
+
+
+def test_without_a_word_about_it_the_system_decides() -> None:
+    assert tls_of(Extender("https://e")) is None
+
+
+@pytest.mark.parametrize(
+    ("tls", "told"),
+    [
+        (ExtenderTLS(insecure=True, ca_file="ca"), "specifying a root certificates file with the insecure flag"),
+        (ExtenderTLS(cert_file="cert"), "a client certificate needs its key"),
+        (ExtenderTLS(key_data="a2V5"), "a client certificate needs its key"),
+        (ExtenderTLS(ca_file="/does/not/exist"), "the certificates cannot be used: "),
+        (ExtenderTLS(ca_data="???"), "the certificates cannot be used: "),
+        (ExtenderTLS(ca_data=data("no certificate")), "the certificates cannot be used: "),
+    ],
+)
+def test_settings_that_cannot_be_used(tls: ExtenderTLS, told: str) -> None:
+    with pytest.raises(UnusableTLS, match=f"^{told}"):
+        tls_of(Extender("https://e", tls_config=tls))
