@@ -133,7 +133,7 @@ async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
     asking = [asyncio.create_task(kept.get(n, slow)) for n in range(MOST_ASKED)]
     await asyncio.sleep(0)
     with pytest.raises(TooBusy):
-        await kept.get("one more", slow)
+        await asyncio.wait_for(kept.get("one more", slow), 5)
     joined = asyncio.create_task(kept.get(0, slow))  # what is asked already can be waited for
     release.set()
     assert await asyncio.gather(*asking, joined) == [1] * (MOST_ASKED + 1)

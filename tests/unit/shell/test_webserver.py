@@ -125,7 +125,8 @@ async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -
         writer.write(get("/a").encode())
         await reader.readuntil(b"None")
     assert await said(server, get("/a")) == ok("/a {} None")
-    assert await held[1][0].read() == b""
+    async with asyncio.timeout(5):
+        assert await held[1][0].read() == b""
     held[0][1].write(get("/b").encode())
     assert (await held[0][0].readuntil(b"None")).endswith(b"/b {} None")
     for _, writer in held:
