@@ -31,6 +31,7 @@ from pyscheduler.core.extending import (
     Victims,
 )
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding import run_binding
 from pyscheduler.shell.extenders.consultant import ExtenderBinder, Extenders
 from pyscheduler.shell.kube.decode import Refusals
@@ -229,7 +230,7 @@ async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound
     subject = built.build()
     plan = msgspec.structs.replace(profile.plan, pre_bind=())
     command = Bind(subject, "n1", Cycle(0.0, profile.name, subject.uid), plan)
-    outcome = await run_binding(command, cast(ApiWriter, api), clock)
+    outcome = await run_binding(command, cast(ApiWriter, api), clock, Instrument())
     await extenders.close()
     return outcome, api.bound
 
