@@ -171,7 +171,7 @@ async def test_without_a_renewal_it_stops_at_the_deadline_before_the_lease_can_b
         await settle()
         assert a.story == ["works", "stops without the lease"]
         with pytest.raises(LeaseLost, match="not renewed for 10 s"):
-            await stage.tasks["a"]
+            await asyncio.wait_for(stage.tasks["a"], 5)
         assert stage.server.lease is not None
         assert stage.server.lease.holder_identity == "a", "a lease that may be another's is left alone"
 
@@ -208,7 +208,7 @@ async def test_who_sees_another_in_its_place_stops_at_once() -> None:
         await stage.seconds_until(lambda: a.story[1:])
         assert a.story == ["works", "stops without the lease"]
         with pytest.raises(LeaseLost, match="b has taken it"):
-            await stage.tasks["a"]
+            await asyncio.wait_for(stage.tasks["a"], 5)
 
 
 async def test_a_frozen_leader_does_not_hold_the_lease_when_it_wakes_up() -> None:
@@ -219,7 +219,7 @@ async def test_a_frozen_leader_does_not_hold_the_lease_when_it_wakes_up() -> Non
         assert not a.election.holds()
         await stage.wait(0.1)
         with pytest.raises(LeaseLost):
-            await stage.tasks["a"]
+            await asyncio.wait_for(stage.tasks["a"], 5)
         assert len(stage.server.writes) <= 3, "it does not renew a lease that may be another's"
 
 
