@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from socket import gethostname
 
 import pytest
 
 from pyscheduler.api import ApiError
+from pyscheduler.config.types import KubeSchedulerConfiguration, LeaderElection
 from pyscheduler.core.lease import Candidate, Lease, Terms
-from pyscheduler.shell.election import Election
+from pyscheduler.shell.election import Election, election
+from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.leadership import LeaseLost
+from pyscheduler.shell.metrics import Metrics
 
+from .fake_api import FakeApi, ok, refused
 from .virtual import SteppedClock
 
 TERMS = Terms(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
@@ -171,7 +177,7 @@ async def test_without_a_renewal_it_stops_at_the_deadline_before_the_lease_can_b
         await settle()
         assert a.story == ["works", "stops without the lease"]
         with pytest.raises(LeaseLost, match="not renewed for 10 s"):
-            await stage.tasks["a"]
+            await asyncio.wait_for(stage.tasks["a"], 5)
         assert stage.server.lease is not None
         assert stage.server.lease.holder_identity == "a", "a lease that may be another's is left alone"
 
@@ -208,7 +214,7 @@ async def test_who_sees_another_in_its_place_stops_at_once() -> None:
         await stage.seconds_until(lambda: a.story[1:])
         assert a.story == ["works", "stops without the lease"]
         with pytest.raises(LeaseLost, match="b has taken it"):
-            await stage.tasks["a"]
+            await asyncio.wait_for(stage.tasks["a"], 5)
 
 
 async def test_a_frozen_leader_does_not_hold_the_lease_when_it_wakes_up() -> None:
@@ -219,7 +225,7 @@ async def test_a_frozen_leader_does_not_hold_the_lease_when_it_wakes_up() -> Non
         assert not a.election.holds()
         await stage.wait(0.1)
         with pytest.raises(LeaseLost):
-            await stage.tasks["a"]
+            await asyncio.wait_for(stage.tasks["a"], 5)
         assert len(stage.server.writes) <= 3, "it does not renew a lease that may be another's"
 
 
@@ -266,3 +272,30 @@ async def test_the_check_fails_when_a_leader_outlives_its_lease_by_20_seconds() 
         stage.clock.at = renewed + 35.1
         assert a.election.check() == "failed election to renew leadership on lease kube-scheduler"
         assert b.election.check() is None
+
+
+async def never_ending() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_an_election_as_the_configuration_asks_for_it(api: FakeApi, connection: Connection) -> None:
+    wanted = LeaderElection(resource_name="mine", resource_namespace="there")
+    configuration = KubeSchedulerConfiguration(leader_election=wanted)
+    metrics, leases = Metrics(), "/apis/coordination.k8s.io/v1/namespaces/there/leases"
+    api.script(f"{leases}/mine", refused(404, "NotFound"))
+    api.script(leases, ok({}))
+    api.script("/api/v1/namespaces/there/events", ok({}))
+    made = election(configuration, connection, SteppedClock(), metrics)
+    assert metrics.leading.read() == {"kube-scheduler": 0.0}
+    leading = asyncio.create_task(made.lead(never_ending))
+    await api.called(3)
+    assert metrics.leading.read() == {"kube-scheduler": 1.0}
+    claim, event = (call.json for call in api.of("POST"))
+    assert re.fullmatch(rf"{re.escape(gethostname())}_[0-9a-f-]{{36}}", claim["spec"]["holderIdentity"])
+    assert claim["spec"]["leaseDurationSeconds"] == 15
+    assert event["message"] == f"{claim['spec']['holderIdentity']} became leader"
+    assert event["source"] == {"component": "default-scheduler"}
+    leading.cancel()
+    await asyncio.gather(leading, return_exceptions=True)
+    assert metrics.leading.read() == {"kube-scheduler": 0.0}
+    await made.close()
