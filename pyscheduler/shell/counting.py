@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 Labels = tuple[str, ...]
-Reading = Callable[[], Mapping[Labels, float]]
-"""Values by labels, read from elsewhere when the metrics are asked for."""
+Reading = Callable[[], Mapping[Any, float]]
+"""Values by labels (or by the one label there is), read from elsewhere when the metrics are asked for."""
 
 
 def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -34,6 +34,12 @@ class Counter:
         self.counts: defaultdict[Labels, int] = defaultdict(int)
         self.read: Reading = lambda: self.counts
         if not labels:
+            self.counts[()] = 0
+
+    def reset(self) -> None:
+        """Begin anew; what is read from elsewhere goes on."""
+        self.counts.clear()
+        if not self.labels:
             self.counts[()] = 0
 
 
@@ -60,6 +66,13 @@ class Histogram:
             counts = np.bincount(np.searchsorted(self.bounds, seconds), minlength=size)
             self.counts[labels] = self.counts.get(labels, 0) + counts
             self.sums[labels] = self.sums.get(labels, 0.0) + float(seconds.sum())
+
+    def reset(self) -> None:
+        """Begin anew; the arrays stay those that others append to."""
+        self.counts.clear()
+        self.sums.clear()
+        for values in self.noted.values():
+            del values[:]
 
 
 class Gauges:

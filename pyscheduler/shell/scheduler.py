@@ -33,7 +33,7 @@ from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.shell.loop import Loop
-from pyscheduler.shell.metrics import Metrics, by_one
+from pyscheduler.shell.metrics import Metrics
 
 log = logs.get("scheduler")
 GRACE = 10.0
@@ -110,11 +110,11 @@ class Scheduler:
     def _show(self, gates: Gates) -> None:
         """Let the metrics read what nobody counts for them."""
         metrics, queue = self.metrics, self.machine.context.queue
-        metrics.pending_pods.read = by_one(queue.pending_counts)
+        metrics.pending_pods.read = queue.pending_counts
         metrics.unschedulable_pods.read = queue.rejected_by
-        metrics.inflight_events.read = by_one(queue.in_flight_counts)
-        metrics.cache_size.read = by_one(self._cache_sizes)
-        metrics.goroutines.read = lambda: {("binding",): self.executor.unfinished}
+        metrics.inflight_events.read = queue.in_flight_counts
+        metrics.cache_size.read = self._cache_sizes
+        metrics.goroutines.read = lambda: {"binding": self.executor.unfinished}
         metrics.evaluations.read = self._evaluations
         metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
 
