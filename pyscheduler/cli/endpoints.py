@@ -105,7 +105,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def pages(checks: Checks, scheduler: Scheduler, config: LoadedConfig, clock: Clock) -> dict[str, Page]:
+def pages(checks: Checks, scheduler: Scheduler, clock: Clock) -> dict[str, Page]:
     """What is served, by path."""
     from pyscheduler.shell import health
     from pyscheduler.shell.http import json_page, metrics_page
@@ -126,7 +126,8 @@ def pages(checks: Checks, scheduler: Scheduler, config: LoadedConfig, clock: Clo
     def resources(question: Question) -> Any:
         from pyscheduler.shell import pod_resources
 
-        return pod_resources.page(context.pods.values)(question)
+        # A replica that only waits would tell the same again.
+        return pod_resources.page(context.pods.values if scheduler.leads else tuple)(question)
 
     def reset(_: Question) -> Answer:
         scheduler.metrics.reset()
@@ -137,7 +138,7 @@ def pages(checks: Checks, scheduler: Scheduler, config: LoadedConfig, clock: Clo
         "/metrics": metrics_page(lambda: scheduler.metrics.registry),
         "DELETE /metrics": reset,
         "/metrics/resources": resources,
-        "/configz": json_page(lambda _: configz(config)),
+        "/configz": json_page(lambda _: configz(scheduler.config)),
         "/debug/queue": json_page(queue),
         "/debug/cache": json_page(cache),
     }

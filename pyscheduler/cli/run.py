@@ -79,17 +79,17 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointO
         events = calls.another()
         stack.push_async_callback(events.close)
         leadership: Leadership = ALONE
-        alive: dict[str, Check] = {}
+        well: dict[str, Check] = {}
         if config.configuration.leader_election.leader_elect:
             # A scheduler that is alone starts without it.
             from pyscheduler.shell.election import CHECK, election
 
             leadership = elected = election(config.configuration, calls, clock, metrics)
             stack.push_async_callback(elected.close)
-            alive[CHECK] = elected.check
+            well[CHECK] = elected.check
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership)
         if serving.secure_port:
-            pages = endpoints.pages(_checks(scheduler, alive), scheduler, config, clock)
+            pages = endpoints.pages(_checks(scheduler, well), scheduler, clock)
             await endpoints.serve(serving, pages, calls, clock, stack)
         endpoints.dump_on_signal(scheduler, clock)
         if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
@@ -108,7 +108,7 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointO
     return 0
 
 
-def _checks(scheduler: Scheduler, live: Mapping[str, Check]) -> Checks:
+def _checks(scheduler: Scheduler, well: Mapping[str, Check]) -> Checks:
     def informers() -> str | None:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
@@ -117,7 +117,7 @@ def _checks(scheduler: Scheduler, live: Mapping[str, Check]) -> Checks:
         return "the scheduler is stopping" if scheduler.stopping else None
 
     # kube-scheduler's second name for it: what has been listed here has also been taken in.
-    return Checks(live, {"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
+    return Checks(well, {"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

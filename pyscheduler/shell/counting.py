@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 Labels = tuple[str, ...]
-Reading = Callable[[], Mapping[Labels, float]]
-"""Values by labels, read from elsewhere when the metrics are asked for."""
+Reading = Callable[[], Mapping[Any, float]]
+"""Values by labels (or by the one label there is), read from elsewhere when the metrics are asked for."""
 
 
 def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -37,7 +37,7 @@ class Counter:
             self.counts[()] = 0
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin anew; what is read from elsewhere goes on."""
         self.counts.clear()
         if not self.labels:
             self.counts[()] = 0

@@ -63,8 +63,9 @@ def _histogram(histogram: Histogram) -> Exposed:
 
 def _gauges(gauges: Gauges) -> Exposed:
     family = GaugeMetricFamily(gauges.name, gauges.help, labels=gauges.labels)
-    for labels, value in gauges.read().items():
-        family.add_metric(labels, value)
+    for label, value in gauges.read().items():
+        labels = (label,) if isinstance(label, str) else label
+        family.add_metric(labels if gauges.labels else (), value)
     return family
 
 

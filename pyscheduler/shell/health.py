@@ -22,15 +22,16 @@ _log = logs.get("health")
 
 
 class Checks(msgspec.Struct, frozen=True):
-    """The checks by name; `live` is asked by /livez and /healthz, `live` and `ready` by /readyz."""
+    """The checks by name; `well` is asked by /healthz and /readyz, `ready` by /readyz."""
 
-    live: Mapping[str, Check] = msgspec.field(default_factory=dict)
+    well: Mapping[str, Check] = msgspec.field(default_factory=dict)
     ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
 
     def of(self, endpoint: str) -> dict[str, Check]:
         """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
-        asked: dict[str, Check] = {"ping": lambda: None, **self.live}
-        return asked | dict(self.ready) if endpoint == "readyz" else asked
+        ping: dict[str, Check] = {"ping": lambda: None}
+        asked = {"livez": ping, "healthz": {**ping, **self.well}, "readyz": {**ping, **self.well, **self.ready}}
+        return asked[endpoint]
 
 
 def pages(checks: Checks) -> dict[str, Callable[[Question], Answer]]:

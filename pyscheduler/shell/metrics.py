@@ -5,22 +5,16 @@ docs/metrics.md lists them, and tells where a number means something else than k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric, Reading, buckets
+from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric, buckets
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 _CALL_SECONDS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _BODY_BYTES: Final = (64.0, 256.0, 512.0, *(1024.0 * 4**i for i in range(8)))
-
-
-def by_one(read: Callable[[], Mapping[str, float]]) -> Reading:
-    """What a gauge with one label reads, from values by that label."""
-    return lambda: {(label,): value for label, value in read().items()}
 
 
 class _Family:
@@ -205,7 +199,7 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics):
             histogram.settle()
 
     def reset(self) -> None:
-        """Count anew from now on, as `DELETE /metrics` asks; gauges tell what is, as ever."""
+        """Count anew from now on, as `DELETE /metrics` asks of kube-scheduler; gauges tell what is, as ever."""
         for metric in self.all:
             if isinstance(metric, Counter | Histogram):
                 metric.reset()

@@ -45,7 +45,7 @@ from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.loop import Loop
-from pyscheduler.shell.metrics import Metrics, by_one
+from pyscheduler.shell.metrics import Metrics
 
 if TYPE_CHECKING:
     from pyscheduler.shell.extenders.consultant import Extenders
@@ -120,10 +120,17 @@ class Scheduler:
         self.reflectors = self._reflectors()
         self._watches: _Running | None = None
         self._started = config
+        self.config = config
+        """The configuration that was taken up last."""
         self.names = tuple(p.name for p in profiles)
         """The scheduler names that it serves."""
         self.stopping = False
         """Whether no more attempts are made, and only what is under way is brought to its end."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the scheduler that decides."""
+        return self._leadership.holds()
 
     @property
     def unsynced(self) -> str:
@@ -181,6 +188,7 @@ class Scheduler:
         if self._extenders is not None:
             profiles = self._extenders.with_binders(profiles, context.handle)
         self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs))
+        self.config = config
         return rebuilt.restart
 
     async def _follow_too(self, kinds: set[ResourceKind]) -> None:
@@ -206,11 +214,11 @@ class Scheduler:
     def _show(self, gates: Gates) -> None:
         """Let the metrics read what nobody counts for them."""
         metrics, queue = self.metrics, self.machine.context.queue
-        metrics.pending_pods.read = by_one(queue.pending_counts)
+        metrics.pending_pods.read = queue.pending_counts
         metrics.unschedulable_pods.read = queue.rejected_by
-        metrics.inflight_events.read = by_one(queue.in_flight_counts)
-        metrics.cache_size.read = by_one(self._cache_sizes)
-        metrics.goroutines.read = lambda: {("binding",): self.executor.unfinished}
+        metrics.inflight_events.read = queue.in_flight_counts
+        metrics.cache_size.read = self._cache_sizes
+        metrics.goroutines.read = lambda: {"binding": self.executor.unfinished}
         metrics.evaluations.read = self._evaluations
         metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
 

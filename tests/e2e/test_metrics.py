@@ -57,8 +57,7 @@ async def test_every_metric_of_kube_scheduler_is_served_or_named(
         async with real_control_plane.kube_scheduler(Configured(f"{namespace}-theirs").document()) as rival:
             theirs = await told(Story(api, namespace, f"{namespace}-theirs"), rival.metrics)
         async with scheduler(control_plane, Configured(f"{namespace}-ours"), tmp_path) as running:
-            address = f"http://127.0.0.1:{running.port}"
-            ours = await told(Story(api, namespace, f"{namespace}-ours"), lambda: api.text("/metrics", server=address))
+            ours = await told(Story(api, namespace, f"{namespace}-ours"), lambda: running.text(api, "/metrics"))
     assert differences(theirs, ours) == {}
     assert sorted(name for name in theirs if name not in ours and not named(name, ABSENT)) == []
     assert sorted(name for name in ours if named(name, ABSENT)) == []

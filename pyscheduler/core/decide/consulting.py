@@ -100,19 +100,19 @@ class ConsultingDecider(Decider):
         if not self._state.rows:
             return _Look(cycle, PreFiltered(rejection=NO_NODES))
         evaluation = self._evaluation(pod)
-        self._pre_filter.enter()
+        self._points.pre_filter.enter()
         pre = finder.pre_filter(cycle, pod, evaluation)
         if pre.rejection is not None:
-            self._pre_filter.leave(pre.rejection.code.camel)
+            self._points.pre_filter.leave(pre.rejection.code.camel)
             return _Look(cycle, pre)
-        self._pre_filter.leave()
+        self._points.pre_filter.leave()
         nominated = finder.nominated(cycle, pod, pre)
-        self._filter.enter()
+        self._points.filter.enter()
         if pre.names is None:
             found = finder.everywhere(cycle, pod, pre, evaluation)
         else:
             found = finder.among(cycle, pod, pre, pre.names, nominated)
-        self._filter.leave(SUCCESS if found.fits.any() else Code.UNSCHEDULABLE.camel)
+        self._points.filter.leave(SUCCESS if found.fits.any() else Code.UNSCHEDULABLE.camel)
         return _Look(cycle, pre, found, nominated)
 
     def _visited(self, look: _Look) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -22,7 +23,7 @@ from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.finding import Finder, Found, Rows, diagnose
 from pyscheduler.core.decide.order import EveryNode, KubeSchedulerOrder, Order, Start
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
@@ -32,6 +33,18 @@ KEEP_BYTES = 256 * 1024 * 1024
 MOST_KEPT = 1024
 """How many evaluations are kept however small they are."""
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", ("no nodes available to schedule pods",))
+
+
+_POINTS = ("PreFilter", "Filter", "PreScore", "Score")
+
+
+class _Points(NamedTuple):
+    """The extension points of a decision, as the instrument is told of them."""
+
+    pre_filter: Point
+    filter: Point
+    pre_score: Point
+    score: Point
 
 
 class Choice(Struct, frozen=True):
@@ -60,11 +73,7 @@ class Decider:
         self._profile = profile
         self._state = state
         self._finder = Finder(profile, state, nominator)
-        self._pre_filter = instrument.point("PreFilter", profile.name)
-        self._filter = instrument.point("Filter", profile.name)
-        self._pre_score = instrument.point("PreScore", profile.name)
-        self._score = instrument.point("Score", profile.name)
-        self._points = (self._pre_filter, self._filter, self._pre_score, self._score)
+        self._points = _Points(*(instrument.point(name, profile.name) for name in _POINTS))
         percentage = profile.percentage_of_nodes_to_score
         self._order: Order = EveryNode()
         if percentage is not None:
@@ -85,16 +94,16 @@ class Decider:
 
     def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
         finder = self._finder
-        self._pre_filter.enter()
+        self._points.pre_filter.enter()
         pre = finder.pre_filter(cycle, pod, evaluation)
         if pre.rejection is not None:
-            self._pre_filter.leave(pre.rejection.code.camel)
+            self._points.pre_filter.leave(pre.rejection.code.camel)
             return diagnose(self._state, pre)
-        self._pre_filter.leave()
+        self._points.pre_filter.leave()
         nominated = finder.nominated(cycle, pod, pre)
         if nominated is not None and nominated.refusal is None:
             return Choice(nominated.node, 1)
-        self._filter.enter()
+        self._points.filter.enter()
         if pre.names is None:
             found = finder.everywhere(cycle, pod, pre, evaluation)
         else:
@@ -102,9 +111,9 @@ class Decider:
         rows = self._order.visit(found, nominated.node.row if nominated else None)
         feasible = evaluation.fitting if rows is None else len(rows)
         if not feasible:
-            self._filter.leave(Code.UNSCHEDULABLE.camel)
+            self._points.filter.leave(Code.UNSCHEDULABLE.camel)
             return diagnose(self._state, pre, found)
-        self._filter.leave()
+        self._points.filter.leave()
         if feasible == 1:
             return Choice(self._state.rows[int(np.argmax(found.fits) if rows is None else rows[0])], 1)
         return Choice(self._best(cycle, pod, found, rows), feasible)
@@ -113,12 +122,12 @@ class Decider:
         """The best of `rows`, of those that the evaluation holds feasible where that is None."""
         evaluation = found.kept
         if evaluation is not None and found.as_kept and (rows is None or len(rows) == evaluation.fitting):
-            self._pre_score.enter()
+            self._points.pre_score.enter()
             evaluation.pre_score(cycle, pod)
-            self._pre_score.leave()
-            self._score.enter()
+            self._points.pre_score.leave()
+            self._points.score.enter()
             evaluation.refresh_scores(cycle, pod)
-            self._score.leave()
+            self._points.score.leave()
             if rows is None:
                 return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)]
             return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])]
@@ -131,13 +140,13 @@ class Decider:
 
     def _totals(self, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> Scores:
         """What plugins give to each of some nodes, where no others count."""
-        self._pre_score.enter()
+        self._points.pre_score.enter()
         among = np.array([node.row for node in nodes], np.intp)
         skipped = pre_score_rows(self._profile, self._state, cycle, pod, among)
-        self._pre_score.leave()
-        self._score.enter()
+        self._points.pre_score.leave()
+        self._points.score.enter()
         totals = score_nodes(self._profile, self._state, cycle, pod, nodes, skipped)
-        self._score.leave()
+        self._points.score.leave()
         return totals
 
     def _evaluation(self, pod: Pod) -> Evaluation:

@@ -68,14 +68,9 @@ def run_post_filter(
     """Ask the plugins in turn. PluginFailed if one raises."""
     if not plugins:
         return PostFiltered(nominate="")
-    point = instrument.point(POST_FILTER, cycle.profile)
-    point.enter()
-    try:
+    with instrument.point(POST_FILTER, cycle.profile) as point:
         outcome = _run(plugins, cycle, pod, diagnosis, instrument)
-    except BaseException:
-        point.broken()
-        raise
-    point.leave(outcome.code.camel)
+        point.status = outcome.code.camel
     return outcome
 
 

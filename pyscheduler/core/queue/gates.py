@@ -25,7 +25,6 @@ class Gates:
         self._orders: dict[tuple[str, str], Sequence[PreEnqueuePlugin]] = {}
         """The plugins as they are asked, by profile and by who gated the pod last."""
         self._instrument = instrument
-        self._points = {profile: instrument.point(PRE_ENQUEUE, profile) for profile in plugins}
         self._turn = 0
         self.broken: set[str] = set()
         """The UIDs of pods that are gated because a plugin raised."""
@@ -39,7 +38,7 @@ class Gates:
         self.broken.discard(queued.pod.uid)
         self._turn += 1
         watch = self._instrument.watch(self._turn)
-        point = self._points[profile]
+        point = self._instrument.point(PRE_ENQUEUE, profile)
         point.enter()
         code = self._ask(plugins, queued, watch)
         point.leave(SUCCESS if code is None else code.camel)

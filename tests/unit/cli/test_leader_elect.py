@@ -92,4 +92,4 @@ def test_a_duration_that_is_none_is_wrong_usage(ran_with: list[LoadedConfig]) ->
 def test_flags_and_file_are_checked_together(ran_with: list[LoadedConfig]) -> None:
     result = run("--leader-elect", "--leader-elect-lease-duration=5s")
     assert ran_with == []
-    assert "leaderElection.leaseDuration: must be greater than renewDeadline" in str(result.exception)
+    assert "leaderElection.leaseDuration: Invalid value" in str(result.exception)

@@ -286,10 +286,10 @@ async def test_an_election_as_the_configuration_asks_for_it(api: FakeApi, connec
     api.script(leases, ok({}))
     api.script("/api/v1/namespaces/there/events", ok({}))
     made = election(configuration, connection, SteppedClock(), metrics)
-    assert metrics.leading.read() == {"kube-scheduler": 0.0}
+    assert metrics.leading.read() == {("kube-scheduler",): 0.0}
     leading = asyncio.create_task(made.lead(never_ending))
     await api.called(3)
-    assert metrics.leading.read() == {"kube-scheduler": 1.0}
+    assert metrics.leading.read() == {("kube-scheduler",): 1.0}
     claim, event = (call.json for call in api.of("POST"))
     assert re.fullmatch(rf"{re.escape(gethostname())}_[0-9a-f-]{{36}}", claim["spec"]["holderIdentity"])
     assert claim["spec"]["leaseDurationSeconds"] == 15
@@ -297,5 +297,5 @@ async def test_an_election_as_the_configuration_asks_for_it(api: FakeApi, connec
     assert event["source"] == {"component": "default-scheduler"}
     leading.cancel()
     await asyncio.gather(leading, return_exceptions=True)
-    assert metrics.leading.read() == {"kube-scheduler": 0.0}
+    assert metrics.leading.read() == {("kube-scheduler",): 0.0}
     await made.close()

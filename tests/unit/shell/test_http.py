@@ -22,7 +22,7 @@ class Served:
         self.unsynced: str | None = None
         registry = CollectorRegistry()
         Counter("tries", "Tries.", registry=registry).inc(3)
-        checks = Checks(live={"loop": lambda: self.stuck}, ready={"informer-sync": lambda: self.unsynced})
+        checks = Checks(well={"loop": lambda: self.stuck}, ready={"informer-sync": lambda: self.unsynced})
         pages = {
             **health.pages(checks),
             "/metrics": metrics_page(lambda: registry),
@@ -63,7 +63,7 @@ async def test_all_is_well(served: Served, path: str) -> None:
 
 
 async def test_verbose_names_the_checks(served: Served) -> None:
-    assert await served.get("/livez?verbose") == (200, "[+]ping ok\n[+]loop ok\nlivez check passed\n")
+    assert await served.get("/healthz?verbose") == (200, "[+]ping ok\n[+]loop ok\nhealthz check passed\n")
 
 
 async def test_not_ready_is_still_alive(served: Served) -> None:
@@ -77,18 +77,18 @@ async def test_not_ready_is_still_alive(served: Served) -> None:
 
 
 async def test_what_is_excluded_is_told(served: Served) -> None:
-    _, text = await served.get("/livez?verbose&exclude=loop&exclude=nothing")
+    _, text = await served.get("/healthz?verbose&exclude=loop&exclude=nothing")
     assert text.splitlines() == [
         "[+]ping ok",
         "[+]loop excluded: ok",
         'warn: some health checks cannot be excluded: no matches for "nothing"',
-        "livez check passed",
+        "healthz check passed",
     ]
 
 
-async def test_stuck_is_not_alive(served: Served) -> None:
+async def test_unwell_is_not_ready_and_alive_all_the_same(served: Served) -> None:
     served.stuck = "the loop has not turned for 60 s"
-    assert [(await served.get(f"/{path}"))[0] for path in ("healthz", "livez", "readyz")] == [500, 500, 500]
+    assert [(await served.get(f"/{path}"))[0] for path in ("healthz", "livez", "readyz")] == [500, 200, 500]
 
 
 async def test_metrics_in_both_formats(served: Served) -> None:

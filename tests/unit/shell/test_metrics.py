@@ -11,7 +11,7 @@ from pyscheduler.api import SKIP, Rejection, Revoke, StatusError, Wait
 from pyscheduler.shell.counting import Histogram, buckets
 from pyscheduler.shell.exposition import bound_as_go_prints, family_of
 from pyscheduler.shell.instrument import WATCHED_EVERY, MetricsInstrument, RestTally
-from pyscheduler.shell.metrics import Metrics, by_one
+from pyscheduler.shell.metrics import Metrics
 
 
 class Ticking:
@@ -109,6 +109,24 @@ def test_what_has_not_come_about_is_not_shown(metrics: Metrics, instrument: Metr
     assert not any("extension_point=Permit" in name for name in samples(metrics))
 
 
+def test_a_reset_counts_anew_and_loses_nothing_that_comes_after(
+    metrics: Metrics, instrument: MetricsInstrument
+) -> None:
+    point = instrument.point("Filter", "p")
+    for _ in range(2):
+        point.enter()
+        point.leave()
+        instrument.decided(0.1)
+        instrument.preemption_attempted()
+        assert samples(metrics)["scheduler_preemption_attempts_total"] == 1
+        got = samples(metrics)
+        assert got["scheduler_scheduling_algorithm_duration_seconds_count"] == 1
+        labels = "extension_point=Filter,profile=p,status=Success"
+        assert got[f"scheduler_framework_extension_point_duration_seconds_count{{{labels}}}"] == 1
+        metrics.reset()
+    assert samples(metrics)["scheduler_preemption_attempts_total"] == 0
+
+
 def test_plugins_are_timed_in_one_of_ten_attempts(instrument: MetricsInstrument) -> None:
     turns = [turn for turn in range(1, 40) if instrument.watch(turn) is not None]
     assert turns == [1, 11, 21, 31]
@@ -185,7 +203,7 @@ def test_what_has_not_happened_is_there_as_zero(metrics: Metrics) -> None:
 
 def test_gauges_are_read_when_asked_for(metrics: Metrics) -> None:
     waiting = {"active": 1.0, "backoff": 0.0}
-    metrics.pending_pods.read = by_one(lambda: waiting)
+    metrics.pending_pods.read = lambda: waiting
     metrics.cache_size.read = lambda: {("nodes",): 5}
     metrics.evaluations.read = lambda: {("Fit", "Filter", "p"): 12}
     waiting["active"] = 7
