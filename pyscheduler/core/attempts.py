@@ -111,9 +111,13 @@ def _in_steps(
 ) -> Steps[list[Command]]:
     """An attempt that asks extenders."""
     pod = queued.pod
+    context.attempts += 1
+    watch = context.instrument.watch(context.attempts)
 
     def begin(at: float) -> Cycle:
-        return Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
+        cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
+        cycle.watch = watch
+        return cycle
 
     talk = Talk(pod, extenders, begin, now)
     try:
