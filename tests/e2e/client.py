@@ -143,7 +143,7 @@ class ApiClient:
                 if error.status not in NOT_YET:
                     raise
             await asyncio.sleep(POLL_SECONDS)
-        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {str(last)[:2000]}")
+        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {str(last)[:6000]}")
 
     async def _json(
         self,

@@ -27,20 +27,22 @@ async def hollow_nodes(
     plain = node_templates(count, cpu=cpu, memory=memory, pods=pods, prefix=f"{pool}-")
     templates = [in_pool(template, pool) for template in plain]
     client = HttpClient(plane.api.server, tls=plane.api.tls)
-    async with (
-        client,
-        HollowNodes(
+    try:
+        async with (
             client,
-            templates,
-            clock=time.time,
-            pace=Pace(start_seconds=0),
-            heartbeat_seconds=None if plane.real else 10.0,
-            clear_taints=True,
-        ) as nodes,
-    ):
-        yield nodes
-    for name in [template.name for template in templates]:
-        await plane.api.delete(f"/api/v1/nodes/{name}")
+            HollowNodes(
+                client,
+                templates,
+                clock=time.time,
+                pace=Pace(start_seconds=0),
+                heartbeat_seconds=None if plane.real else 10.0,
+                clear_taints=True,
+            ) as nodes,
+        ):
+            yield nodes
+    finally:  # a test that fails or is skipped leaves none to the next one either
+        for name in [template.name for template in templates]:
+            await plane.api.delete(f"/api/v1/nodes/{name}")
 
 
 def in_pool(template: NodeTemplate, pool: str) -> NodeTemplate:
