@@ -63,7 +63,7 @@ class Extenders:
         task.add_done_callback(self._tasks.discard)
 
     def with_binders(self, profiles: Sequence[Profile], handle: Handle) -> tuple[Profile, ...]:
-        """The profiles, with the extenders that bind before their Bind plugins."""
+        """The profiles, with the extenders that bind before their Bind plugins; those that they had been given go."""
         binders = tuple(
             ExtenderBinder(extender, self._clients[extender.place], self._configured[extender.place], handle)
             for extender in self.known
@@ -170,7 +170,8 @@ def _client(place: int, configured: Configured) -> Client:
 
 
 def _with_binders(plan: BindingPlan, binders: tuple[ExtenderBinder, ...]) -> BindingPlan:
-    return BindingPlan(plan.pre_bind, (*binders, *plan.bind), plan.post_bind)
+    plugins = (plugin for plugin in plan.bind if not isinstance(plugin, ExtenderBinder))
+    return BindingPlan(plan.pre_bind, (*binders, *plugins), plan.post_bind)
 
 
 def _kept_for(extenders: Sequence[Configured]) -> tuple[KeptJson, KeptJson | None]:

@@ -1,4 +1,4 @@
-"""A fake API server and a connection to it on virtual time."""
+"""A fake API server and a connection to it on virtual time, and a fake extender."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
 
 from .fake_api import FakeApi
+from .fake_extender import FakeExtender
 from .virtual import VirtualClock
 
 
@@ -19,6 +20,14 @@ async def api() -> AsyncIterator[FakeApi]:
     await api.start()
     yield api
     await api.stop()
+
+
+@pytest.fixture
+async def extender() -> AsyncIterator[FakeExtender]:
+    extender = FakeExtender()
+    await extender.start()
+    yield extender
+    await extender.stop()
 
 
 @pytest.fixture

@@ -22,14 +22,6 @@ from tests.controlplane.certs import Authority, Pair
 from .fake_extender import FakeExtender
 
 
-@pytest.fixture
-async def extender() -> AsyncIterator[FakeExtender]:
-    extender = FakeExtender()
-    await extender.start()
-    yield extender
-    await extender.stop()
-
-
 @asynccontextmanager
 async def calling(url: str, **fields: Any) -> AsyncIterator[Client]:
     client = Client(Extender(url, **fields))

@@ -51,14 +51,6 @@ ALL: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-async def extender() -> AsyncIterator[FakeExtender]:
-    extender = FakeExtender()
-    await extender.start()
-    yield extender
-    await extender.stop()
-
-
 class World:
     """Extenders that know a pod and a few nodes, and what they have told."""
 
@@ -282,4 +274,12 @@ async def test_it_asks_for_no_events(extender: FakeExtender) -> None:
     binder = profile.plan.bind[0]
     assert isinstance(binder, ExtenderBinder)
     assert binder.interests() == ()
+    assert [plugin.name for plugin in profile.plan.bind] == ["Extender", "DefaultBinder"]
+
+
+async def test_a_profile_that_has_binders_already_gets_no_second_ones(extender: FakeExtender) -> None:
+    """A changed configuration that leaves a profile out leaves it as it runs, binders and all."""
+    extenders = Extenders(KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),)), VirtualClock())
+    running = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
+    (profile,) = extenders.with_binders(running, CoreHandle())
     assert [plugin.name for plugin in profile.plan.bind] == ["Extender", "DefaultBinder"]
