@@ -23,6 +23,7 @@ from pyscheduler.core.decide.trimming import consulted_post_filter
 from pyscheduler.core.events import Consulted
 from pyscheduler.core.extending import Extender, ExtenderFailed
 from pyscheduler.core.failures import Failure, fail, skipped
+from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
@@ -203,13 +204,7 @@ def _reserve(assumed: Assumed, node: NodeRow, point: Point) -> tuple[str, Reject
     cycle, pod = assumed.cycle, assumed.pod
     point.enter()
     for plugin in assumed.profile.reserve:
-        try:
-            if cycle.watch is None:
-                rejection = plugin.reserve(cycle, pod, node)
-            else:
-                rejection = cycle.watch(plugin.name, "Reserve", plugin.reserve, cycle, pod, node)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "Reserve", error) from error
+        rejection = called(plugin, "Reserve", plugin.reserve, cycle, pod, node)
         if rejection is not None:
             point.leave(rejection.code.camel)
             return plugin.name, rejection
@@ -224,13 +219,7 @@ def _permit(assumed: Assumed, node: NodeRow, waits: dict[str, Wait], point: Poin
     cycle, pod = assumed.cycle, assumed.pod
     point.enter()
     for plugin in assumed.profile.permit:
-        try:
-            if cycle.watch is None:
-                answer = plugin.permit(cycle, pod, node)
-            else:
-                answer = cycle.watch(plugin.name, "Permit", plugin.permit, cycle, pod, node)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "Permit", error) from error
+        answer = called(plugin, "Permit", plugin.permit, cycle, pod, node)
         if isinstance(answer, Rejection):
             point.leave(answer.code.camel)
             return plugin.name, answer

@@ -12,6 +12,8 @@ from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, Rec
 from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
+from pyscheduler.core.framework.calls import called
+from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
 from pyscheduler.core.instrument import SUCCESS
 
@@ -46,15 +48,13 @@ def _plan(context: Context, assumed: Assumed) -> BindingPlan:
 
 
 def _has_work(context: Context, assumed: Assumed, plugin: PreBindPlugin) -> bool:
-    cycle, pod = assumed.cycle, assumed.pod
     try:
-        if cycle.watch is None:
-            return plugin.pre_flight(cycle, pod, assumed.node_name) is not SKIP
-        return cycle.watch(plugin.name, _PRE_FLIGHT, plugin.pre_flight, cycle, pod, assumed.node_name) is not SKIP
-    except Exception as error:
+        answer = called(plugin, _PRE_FLIGHT, plugin.pre_flight, assumed.cycle, assumed.pod, assumed.node_name)
+    except PluginFailed as failed:
         # Better to ask it for nothing than to bind a pod whose volumes are not there.
-        context.instrument.plugin_failed(plugin.name, _PRE_FLIGHT, error)
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return True
+    return answer is not SKIP
 
 
 def expire_waits(context: Context, now: float) -> None:
@@ -140,13 +140,9 @@ def release(context: Context, assumed: Assumed) -> None:
 
 
 def _unreserve(context: Context, assumed: Assumed) -> None:
-    cycle = assumed.cycle
     for plugin in reversed(assumed.profile.reserve):
         try:
-            if cycle.watch is None:
-                plugin.unreserve(cycle, assumed.pod, assumed.node_name)
-            else:
-                cycle.watch(plugin.name, _UNRESERVE, plugin.unreserve, cycle, assumed.pod, assumed.node_name)
-        except Exception as error:
+            called(plugin, _UNRESERVE, plugin.unreserve, assumed.cycle, assumed.pod, assumed.node_name)
+        except PluginFailed as failed:
             # A plugin's own books may now be wrong, but the place must be given back all the same.
-            context.instrument.plugin_failed(plugin.name, _UNRESERVE, error)
+            context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)

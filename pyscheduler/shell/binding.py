@@ -40,9 +40,7 @@ async def _pre_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Ins
     for pre in command.plan.pre_bind:
         try:
             acting = pre.pre_bind(command.cycle, command.pod, command.node_name, api)
-            if command.cycle.watch is not None:
-                acting = _timed(acting, pre.name, "PreBind", clock, instrument)
-            rejection = await acting
+            rejection = await _acted(acting, command, pre.name, "PreBind", clock, instrument)
         except Exception as error:
             return _broken(command, pre.name, "PreBind", error, clock)
         if rejection is not None:
@@ -70,9 +68,7 @@ async def _bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrum
     for plugin in command.plan.bind:
         try:
             acting = plugin.bind(command.cycle, command.pod, command.node_name, api)
-            if command.cycle.watch is not None:
-                acting = _timed(acting, plugin.name, "Bind", clock, instrument)
-            answer = await acting
+            answer = await _acted(acting, command, plugin.name, "Bind", clock, instrument)
         except ExtenderFailed as failed:
             log.warning("An extender failed to bind", failed, pod=command.pod.key, node=command.node_name)
             return BindFailed(clock.now(), uid, str(failed), plugin.name)
@@ -89,16 +85,18 @@ async def _post_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: In
     for post in command.plan.post_bind:
         try:
             acting = post.post_bind(command.cycle, command.pod, command.node_name, api)
-            if command.cycle.watch is not None:
-                acting = _timed(acting, post.name, "PostBind", clock, instrument)
-            await acting
+            await _acted(acting, command, post.name, "PostBind", clock, instrument)
         except Exception as error:
             # The pod is bound; all that is left to do is to say so.
             _broken(command, post.name, "PostBind", error, clock)
 
 
-async def _timed(acting: Coroutine[Any, Any, T], plugin: str, point: str, clock: Clock, instrument: Instrument) -> T:
-    """What a plugin answers, in an attempt that is watched."""
+async def _acted(
+    acting: Coroutine[Any, Any, T], command: Bind, plugin: str, point: str, clock: Clock, instrument: Instrument
+) -> T:
+    """What a plugin answers; the instrument hears how long it took where the attempt is watched."""
+    if command.cycle.watch is None:
+        return await acting
     began, status = clock.now(), ERROR
     try:
         answer = await acting

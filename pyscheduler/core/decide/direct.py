@@ -19,7 +19,7 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import ask
 from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.score_column import ScoreColumn
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
@@ -125,22 +125,10 @@ def _counts_pods(cls: type[Plugin]) -> bool:
 def tell_added(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, added: Pod, node: NodeRow) -> None:
     """Tell PreFilter plugins of a pod that was put on the node in a what-if."""
     for plugin in told:
-        try:
-            if cycle.watch is None:
-                plugin.add_pod(cycle, pod, added, node)
-            else:
-                cycle.watch(plugin.name, "PreFilterExtensionAddPod", plugin.add_pod, cycle, pod, added, node)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "PreFilterExtensionAddPod", error) from error
+        called(plugin, "PreFilterExtensionAddPod", plugin.add_pod, cycle, pod, added, node)
 
 
 def tell_removed(told: Iterable[PreFilterPlugin], cycle: Cycle, pod: Pod, removed: Pod, node: NodeRow) -> None:
     """Tell PreFilter plugins of a pod that was taken off the node in a what-if."""
     for plugin in told:
-        try:
-            if cycle.watch is None:
-                plugin.remove_pod(cycle, pod, removed, node)
-            else:
-                cycle.watch(plugin.name, "PreFilterExtensionRemovePod", plugin.remove_pod, cycle, pod, removed, node)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "PreFilterExtensionRemovePod", error) from error
+        called(plugin, "PreFilterExtensionRemovePod", plugin.remove_pod, cycle, pod, removed, node)

@@ -20,6 +20,7 @@ from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.staleness import ATTEMPT, USAGE, Change, KeptColumn, Rows, Scope, Touched
+from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.evaluations import Count, Counts
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
@@ -340,9 +341,4 @@ def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejecti
 
 def ask_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
     """One plugin's answers for many nodes. PluginFailed if it raises."""
-    try:
-        if cycle.watch is None:
-            return plugin.filter_all(cycle, pod, table)
-        return cycle.watch(plugin.name, "Filter", plugin.filter_all, cycle, pod, table)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "Filter", error) from error
+    return called(plugin, "Filter", plugin.filter_all, cycle, pod, table)

@@ -10,8 +10,8 @@ from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import SKIP, SKIP_SHAPE, Skip
 from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
+from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.evaluations import Counts
-from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import is_kept
 
 State = dict[StateKey[Any], Any]
@@ -135,13 +135,7 @@ def run_pre_score(
         if table is None:
             table = feasible()
         before = kept.before(plugin, cycle)
-        try:
-            if cycle.watch is None:
-                answer = plugin.pre_score(cycle, pod, table)
-            else:
-                answer = cycle.watch(plugin.name, "PreScore", plugin.pre_score, cycle, pod, table)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "PreScore", error) from error
+        answer = called(plugin, "PreScore", plugin.pre_score, cycle, pod, table)
         kept.note(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)

@@ -14,8 +14,8 @@ from pyscheduler.api.outcome import NodeNames, Rejection, Skip, Status
 from pyscheduler.api.plugin import PreFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.kept_answers import KeptAnswers
+from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.evaluations import Counts
-from pyscheduler.core.framework.failure import PluginFailed
 
 Answer = NodeNames | Rejection | None
 
@@ -59,13 +59,7 @@ def run_pre_filter(
     result, skipped = PreFiltered(), set(kept.skipped)
     for plugin in kept.still_to_ask(plugins, cycle):
         before = kept.before(plugin, cycle)
-        try:
-            if cycle.watch is None:
-                answer = plugin.pre_filter(cycle, pod, nodes)
-            else:
-                answer = cycle.watch(plugin.name, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
-        except Exception as error:
-            raise PluginFailed(plugin.name, "PreFilter", error) from error
+        answer = called(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
         kept.note(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)

@@ -1,0 +1,26 @@
+"""How the core calls a plugin: timed where the attempt is watched, and a bug of the plugin's is named after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.core.framework.failure import PluginFailed
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def called(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: Cycle, *args: *Ts) -> T:
+    """What `call`, a method of the plugin's, answers at the extension point. PluginFailed if it raises.
+
+    Filter and Score of single nodes, which are asked many times in an attempt, do the same by themselves.
+    """
+    try:
+        if cycle.watch is None:
+            return call(cycle, *args)
+        return cycle.watch(plugin.name, point, call, cycle, *args)
+    except Exception as error:
+        raise PluginFailed(plugin.name, point, error) from error
