@@ -112,24 +112,22 @@ def list_workloads(workload: tuple[str, ...], label: tuple[str, ...]) -> None:
     Console(width=None if sys.stdout.isatty() else 160).print(shown)
 
 
-@bench.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
-@click.pass_context
-def decide(context: click.Context) -> None:
-    """Measure decisions alone, in process and without an API server; `decide --help` has its options."""
-    _module("decide").main(args=context.args, prog_name=context.command_path)
+def _lent(name: str, what: str) -> None:
+    """A command whose options are those of the module `name`, which only a checkout has."""
+
+    @bench.command(
+        name,
+        help=f"{what}; `{name} --help` has its options.",
+        context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+        add_help_option=False,
+    )
+    @click.pass_context
+    def run(context: click.Context) -> None:
+        _module(name).main(args=context.args, prog_name=context.command_path)
 
 
-@bench.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
-@click.pass_context
-def idle(context: click.Context) -> None:
-    """Measure what pods cost that nothing fits, while they wait; `idle --help` has its options."""
-    _module("idle").main(args=context.args, prog_name=context.command_path)
+_lent("decide", "Measure decisions alone, in process and without an API server")
+_lent("idle", "Measure what pods cost that nothing fits, while they wait")
 
 
 def _params(given: Iterable[str]) -> dict[str, int]:

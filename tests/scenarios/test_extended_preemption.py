@@ -85,12 +85,18 @@ def test_a_node_for_which_an_ignorable_extender_names_no_victims_is_dropped() ->
     assert harness.evicted() == ["low2"]
 
 
-def test_a_victim_that_goes_while_they_think_is_not_evicted() -> None:
+def thinking() -> Harness:
+    """An extender has been asked about an urgent pod, and is going to say that `low1` must leave n1 for it."""
     harness = full(PREEMPT)
     harness.answer_extenders = False
     harness.ask_extender = lambda *_: Trimmed({"n1": Victims(("low1",))})
     harness.add(URGENT)
     harness.run()
+    return harness
+
+
+def test_a_victim_that_goes_while_they_think_is_not_evicted() -> None:
+    harness = thinking()
     harness.delete_pod("low1")
     harness.answer()
     assert harness.evicted() == []
@@ -100,11 +106,7 @@ def test_a_victim_that_goes_while_they_think_is_not_evicted() -> None:
 
 
 def test_a_node_that_goes_while_they_think_is_not_preempted_on() -> None:
-    harness = full(PREEMPT)
-    harness.answer_extenders = False
-    harness.ask_extender = lambda *_: Trimmed({"n1": Victims(("low1",))})
-    harness.add(URGENT)
-    harness.run()
+    harness = thinking()
     harness.delete_node("n1")
     harness.answer()
     assert harness.evicted() == []
