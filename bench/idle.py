@@ -27,6 +27,7 @@ from bench.bulk import Bulk
 from bench.compare import chosen, real_plane
 from bench.contenders import CONTENDERS, Contender, Running
 from bench.opcodes import Json
+from bench.settle import settle
 from bench.stamp import INDEX, SCHEDULER, Batch, collection
 from bench.suite import SuiteError
 from tests.controlplane.build import BuildError
@@ -94,22 +95,25 @@ def waiting(shape: int, count: int) -> Batch:
 async def measure(plane: Plane, calls: Bulk, contender: Contender, size: Size) -> Found:
     """One contender's turn, on nodes that are there. TimeoutError if it does not come to rest."""
     name = contender.scheduler_name
+    click.echo(f"{contender.name}: {size.pods:,} pods, then twice {size.seconds:g} s of waiting", err=True)
     batches = [waiting(shape, size.helped).for_scheduler(name) for shape in range(size.shapes)]
     for batch in batches:
         await calls.create(batch)
     try:
         with tempfile.TemporaryDirectory(prefix="pyscheduler-bench-") as folder:
             async with contender.start(plane, contender.scheduler_name, Path(folder)) as running:
-                return await _watched(running, calls, contender, size)
+                return await _watched(running, plane, calls, contender, size)
     finally:
         await calls.delete_each([f"{batch.path}/{name}" for batch in batches for name in batch.names()])
         await calls.delete_one(f"{collection('Node')}/{_HELPER}")
 
 
-async def _watched(running: Running, calls: Bulk, contender: Contender, size: Size) -> Found:
+async def _watched(running: Running, plane: Plane, calls: Bulk, contender: Contender, size: Size) -> Found:
     started = proc.now()
     await _until(running, _RESTING, size.pods)
     settled_in = proc.now() - started
+    # What was found out is still to be written: a condition and an Event for each pod.
+    await settle([each.pid for each in plane.real.processes.values() if each.alive] if plane.real else [], _PATIENCE)
     idle = await _cores(running, asyncio.sleep(size.seconds))
     reporting = await _cores(running, _report(calls, size))
     before = await _attempts(running)
@@ -177,7 +181,13 @@ async def _run(contenders: Sequence[Contender], size: Size) -> list[Found]:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
         await calls.create_one(collection("ServiceAccount", NAMESPACE), msgspec.json.encode(account))
         await calls.create(Batch.of(collection("Node"), size.nodes, node(f"node-{INDEX}", {})))
-        return [await measure(plane, calls, contender, size) for contender in contenders]
+        found = []
+        for contender in contenders:
+            found.append(await measure(plane, calls, contender, size))
+            click.echo(
+                f"{contender.name}: {100 * found[-1].idle_cores:.2f} % of a core while nothing happens", err=True
+            )
+        return found
 
 
 @click.command(context_settings={"show_default": True})

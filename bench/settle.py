@@ -12,10 +12,10 @@ _QUIET_SECONDS = 1.0
 _PATIENCE = 20.0
 
 
-async def settle(pids: Iterable[int]) -> None:
-    """Wait until these processes have worked off what came before, as far as they do within a while."""
+async def settle(pids: Iterable[int], patience: float = _PATIENCE) -> None:
+    """Wait until these processes have worked off what came before, as far as they do within `patience` seconds."""
     known = list(pids)
-    deadline = proc.now() + _PATIENCE
+    deadline = proc.now() + patience
     while proc.now() < deadline:
         before = sum(map(proc.cpu_seconds, known))
         await asyncio.sleep(_QUIET_SECONDS)
