@@ -55,7 +55,8 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), now)
-    return _take_place(context, Assumed(queued, pod, choice.node.name, cycle, profile), choice.node, now)
+    assumed = Assumed(queued, pod, choice.node.name, cycle, profile, choice.minds_others)
+    return _take_place(context, assumed, choice.node, now)
 
 
 def consulted(context: Context, event: Consulted) -> list[Command]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
@@ -25,6 +26,8 @@ from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("executor")
+WORKERS: Final = 128
+"""The most bindings under way: about half of the calls that an API server works on for one group of users at once."""
 PATCHERS = 4
 """Workers for conditions and nominations."""
 YIELD = 0.02
@@ -41,7 +44,7 @@ class Executor:
         recorder: Recorder,
         traffic: Traffic,
         clock: Clock,
-        workers: int = 16,
+        workers: int = WORKERS,
     ) -> None:
         self.tell: Callable[[Event], None] = lambda _: None
         """Where outcomes go; the loop sets it."""
@@ -56,6 +59,8 @@ class Executor:
         self._clock = clock
         self._workers = workers
         self._breadth = Breadth(workers)
+        self._minds_others = True
+        """Whether the pod that was decided on last does."""
         self._bindings: asyncio.Queue[Bind] = asyncio.Queue()
         self._patches: OrderedDict[str, PatchStatus] = OrderedDict()
         self._evictor = Evictor(status, recorder, clock)
@@ -70,9 +75,11 @@ class Executor:
     def is_full(self) -> bool:
         """Whether as many bindings are under way as should be; whatever changes that is told.
 
-        Bindings that PreBind has not let through yet wait for something else than a worker.
+        The next pod is taken to be like the last one. Bindings that PreBind has not let through yet wait for something
+        else than a worker.
         """
-        return self._unfinished - len(self._preparing) >= self._breadth.limit
+        limit = self._breadth.narrow if self._minds_others else self._breadth.wide
+        return self._unfinished - len(self._preparing) >= limit
 
     @property
     def unfinished(self) -> int:
@@ -83,6 +90,7 @@ class Executor:
         """Take a command; its outcome, if it has one, comes as an event."""
         if isinstance(command, Bind):
             self._unfinished += 1
+            self._minds_others = command.minds_others
             if command.plan.pre_bind:
                 self._prepare(command)
             else:

@@ -56,7 +56,7 @@ _log = logs.get("connection")
 class ConnectionOptions(msgspec.Struct, frozen=True):
     """How much we ask of the API server."""
 
-    connections: int = 16
+    connections: int = 128
     """Kept-alive connections for calls; more calls than that wait. Watches are not counted."""
     qps: float = 0.0
     burst: int = 0
