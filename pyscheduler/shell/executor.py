@@ -26,8 +26,8 @@ from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("executor")
-WORKERS: Final = 128
-"""The most bindings under way: about half of the calls that an API server works on for one group of users at once."""
+WORKERS: Final = 96
+"""The most bindings under way; an API server of default settings has 245 calls of service accounts in hand at once."""
 PATCHERS = 4
 """Workers for conditions and nominations."""
 YIELD = 0.02

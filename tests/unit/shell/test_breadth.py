@@ -35,7 +35,9 @@ class Server:
         pytest.param(Server(1, 0.003), 5, 7, id="a tiny one still is asked for some"),
     ],
 )
-def test_for_pods_that_mind_others_it_settles_at_what_the_server_can_do(server: Server, least: float, most: float) -> None:
+def test_for_pods_that_mind_others_it_settles_at_what_the_server_can_do(
+    server: Server, least: float, most: float
+) -> None:
     breadth = after([server.seconds])
     for _ in range(500):
         breadth.took(server.answers(breadth.narrow))

@@ -100,8 +100,8 @@ PLAIN = BindingPlan((), (Binder(None, HANDLE),), ())
 FULL = BindingPlan((Prepare(None, HANDLE),), (Binder(None, HANDLE),), (Shout(None, HANDLE),))
 
 
-def bind(name: str, plan: BindingPlan = PLAIN) -> Bind:
-    return Bind(pod(name).build(), "n1", Cycle(0.0, "default-scheduler", name), plan)
+def bind(name: str, plan: BindingPlan = PLAIN, minds_others: bool = True) -> Bind:
+    return Bind(pod(name).build(), "n1", Cycle(0.0, "default-scheduler", name), plan, minds_others)
 
 
 @asynccontextmanager
@@ -133,6 +133,24 @@ async def test_bindings_are_made_by_so_many_workers_at_a_time() -> None:
         await settle()
     assert (len(world.bound), world.most_under_way, executor.unfinished) == (40, 4, 0)
     assert [type(event) for event in world.told] == [Bound] * 40
+
+
+async def test_pods_that_ask_nothing_of_others_are_decided_on_while_many_bindings_are_under_way() -> None:
+    world = World()
+    world.let_go.set()
+    async with executing(world, workers=60) as executor:
+        for i in range(100):
+            executor.carry_out(bind(f"quick{i}", minds_others=False))
+        await settle()
+        world.let_go.clear()
+        for i in range(30):
+            executor.carry_out(bind(f"slow{i}", minds_others=False))
+        full_after = [executor.is_full]
+        executor.carry_out(bind("picky", minds_others=True))
+        full_after.append(executor.is_full)
+        world.let_go.set()
+        await settle()
+    assert full_after == [False, True]
 
 
 async def test_only_pods_that_were_bound_tell_how_quick_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
