@@ -21,6 +21,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.decide import decider as decider_module
 from pyscheduler.core.decide.decider import Choice, Decider
+from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.order import EveryNode
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile, Weighted
@@ -163,10 +164,21 @@ def test_few_nodes_and_many_shapes_do_not_fill_the_memory() -> None:
     assert len(bench.decider._kept) <= decider_module.MOST_KEPT
 
 
-def test_what_is_kept_fits_the_memory_meant_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def kept_of_a_hundred(monkeypatch: pytest.MonkeyPatch, least: int) -> list[Evaluation]:
+    """What is kept where there is memory for a few, after pods of a hundred templates."""
     monkeypatch.setattr(decider_module, "KEEP_BYTES", 100_000)
+    monkeypatch.setattr(decider_module, "LEAST_KEPT", least)
     bench = Bench(*(node(f"n{i}") for i in range(200)))
     for i in range(100):
         bench.chosen(pod("a").requests(cpu=f"{i + 1}m"))
-    assert sum(kept.bytes for kept in bench.decider._kept.values()) <= 110_000
-    assert len(bench.decider._kept) > 5
+    return list(bench.decider._kept.values())
+
+
+def test_what_is_kept_fits_the_memory_meant_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = kept_of_a_hundred(monkeypatch, least=1)
+    assert sum(each.bytes for each in kept) <= 110_000
+    assert len(kept) > 5
+
+
+def test_a_big_cluster_keeps_as_many_as_are_used_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(kept_of_a_hundred(monkeypatch, least=60)) == 60
