@@ -19,6 +19,7 @@ import yaml
 
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.plain import NotInCluster, PlainConfiguration, of_kubeconfig, of_pod
+from pyscheduler.shell.kube.resumption import ResumingContext
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
@@ -178,13 +179,17 @@ def _check_files(file: Path, section: Mapping[str, Any], keys: tuple[str, ...]) 
 
 def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
+        if configuration.ssl_ca_cert:
+            context.load_verify_locations(configuration.ssl_ca_cert)
+        else:
+            context.load_default_certs()
+        # As client-go has it, whatever is in the file is trusted, be it a root or not.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if configuration.cert_file:
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (OSError, ssl.SSLError) as problem:
         raise ConnectionProblem(f"the certificates of {described} cannot be used: {_one_line(problem)}") from None
-    # Cluster CAs are often older than the strictness that Python 3.13 brought.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -18,6 +18,7 @@ from aiohappyeyeballs import start_connection
 
 from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
 from pyscheduler.shell.kube.http1 import Answer, AnswerReader, BadAnswer
+from pyscheduler.shell.kube.resumption import remember
 
 _ROOM, _STREAM_ROOM = 1 << 14, 1 << 18
 """Bytes that are read at once: an answer, a stretch of a watch."""
@@ -143,6 +144,8 @@ class Wire(_Reading):
         """Free the wire, before whoever waits for the answer goes on."""
         reader, asked = self._reader, self.asked
         assert asked is not None
+        if not self.used and self._transport is not None:
+            remember(self._transport)
         self.asked, self._reader, self.used = None, AnswerReader(), True
         if not asked.done():
             asked.set_result(reader.answer())

@@ -1,0 +1,61 @@
+"""TLS sessions that are gone on with, on the real event loop of a scheduler and on asyncio's own."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from pyscheduler.shell.kube.pool import Call, Pool
+from pyscheduler.shell.kube.resumption import ResumingContext
+from pyscheduler.shell.kube.wire import Address
+
+from .raw_server import RawServer
+from .test_connection import self_signed
+
+CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
+Loop = Callable[[], asyncio.AbstractEventLoop]
+
+
+def client(file: Path) -> ResumingContext:
+    context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(file)
+    return context
+
+
+def server(file: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    return context
+
+
+async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int) -> None:
+    """So many, each on a connection of its own."""
+    raw = RawServer(*[[CLOSED]] * number)
+    async with raw.serving(theirs):
+        pool = Pool(Address.of(f"https://127.0.0.1:{raw.port}", ours, "nobody"), 1, 5.0, "tests")
+        for _ in range(number):
+            assert (await pool.call(Call("GET", "/a"), "")).body == b"ok"
+        await pool.close()
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_later_connections_go_on_where_the_first_one_was(tmp_path: Path, loop: Loop) -> None:
+    file = self_signed(tmp_path, "nobody")
+    theirs = server(file)
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(calls(client(file), theirs, 5))
+    assert (theirs.session_stats()["accept_good"], theirs.session_stats()["hits"]) == (5, 4)
+
+
+def test_a_server_that_has_been_started_anew_knows_no_session_and_is_checked_again(tmp_path: Path) -> None:
+    file = self_signed(tmp_path, "nobody")
+    ours, first, second = client(file), server(file), server(file)
+    with asyncio.Runner() as runner:
+        runner.run(calls(ours, first, 2))
+        runner.run(calls(ours, second, 2))
+    assert [theirs.session_stats()["hits"] for theirs in (first, second)] == [1, 1]
