@@ -245,14 +245,6 @@ def test_reservations_keep_their_plugin_and_its_args() -> None:
             ("seed",),
             id="seed",
         ),
-        pytest.param(
-            DEFAULT.replace("[{", "[{schedulerName: other}, {"), ('profile "other" (new)',), id="another profile"
-        ),
-        pytest.param(
-            DEFAULT.replace("default-scheduler", "other"),
-            ('profile "other" (new)', 'profile "default-scheduler" (gone)'),
-            id="a profile of another name",
-        ),
     ],
 )
 def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, ...]) -> None:
@@ -261,14 +253,6 @@ def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, 
     world.add(node("n1"), pod("a"))
     world.run()
     assert world.where == {"a": "n1"}
-
-
-def test_other_extenders_are_refused_as_a_whole() -> None:
-    world = Harness(DEFAULT)
-    before = world.machine.context.profiles
-    with pytest.raises(ConfigError, match="extenders: cannot change while the scheduler runs; restart it"):
-        world.reconfigure(TAINTS_IGNORED + "extenders: [{urlPrefix: http://e, filterVerb: f}]\n")
-    assert world.machine.context.profiles is before
 
 
 def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:

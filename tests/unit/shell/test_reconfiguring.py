@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell import scheduler as module
@@ -15,9 +16,11 @@ from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.paths import NODES, PODS, collection
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.testing import node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP
 
-from .fake_api import FakeApi, listed
+from .fake_api import FakeApi, Json, listed, ok
+from .fake_extender import FakeExtender
 from .virtual import VirtualClock
 
 GANG = """
@@ -26,12 +29,23 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 profiles: [{plugins: {multiPoint: {enabled: [{name: Gang}]}}}]
 """
+ASKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {{leaderElect: false}}
+extenders: [{{urlPrefix: "{url}", filterVerb: filter}}]
+profiles: [{{plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}}}]
+"""
 
 
-@pytest.fixture
-async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -> AsyncIterator[Scheduler]:
+@asynccontextmanager
+async def running(
+    api: FakeApi, connection: Connection, clock: VirtualClock, nodes: Sequence[Json] = (), pods: Sequence[Json] = ()
+) -> AsyncIterator[Scheduler]:
     scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics())
-    for kind in (NODES, PODS, *scheduler.kinds):
+    api.script(collection(NODES), listed(*nodes))
+    api.script(collection(PODS), listed(*pods))
+    for kind in scheduler.kinds:
         api.script(collection(kind), listed())
     work = asyncio.create_task(scheduler.run())
     await asyncio.gather(*(reflector.synced.wait() for reflector in scheduler.reflectors))
@@ -39,6 +53,18 @@ async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -
     work.cancel()
     with suppress(asyncio.CancelledError):
         await work
+
+
+@pytest.fixture
+async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -> AsyncIterator[Scheduler]:
+    async with running(api, connection, clock) as scheduler:
+        yield scheduler
+
+
+async def watching(api: FakeApi, kind: ResourceKind) -> None:
+    async with asyncio.timeout(5):
+        while not any("watch" in call.query for call in api.of("GET", collection(kind))):
+            await asyncio.sleep(0)
 
 
 def permits(scheduler: Scheduler) -> list[str]:
@@ -64,3 +90,27 @@ async def test_what_cannot_be_listed_is_a_reason_to_refuse(
     assert permits(scheduler) == []
     assert POD_GROUP not in scheduler.kinds
     assert scheduler.unsynced == ""
+
+
+async def test_extenders_that_come_are_sent_what_was_there_before_them(
+    api: FakeApi, connection: Connection, clock: VirtualClock, extender: FakeExtender
+) -> None:
+    tainted, waiting = node("n1").taint("keep", "out").manifest, pod("a").version(3).manifest
+    extender.says["filter"] = {"Nodes": {"items": [tainted]}}
+    api.script("/api/v1/namespaces/default/pods/a/binding", ok({}))
+    async with running(api, connection, clock, [tainted], [waiting]) as scheduler:
+        for kind, found in ((NODES, tainted), (PODS, waiting)):
+            await watching(api, kind)
+            api.script(collection(kind), listed(found))
+        assert await scheduler.reconfigure(loads(ASKING.format(url=extender.url))) == ()
+        async with asyncio.timeout(10):
+            while not api.of("POST", "/binding"):
+                await asyncio.sleep(0.01)
+    ((verb, body),) = extender.asked
+    assert (verb, body["Pod"]["metadata"]["name"]) == ("filter", "a")
+    assert [each["metadata"]["name"] for each in body["Nodes"]["items"]] == ["n1"]
+
+
+async def test_the_names_that_it_serves_are_those_of_the_newest_configuration(scheduler: Scheduler) -> None:
+    await scheduler.reconfigure(loads(GANG.split("profiles")[0] + "profiles: [{schedulerName: other}]"))
+    assert scheduler.names == ("other",)
