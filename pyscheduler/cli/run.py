@@ -14,6 +14,7 @@ import click
 
 from pyscheduler.cli import endpoints, options
 from pyscheduler.cli.endpoints import EndpointOptions
+from pyscheduler.cli.pod_groups import PodGroupKeeper
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
@@ -25,7 +26,6 @@ from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
 log = logs.get("run")
-_POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 
 
 @click.command
@@ -92,11 +92,7 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointO
             pages = endpoints.pages(_checks(scheduler, well), scheduler, clock)
             await endpoints.serve(serving, pages, calls, clock, stack)
         endpoints.dump_on_signal(scheduler, clock)
-        if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
-            # Whoever runs gangs wants to see how they are doing. All others start without waiting for kopf's import.
-            from pyscheduler.controllers.operator import PodGroupOperator
-
-            await stack.enter_async_context(PodGroupOperator(path))
+        scheduler.attend = (await stack.enter_async_context(PodGroupKeeper(path))).attend
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
         log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)

@@ -119,6 +119,9 @@ class Scheduler:
         self._started = config
         self.config = config
         """The configuration that was taken up last."""
+        self.attend: Callable[[Iterable[ResourceKind]], None] = lambda _: None
+        """Told which kinds plugins read, when we begin to lead and whenever that changes; of none once we stop."""
+        self._scheduling = False
         self.stopping = False
         """Whether no more attempts are made, and only what is under way is brought to its end."""
 
@@ -164,10 +167,13 @@ class Scheduler:
                     await self.executor.flush(LAST_WORDS)
 
     async def _schedule(self) -> None:
+        self._scheduling = True
+        self._attend()
         try:
             await self.loop.run()
         finally:
-            self.stopping = True
+            self.stopping, self._scheduling = True, False
+            self.attend(())
             self._extenders.stop()
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
@@ -185,7 +191,12 @@ class Scheduler:
         profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
         self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
+        self._attend()
         return rebuilt.restart
+
+    def _attend(self) -> None:
+        if self._scheduling:
+            self.attend({kind for profile in self.machine.context.profiles.values() for kind in profile.watches})
 
     async def _follow_too(self, kinds: set[ResourceKind]) -> None:
         """List and watch further kinds; returns once all of them have been listed."""

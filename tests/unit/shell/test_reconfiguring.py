@@ -14,6 +14,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell import scheduler as module
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.paths import NODES, PODS, collection
+from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import node, pod
@@ -38,11 +39,28 @@ profiles: [{{plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}}}]
 """
 
 
+class Standby:
+    """Another leads, and goes on to."""
+
+    lost = False
+
+    def holds(self) -> bool:
+        return False
+
+    async def lead(self, work: Work) -> None:
+        await asyncio.Event().wait()
+
+
 @asynccontextmanager
 async def running(
-    api: FakeApi, connection: Connection, clock: VirtualClock, nodes: Sequence[Json] = (), pods: Sequence[Json] = ()
+    api: FakeApi,
+    connection: Connection,
+    clock: VirtualClock,
+    nodes: Sequence[Json] = (),
+    pods: Sequence[Json] = (),
+    leadership: Leadership = ALONE,
 ) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics())
+    scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics(), leadership)
     api.script(collection(NODES), listed(*nodes))
     api.script(collection(PODS), listed(*pods))
     for kind in scheduler.kinds:
@@ -114,3 +132,26 @@ async def test_extenders_that_come_are_sent_what_was_there_before_them(
 async def test_the_names_that_it_serves_are_those_of_the_newest_configuration(scheduler: Scheduler) -> None:
     await scheduler.reconfigure(loads(GANG.split("profiles")[0] + "profiles: [{schedulerName: other}]"))
     assert scheduler.names == ("other",)
+
+
+async def test_whoever_stands_beside_it_is_told_what_plugins_read_for_as_long_as_it_leads(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    told: list[bool] = []
+    async with running(api, connection, clock) as scheduler:
+        scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
+        api.script(collection(POD_GROUP), listed())
+        await scheduler.reconfigure(loads(GANG))
+        await scheduler.reconfigure(default())
+    assert told == [True, False, False]
+
+
+async def test_a_replica_that_only_waits_tells_nobody(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    told: list[bool] = []
+    async with running(api, connection, clock, leadership=Standby()) as scheduler:
+        scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
+        api.script(collection(POD_GROUP), listed())
+        await scheduler.reconfigure(loads(GANG))
+    assert told == []
