@@ -22,6 +22,7 @@ _FIXED = {
     "clientConnection": "client_connection",
     "leaderElection": "leader_election",
     "delayCacheUntilActive": "delay_cache_until_active",
+    "enableProfiling": "enable_profiling",
 }
 """What is looked at once, when the scheduler starts: paths of the file, and the fields that hold it."""
 

@@ -25,9 +25,7 @@ def reconfigure(context: Context, event: Reconfigured) -> None:
     """Decide by the profiles of the event from now on, and ask its extenders."""
     initial, most = event.initial_backoff, event.max_backoff
     before = context.profiles.keys()
-    context.settings = replace(
-        context.settings, initial_backoff=initial, max_backoff=most, extenders=event.extenders
-    )
+    context.settings = replace(context.settings, initial_backoff=initial, max_backoff=most, extenders=event.extenders)
     context.decide_by(event.profiles)
     if context.consulting is not None:
         context.consulting.outdated = True

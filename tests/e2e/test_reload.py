@@ -132,7 +132,7 @@ async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
 
 
 async def test_profiles_and_extenders_come_and_go(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
-    """A pod of a profile that is not there yet waits for nothing else, and is sent to an extender that comes with it."""
+    """A pod of a profile that is not there yet waits for nothing else, and is sent to an extender that comes too."""
     api, pods, other = control_plane.api, f"/api/v1/namespaces/{namespace}/pods", f"{namespace}-other"
 
     def of(name: str, scheduler: str) -> Json:

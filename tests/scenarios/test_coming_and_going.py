@@ -1,4 +1,4 @@
-"""Stories of profiles and extenders that come and go while the scheduler runs: whose pods are whose, and who is lost."""
+"""Stories of profiles and extenders that come and go while the scheduler runs: whose pods are whose, who is lost."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 """
 ONE, OTHER = "{schedulerName: default-scheduler}", "{schedulerName: other}"
-EVERYWHERE = (
-    "{schedulerName: other, plugins: {multiPoint: {enabled: [{name: 'tests.scenarios.fakes:Everywhere'}]}}}"
-)
+EVERYWHERE = "{schedulerName: other, plugins: {multiPoint: {enabled: [{name: 'tests.scenarios.fakes:Everywhere'}]}}}"
 FILTER = 'extenders: [{urlPrefix: "http://filters", filterVerb: filter}]\n'
-RANK = 'extenders: [{urlPrefix: "http://ranks", prioritizeVerb: rank}, {urlPrefix: "http://others", filterVerb: f}]\n'
+RANK = """extenders:
+- {urlPrefix: "http://ranks", prioritizeVerb: rank, weight: 1}
+- {urlPrefix: "http://others", filterVerb: f}
+"""
 
 
 def profiles(*each: str, more: str = "") -> str:
@@ -61,6 +62,7 @@ def test_they_are_tried_by_priority_and_may_preempt() -> None:
     world.add(node("n1", cpu="1"), pod("low").requests(cpu="1"), others("late"), others("first").priority(10))
     world.run()
     world.reconfigure(profiles(ONE, OTHER))
+    world.run()
     world.advance(5)
     assert world.evicted() == ["low"]
     assert world.where == {"first": "n1"}
@@ -84,7 +86,7 @@ def test_the_pods_of_a_profile_that_goes_are_left_alone() -> None:
 def test_what_was_promised_to_them_is_free_again() -> None:
     world = Harness(profiles(ONE, OTHER))
     world.graceful = True
-    world.add(node("n1", cpu="1"), pod("low").requests(cpu="1"), others("high").priority(10))
+    world.add(node("n1", cpu="1"), pod("low").requests(cpu="1").on("n1"), others("high").priority(10))
     world.run()
     assert world.machine.context.queue.nominator.node_of(_uid(world, "high")) == "n1"
     world.reconfigure(profiles(ONE))
@@ -181,6 +183,7 @@ def test_nobody_is_lost_while_profiles_come_and_go() -> None:
         world.reconfigure((profiles(OTHER, ONE), profiles(ONE))[i % 2])
         world.advance(0.3)
     world.reconfigure(profiles(ONE, OTHER))
+    world.run()
     world.advance(120)
     assert len(world.where) == 80
 

@@ -240,6 +240,7 @@ def test_reservations_keep_their_plugin_and_its_args() -> None:
             DEFAULT.replace("leaderElect: false", "leaderElect: true"), ("leaderElection",), id="leader election"
         ),
         pytest.param(DEFAULT + "delayCacheUntilActive: true\n", ("delayCacheUntilActive",), id="cache"),
+        pytest.param(DEFAULT + "enableProfiling: false\n", ("enableProfiling",), id="profiles"),
         pytest.param(
             DEFAULT + "---\napiVersion: pyscheduler.io/v1\nkind: PySchedulerConfiguration\nseed: 3\n",
             ("seed",),

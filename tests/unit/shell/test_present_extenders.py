@@ -1,4 +1,4 @@
-"""Extenders change while the scheduler runs: whoever comes finds what it is sent, whoever goes ends what it has begun."""
+"""Extenders change while the scheduler runs: who comes finds what it is sent, who goes ends what it began."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pyscheduler.shell.kube.reflector import Reflector
 
 from .virtual import SteppedClock
 
-NAMES = {"filter_verb": "filter", "node_cache_capable": True}
+NAMES: dict[str, Any] = {"filter_verb": "filter", "node_cache_capable": True}
 
 
 class Watch:

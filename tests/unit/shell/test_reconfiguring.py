@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
 
@@ -79,10 +80,16 @@ async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -
         yield scheduler
 
 
-async def watching(api: FakeApi, kind: ResourceKind) -> None:
-    async with asyncio.timeout(5):
-        while not any("watch" in call.query for call in api.of("GET", collection(kind))):
-            await asyncio.sleep(0)
+def is_watched(api: FakeApi, kind: ResourceKind) -> bool:
+    return any("watch" in call.query for call in api.of("GET", collection(kind)))
+
+
+async def until(true: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
 
 
 def permits(scheduler: Scheduler) -> list[str]:
@@ -118,12 +125,10 @@ async def test_extenders_that_come_are_sent_what_was_there_before_them(
     api.script("/api/v1/namespaces/default/pods/a/binding", ok({}))
     async with running(api, connection, clock, [tainted], [waiting]) as scheduler:
         for kind, found in ((NODES, tainted), (PODS, waiting)):
-            await watching(api, kind)
+            await until(partial(is_watched, api, kind))
             api.script(collection(kind), listed(found))
         assert await scheduler.reconfigure(loads(ASKING.format(url=extender.url))) == ()
-        async with asyncio.timeout(10):
-            while not api.of("POST", "/binding"):
-                await asyncio.sleep(0.01)
+        await until(lambda: api.of("POST", "/binding"))
     ((verb, body),) = extender.asked
     assert (verb, body["Pod"]["metadata"]["name"]) == ("filter", "a")
     assert [each["metadata"]["name"] for each in body["Nodes"]["items"]] == ["n1"]
