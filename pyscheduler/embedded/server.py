@@ -28,8 +28,8 @@ class ApiServerError(Exception):
 class ApiServer:
     """A Kubernetes API server in this process.
 
-    It speaks plain HTTP without authentication, so it listens on the loopback interface unless told otherwise. The token
-    in its kubeconfig is for others, who have it reviewed here.
+    It speaks plain HTTP without authentication, so it listens on the loopback interface unless told otherwise. The
+    token in its kubeconfig is for others, who have it reviewed here.
     `api` is the same server without HTTP, for controllers and tests in this process.
     """
 
