@@ -1,4 +1,4 @@
-"""When the PodGroup controller runs beside the scheduler: while some plugin reads PodGroups, in the replica that leads."""
+"""When the PodGroup controller runs beside the scheduler: while it leads, and some plugin reads PodGroups."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class PodGroupKeeper:
     Whoever runs gangs wants to see how they are doing. All others do without kopf, which is slow to import.
     """
 
-    def __init__(self, kubeconfig: Path | None) -> None:
-        """`kubeconfig` None means the credentials of the pod this runs in."""
-        self._kubeconfig = kubeconfig
+    def __init__(self, kubeconfig: Path | None, server: str = "") -> None:
+        """`kubeconfig` None means the credentials of the pod this runs in; `server` goes before its address."""
+        self._kubeconfig, self._server = kubeconfig, server
         self._wanted = False
         self._changed = asyncio.Event()
         self._operator: PodGroupOperator | None = None
@@ -57,7 +57,9 @@ class PodGroupKeeper:
 
     async def _start(self) -> None:
         try:
-            operator = await asyncio.to_thread(_made, self._kubeconfig)  # attempts go on while it is imported
+            operator = await asyncio.to_thread(
+                _made, self._kubeconfig, self._server
+            )  # attempts go on while it is imported
             await operator.start()
         except Exception as problem:
             log.error("PodGroup statuses are not kept", problem)
@@ -70,7 +72,7 @@ class PodGroupKeeper:
             await operator.stop()
 
 
-def _made(kubeconfig: Path | None) -> PodGroupOperator:
+def _made(kubeconfig: Path | None, server: str) -> PodGroupOperator:
     from pyscheduler.controllers import operator
 
-    return operator.PodGroupOperator(kubeconfig)
+    return operator.PodGroupOperator(kubeconfig, server=server)

@@ -75,8 +75,12 @@ class Scheduler:
         clock: Clock,
         metrics: Metrics,
         leadership: Leadership = ALONE,
+        longest_unschedulable: float = 300.0,
     ) -> None:
-        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it."""
+        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it.
+
+        A pod that has been unschedulable for `longest_unschedulable` seconds is tried again without a reason.
+        """
         self._leadership = leadership
         if leadership is not ALONE:
             connections.calls.write_only_while(leadership.holds)
@@ -90,6 +94,7 @@ class Scheduler:
             config.python.seed,
             config.configuration.pod_initial_backoff_seconds,
             config.configuration.pod_max_backoff_seconds,
+            longest_unschedulable,
             extenders=self._extenders.known,
         )
         handle = CoreHandle()

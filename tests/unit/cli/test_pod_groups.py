@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ class FakeOperator:
     happened: list[str]
     problem = ""
 
-    def __init__(self, kubeconfig: Path | None) -> None:
-        self.happened.append(f"made with {kubeconfig}")
+    def __init__(self, kubeconfig: Path | None, server: str) -> None:
+        self.happened.append(f"made with {kubeconfig} at {server}")
 
     async def start(self) -> None:
         if self.problem:
@@ -40,25 +41,27 @@ def happened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return FakeOperator.happened
 
 
-async def until(happened: list[str], last: str) -> None:
-    async with asyncio.timeout(5):
-        while happened[-1:] != [last]:
-            await asyncio.sleep(0)
+async def until(true: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
 
 
 async def test_it_starts_when_gangs_come_and_stops_when_they_go(happened: list[str]) -> None:
-    async with PodGroupKeeper(Path("k")) as keeper:
+    async with PodGroupKeeper(Path("k"), "s") as keeper:
         keeper.attend([NODES])
         await asyncio.sleep(0)
         assert happened == []
         keeper.attend([NODES, POD_GROUP])
-        await until(happened, "started")
+        await until(lambda: happened[-1:] == ["started"])
         keeper.attend([POD_GROUP])
         keeper.attend([NODES])
-        await until(happened, "stopped")
+        await until(lambda: happened[-1:] == ["stopped"])
         keeper.attend([POD_GROUP])
-        await until(happened, "started")
-    assert happened == ["made with k", "started", "stopped", "made with k", "started", "stopped"]
+        await until(lambda: happened[-1:] == ["started"])
+    assert happened == ["made with k at s", "started", "stopped", "made with k at s", "started", "stopped"]
 
 
 async def test_nobody_who_does_not_lead_starts_it(happened: list[str]) -> None:
@@ -72,10 +75,8 @@ async def test_one_that_cannot_start_is_told_of(
 ) -> None:
     monkeypatch.setattr(FakeOperator, "problem", "kubeconfig k: no such file")
     with caplog.at_level(logging.ERROR, "pyscheduler"):
-        async with PodGroupKeeper(Path("k")) as keeper:
+        async with PodGroupKeeper(Path("k"), "s") as keeper:
             keeper.attend([POD_GROUP])
-            async with asyncio.timeout(5):
-                while not caplog.records:
-                    await asyncio.sleep(0)
-    assert happened == ["made with k"]
+            await until(lambda: bool(caplog.records))
+    assert happened == ["made with k at s"]
     assert "PodGroup statuses are not kept" in caplog.text
