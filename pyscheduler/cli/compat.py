@@ -62,6 +62,10 @@ IGNORED: Final = (
     Ignored("emulation-forward-compatible", f"{KUBERNETES} is followed", switch=True),
 )
 """kube-scheduler's flags without an effect here."""
+_REFUSED: Final = {
+    "tls_sni_cert_key": "one certificate is served whatever the name asked for: --tls-cert-file",
+    "tls_curve_preferences": "the curves are OpenSSL's own choice",
+}
 LONGEST: Final = 300.0
 """Seconds; 0 stands for it."""
 
@@ -110,9 +114,9 @@ def _refuse(values: dict[str, Any]) -> None:
         if version not in ("", KUBERNETES) and not version.startswith(f"{KUBERNETES}."):
             hint = f"--{name.replace('_', '-')}"
             raise click.BadParameter(f"{version} cannot be followed, {KUBERNETES} alone is", param_hint=hint)
-    if values.pop("tls_sni_cert_key"):
-        problem = "one certificate is served whatever the name asked for: --tls-cert-file"
-        raise click.BadParameter(problem, param_hint="--tls-sni-cert-key")
+    for name, problem in _REFUSED.items():
+        if values.pop(name):
+            raise click.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
 
 
 def _tell_version(context: click.Context, _: click.Parameter, asked: bool | None) -> None:
@@ -137,7 +141,7 @@ _COUNTING: Final = (
     switch("--contention-profiling", metavar="[=BOOL]", hidden=True),
     click.option("--emulated-version", default="", metavar="V", hidden=True),
     click.option("--min-compatibility-version", default="", metavar="V", hidden=True),
-    click.option("--tls-sni-cert-key", multiple=True, metavar="FILES", hidden=True),
+    *(click.option(f"--{name.replace('_', '-')}", multiple=True, metavar="X", hidden=True) for name in _REFUSED),
     switch(
         "--version",
         metavar="[=BOOL]",

@@ -21,7 +21,6 @@ _HEAD = """
 {component} {page}
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
 debugging purposes only.
-
 """
 _HOUR, _MINUTE = 3600, 60
 
@@ -30,7 +29,7 @@ def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
     """Every flag by its name, with what it is set to."""
 
     def page(_: Question) -> Answer:
-        return _answer("flagz", (f"{name}={_shown(value)}" for name, value in sorted(flags().items())))
+        return _answer("flagz", (f"{name}: {_shown(value)}" for name, value in sorted(flags().items())))
 
     return page
 
@@ -49,7 +48,7 @@ def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> 
             "Emulation version": EMULATED,
             "Paths": served,
         }
-        return _answer("statusz", (f"{name}: {value}" for name, value in lines.items()))
+        return _answer("statusz", ("", *(f"{name}: {value}" for name, value in lines.items())))
 
     return page
 

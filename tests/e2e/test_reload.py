@@ -107,7 +107,7 @@ async def _check_packed(control_plane: Plane, namespace: str) -> None:
 async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    """PodGroups are not followed at first; the gang waits for its third member once they are."""
+    """PodGroups are not followed at first; the gang waits for its third member once they are, and is told of."""
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     mounted = Mounted(tmp_path / "mount", Configured(namespace).document())
@@ -129,6 +129,7 @@ async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
         await api.until(pods, lambda found: sum(few in unscheduled(item) for item in found["items"]) == 2)
         await api.create(pods, members[2])
         await api.until(pods, lambda found: len(placed(found)) == 3, 30)
+        await api.until(f"{groups}/crew", lambda found: found.get("status", {}).get("scheduled") == 3, 30)
 
 
 async def test_profiles_and_extenders_come_and_go(control_plane: Plane, namespace: str, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -14,6 +16,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from pyscheduler.cli.run import run
+from tests.controlplane.build import binaries
 from tests.controlplane.process import free_ports
 from tests.e2e.plane import Plane
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
@@ -122,3 +126,18 @@ async def test_the_address_of_the_flag_goes_before_the_kubeconfigs(
         pods = f"/api/v1/namespaces/{namespace}/pods"
         await control_plane.api.create(pods, pod("a", pod_spec(namespace, namespace)))
         await control_plane.api.until(pods, lambda found: len(placed(found)) == 1, 30)
+
+
+def flags_of(*command: str) -> set[str]:
+    """The flags that a program's help tells."""
+    told = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^ +(?:-\w, )?--([a-z0-9-]+)", told, re.MULTILINE))
+
+
+async def test_every_flag_of_kube_scheduler_is_known(control_plane: Plane) -> None:
+    if control_plane.real is None:
+        pytest.skip("needs the real kube-scheduler: pytest tests/e2e --control-plane=real")
+    theirs = await asyncio.to_thread(flags_of, str(binaries() / "kube-scheduler"))
+    ours = {option.lstrip("-") for parameter in run.params for option in parameter.opts}
+    assert {"config", "leader-elect", "vmodule"} <= theirs
+    assert theirs - ours == {"help"}, "which every command has"

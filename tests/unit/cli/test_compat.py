@@ -129,6 +129,7 @@ def test_what_is_so_anyway_is_taken(starts: list[Start], flag: str) -> None:
         ("--emulated-version=1.35", "1.35 cannot be followed, 1.36 alone is"),
         ("--min-compatibility-version=1.30", "1.30 cannot be followed"),
         ("--tls-sni-cert-key=a.crt,a.key", "one certificate is served"),
+        ("--tls-curve-preferences=CurveP384", "OpenSSL's own choice"),
         ("--pod-max-in-unschedulable-pods-duration=soon", '"soon" is not a duration'),
         ("--kube-api-qps=many", "'many' is not a valid float"),
         ("--profiling=perhaps", "'perhaps' is not a valid boolean"),

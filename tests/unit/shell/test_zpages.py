@@ -22,7 +22,7 @@ def text(answer: Answer) -> str:
 def test_flags_come_in_order_and_as_go_writes_them() -> None:
     page = flagz(lambda: {"v": 2, "leader-elect": True, "config": None, "feature-gates": ("A=true", "B=false")})
     assert text(page(Question("/flagz", {}, {}))) == (
-        f"\npyscheduler flagz\n{WARNING}\n\nconfig=\nfeature-gates=[A=true,B=false]\nleader-elect=true\nv=2\n"
+        f"\npyscheduler flagz\n{WARNING}\nconfig: \nfeature-gates: [A=true,B=false]\nleader-elect: true\nv: 2\n"
     )
 
 
