@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import cache, wraps
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from pyscheduler.cli.options import FILE
+from pyscheduler.cli.options import FILE, duration, switch
+from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.health import Checks
@@ -21,12 +22,15 @@ from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from pyscheduler.shell.client_ca import ClientAuthorities
+    from pyscheduler.shell.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Trusted
     from pyscheduler.shell.gate import Gate
     from pyscheduler.shell.http import Page
     from pyscheduler.shell.webserver import Answer, Question
 
+Flags = Callable[[], Mapping[str, Any]]
+"""Every flag by name, with its value."""
 _HIDDEN: Final = "(not shown)"
+_PROFILES: Final = ("cmdline", "goroutine", "profile")
 _REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, timeout=10.0)
 """Reviews have connections of their own and never take a binding's; nor do strangers keep the API server busy."""
 
@@ -45,8 +49,39 @@ class EndpointOptions(msgspec.Struct, frozen=True):
     authentication_kubeconfig: Path | None
     authentication_skip_lookup: bool
     authentication_tolerate_lookup_failure: bool
+    authentication_token_webhook_cache_ttl: str
+    requestheader_client_ca_file: Path | None
+    requestheader_allowed_names: tuple[str, ...]
+    requestheader_username_headers: tuple[str, ...]
+    requestheader_uid_headers: tuple[str, ...]
+    requestheader_group_headers: tuple[str, ...]
+    requestheader_extra_headers_prefix: tuple[str, ...]
     authorization_kubeconfig: Path | None
     authorization_always_allow_paths: str
+    authorization_webhook_cache_authorized_ttl: str
+    authorization_webhook_cache_unauthorized_ttl: str
+
+    @property
+    def kept(self) -> tuple[float, float, float]:
+        """Seconds for which the answers of reviews count: whose a token is, a permission, a refusal."""
+        return (
+            parse_duration(self.authentication_token_webhook_cache_ttl),
+            parse_duration(self.authorization_webhook_cache_authorized_ttl),
+            parse_duration(self.authorization_webhook_cache_unauthorized_ttl),
+        )
+
+
+def _kept_for(flag: str, what: str) -> Callable[..., Any]:
+    return click.option(flag, default="10s", callback=duration, metavar="D", help=f"For how long {what} is remembered.")
+
+
+def _list(flag: str, *default: str, **more: Any) -> Callable[..., Any]:
+    """An option that is a list, with commas or given several times."""
+
+    def split(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
+
+    return click.option(flag, multiple=True, default=default, callback=split, metavar="NAME,...", **more)
 
 
 _OPTIONS: Final = (
@@ -65,20 +100,29 @@ _OPTIONS: Final = (
     click.option(
         "--authentication-kubeconfig", type=FILE, metavar="FILE", help="Who reviews tokens; else as --kubeconfig."
     ),
-    click.option(
+    switch(
         "--authentication-skip-lookup",
-        type=bool,
         default=False,
-        metavar="BOOL",
+        metavar="[=BOOL]",
         help="Do not look up in the cluster who signs clients' certificates.",
     ),
-    click.option(
+    switch(
         "--authentication-tolerate-lookup-failure",
-        type=bool,
         default=True,
-        metavar="BOOL",
+        metavar="[=BOOL]",
         help="Start without, if that fails.",
     ),
+    click.option(
+        "--requestheader-client-ca-file",
+        type=FILE,
+        metavar="FILE",
+        help="Who signs front proxies' certificates; else as the cluster says.",
+    ),
+    _list("--requestheader-allowed-names", help="The common names of front proxies; any without."),
+    _list("--requestheader-username-headers", "x-remote-user", help="Where front proxies say for whom they ask."),
+    _list("--requestheader-uid-headers", hidden=True),
+    _list("--requestheader-group-headers", "x-remote-group", hidden=True),
+    _list("--requestheader-extra-headers-prefix", "x-remote-extra-", hidden=True),
     click.option(
         "--authorization-kubeconfig", type=FILE, metavar="FILE", help="Who reviews access; else as --kubeconfig."
     ),
@@ -88,6 +132,9 @@ _OPTIONS: Final = (
         metavar="PATH,...",
         help="What everybody may ask for; a trailing * stands for anything.",
     ),
+    _kept_for("--authentication-token-webhook-cache-ttl", "whose a token is"),
+    _kept_for("--authorization-webhook-cache-authorized-ttl", "a permission"),
+    _kept_for("--authorization-webhook-cache-unauthorized-ttl", "a refusal"),
 )
 
 
@@ -105,8 +152,8 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def pages(checks: Checks, scheduler: Scheduler, clock: Clock) -> dict[str, Page]:
-    """What is served, by path."""
+def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> dict[str, Page]:
+    """What is served, by path; `flags` tells what the process was started with."""
     from pyscheduler.shell import health
     from pyscheduler.shell.http import json_page, metrics_page
     from pyscheduler.shell.webserver import Answer
@@ -133,7 +180,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock) -> dict[str, Page]
         scheduler.metrics.reset()
         return Answer(b"metrics reset\n")
 
-    return {
+    served: dict[str, Page] = {
         **health.pages(checks),
         "/metrics": metrics_page(lambda: scheduler.metrics.registry),
         "DELETE /metrics": reset,
@@ -142,6 +189,38 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock) -> dict[str, Page]
         "/debug/queue": json_page(queue),
         "/debug/cache": json_page(cache),
     }
+    if scheduler.config.configuration.enable_profiling:
+        served.update(_profiles())
+    return served | _zpages([*served, "/flagz", "/statusz"], clock, flags)
+
+
+def _profiles() -> Mapping[str, Page]:
+    @cache
+    def real() -> Mapping[str, Page]:
+        from pyscheduler.shell.profiling import Profiler
+
+        return Profiler().pages()
+
+    def page(path: str) -> Page:
+        return lambda question: real()[path](question)
+
+    return {path: page(path) for path in ("/debug/pprof/", *(f"/debug/pprof/{name}" for name in _PROFILES))}
+
+
+def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]:
+    began = clock.wall()
+
+    def flagz(question: Question) -> Answer:
+        from pyscheduler.shell import zpages
+
+        return zpages.flagz(flags)(question)
+
+    def statusz(question: Question) -> Answer:
+        from pyscheduler.shell import zpages
+
+        return zpages.statusz(paths, began, clock.wall)(question)
+
+    return {"/flagz": flagz, "/statusz": statusz}
 
 
 def configz(config: LoadedConfig) -> Mapping[str, Any]:
@@ -175,6 +254,7 @@ async def serve(
 
         return make(options.bind_address, clock.wall())
 
+    trusted = await _authorities(options, tokens, clock)
     tls = Tls(
         TlsOptions(
             options.tls_cert_file,
@@ -184,15 +264,17 @@ async def serve(
             options.tls_cipher_suites,
         ),
         made,
-        await _authorities(options, tokens, clock),
+        trusted,
     )
 
     @cache
     def gate() -> Gate:
+        from pyscheduler.shell.front_proxy import user_of
         from pyscheduler.shell.gate import Gate
-        from pyscheduler.shell.reviews import Reviewer
+        from pyscheduler.shell.reviews import Reviewer, Seconds
 
-        return Gate(Reviewer(tokens, access, clock), allowed)
+        reviewer = Reviewer(tokens, access, clock, Seconds(*options.kept))
+        return Gate(reviewer, allowed, lambda question: user_of(question, *trusted.known))
 
     async def guard(question: Question, served: bool) -> Answer | None:
         # Probes come while the scheduler starts; what they need not know is loaded for whoever comes later.
@@ -215,19 +297,40 @@ async def _reviewing(kubeconfig: Path | None, calls: Connection, clock: Clock, s
     return connection
 
 
-async def _authorities(options: EndpointOptions, tokens: Connection, clock: Clock) -> ClientAuthorities | None:
-    """Who signs the certificates of clients. ServerProblem if that must be known and is not."""
-    from pyscheduler.api import ApiError
-    from pyscheduler.shell.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile
+async def _authorities(options: EndpointOptions, tokens: Connection, clock: Clock) -> Trusted:
+    """Who signs the certificates of clients and of front proxies. ServerProblem if that must be known and is not."""
+    from pyscheduler.shell.client_ca import Proxies, Trusted
+
+    clients = _file("--client-ca-file", options.client_ca_file)
+    signer = _file("--requestheader-client-ca-file", options.requestheader_client_ca_file)
+    said = Proxies(
+        names=options.requestheader_allowed_names,
+        user_headers=options.requestheader_username_headers,
+        uid_headers=options.requestheader_uid_headers,
+        group_headers=options.requestheader_group_headers,
+        extra_prefixes=options.requestheader_extra_headers_prefix,
+    )
+    lookup = None
+    if not options.authentication_skip_lookup and (clients is None or signer is None):
+        lookup = await _lookup(options, tokens, clock)
+    return Trusted(clients or lookup, lookup, None if signer is None else (signer, said))
+
+
+def _file(flag: str, file: Path | None) -> AuthoritiesOfFile | None:
+    from pyscheduler.shell.client_ca import AuthoritiesOfFile
     from pyscheduler.shell.http import ServerProblem
 
-    if options.client_ca_file is not None:
-        try:
-            return AuthoritiesOfFile(options.client_ca_file)
-        except (OSError, UnicodeDecodeError) as problem:
-            raise ServerProblem(f"--client-ca-file {options.client_ca_file} cannot be read: {problem}") from None
-    if options.authentication_skip_lookup:
-        return None
+    try:
+        return None if file is None else AuthoritiesOfFile(file, flag)
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ServerProblem(f"{flag} {file} cannot be read: {problem}") from None
+
+
+async def _lookup(options: EndpointOptions, tokens: Connection, clock: Clock) -> AuthoritiesOfCluster:
+    from pyscheduler.api import ApiError
+    from pyscheduler.shell.client_ca import AuthoritiesOfCluster
+    from pyscheduler.shell.http import ServerProblem
+
     authorities = AuthoritiesOfCluster(tokens, clock)
     if not options.authentication_tolerate_lookup_failure:
         try:

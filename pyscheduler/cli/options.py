@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import wraps
 from logging import WARNING, getLogger
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -27,13 +28,21 @@ feature_gates = click.option(
     metavar="NAME=BOOL,...",
     help="Feature gates, as kube-scheduler takes them; may be repeated.",
 )
-verbosity = click.option("--v", "verbosity", default=0, metavar="N", help="Log verbosity; higher says more.")
+
+
+def _integer(given: object) -> int:
+    return int(str(given).removeprefix("="))  # Go takes -v=2 where click takes -v2
+
+
+verbosity = click.option(
+    "--v", "-v", "verbosity", type=_integer, default=0, metavar="N", help="Log verbosity; higher says more."
+)
 logging_format = click.option(
     "--logging-format", default="text", metavar="text|json", help="How log lines are written."
 )
 
 
-def _duration(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
+def duration(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
     if text is not None:
         try:
             parse_duration(text)
@@ -42,33 +51,35 @@ def _duration(_: click.Context, __: click.Parameter, text: str | None) -> str | 
     return text
 
 
+def switch(name: str, default: bool | None = None, **more: Any) -> Callable[..., Any]:
+    """An option that is true without a value, as in Go."""
+    return click.option(name, type=bool, default=default, is_flag=False, flag_value="true", **more)
+
+
 _ELECTION: Final = (
-    click.option(
+    switch(
         "--leader-elect",
-        is_flag=False,
-        flag_value="true",
-        type=bool,
         metavar="[=BOOL]",
         help="Schedule only while holding a Lease, so that several replicas can run.",
     ),
     click.option(
         "--leader-elect-lease-duration",
         "lease_duration",
-        callback=_duration,
+        callback=duration,
         metavar="D",
         help="After how long without a renewal another replica may take over.",
     ),
     click.option(
         "--leader-elect-renew-deadline",
         "renew_deadline",
-        callback=_duration,
+        callback=duration,
         metavar="D",
         help="After how long without a renewal the leader gives up.",
     ),
     click.option(
         "--leader-elect-retry-period",
         "retry_period",
-        callback=_duration,
+        callback=duration,
         metavar="D",
         help="How long between two tries to acquire or to renew the Lease.",
     ),
@@ -90,6 +101,12 @@ def election(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {camel(name): value for name, value in flags.items() if value is not None}
 
 
+def given(context: click.Context) -> dict[str, Any]:
+    """Every flag of the command that runs, by its name, with its value."""
+    flags = [(p.opts[0].lstrip("-"), p.name or "") for p in context.command.params if isinstance(p, click.Option)]
+    return {flag: context.params[name] for flag, name in flags if name in context.params}
+
+
 def gates(feature_gates: Iterable[str]) -> Gates:
     """The gates of `--feature-gates`. BadParameter if they cannot be set so."""
     try:
@@ -99,14 +116,19 @@ def gates(feature_gates: Iterable[str]) -> Gates:
 
 
 def loaded(
-    config: Path | None, feature_gates: Iterable[str] = (), election: Mapping[str, Any] | None = None
+    config: Path | None,
+    feature_gates: Iterable[str] = (),
+    election: Mapping[str, Any] | None = None,
+    unfiled: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
     """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used.
 
-    `election` takes the place of what it says under leaderElection.
+    `election` takes the place of what it says under leaderElection; `unfiled` counts where there is no file.
     """
     on = gates(feature_gates)
-    result = load(config, on, election) if config else default(on, election)
+    if config and unfiled:
+        logs.get("config").warning(f"without effect beside --config: flags for {', '.join(unfiled)}")
+    result = load(config, on, election) if config else default(on, election, unfiled)
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result
@@ -118,6 +140,17 @@ def write(config: LoadedConfig, file: Path) -> None:
         file.write_text(show(config), encoding="utf-8")
     except OSError as error:
         raise ConfigError([Problem("", f"cannot be written: {error.strerror or error}")], str(file)) from None
+
+
+def logged(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the flags for logs, which are set up before it runs."""
+
+    @wraps(command)
+    def with_logs(verbosity: int, logging_format: str, **values: Any) -> None:
+        logging(logging_format, verbosity)
+        command(**values)
+
+    return verbosity(logging_format(with_logs))
 
 
 def logging(format: str, verbosity: int, quiet: bool = False) -> None:

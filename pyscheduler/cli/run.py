@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from pyscheduler.cli import endpoints, options
+from pyscheduler.cli import compat, endpoints, options
+from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
+from pyscheduler.cli.pod_groups import PodGroupKeeper
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
@@ -25,7 +28,6 @@ from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
 
 log = logs.get("run")
-_POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 
 
 @click.command
@@ -44,37 +46,50 @@ _POD_GROUPS = ("scheduling.x-k8s.io", "podgroups")
 )
 @options.feature_gates
 @options.leader_election
-@options.verbosity
-@options.logging_format
+@options.logged
+@compat.options
 @endpoints.options
 def run(
     config: Path | None,
     kubeconfig: Path | None,
     write_config_to: Path | None,
     feature_gates: tuple[str, ...],
-    verbosity: int,
-    logging_format: str,
+    legacy: Legacy,
     serving: EndpointOptions,
     **election: Any,
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
-    options.logging(logging_format, verbosity)
     flags = options.election(election)
-    configuration = options.loaded(config, feature_gates, flags)
+    configuration = options.loaded(config, feature_gates, flags, legacy.unfiled)
     if write_config_to is not None:
         options.write(configuration, write_config_to)
         return
     source = None if config is None else Source(config, options.gates(feature_gates), flags)
-    sys.exit(options.run_async(_run(configuration, kubeconfig, serving, source)))
+    client = configuration.configuration.client_connection
+    path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
+    given = Given(
+        path, legacy.master, legacy.longest_unschedulable, partial(options.given, click.get_current_context())
+    )
+    sys.exit(options.run_async(_run(configuration, given, serving, source)))
 
 
-async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointOptions, source: Source | None) -> int:
+class Given(NamedTuple):
+    """What flags say beside the configuration and the endpoints."""
+
+    kubeconfig: Path | None
+    server: str
+    """Where the API server is in spite of the kubeconfig; "" for what that says."""
+    longest_unschedulable: float
+    flags: Callable[[], Mapping[str, Any]]
+    """All flags by name."""
+
+
+async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, source: Source | None) -> int:
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
-    path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
     limits = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
     async with AsyncExitStack() as stack:
-        calls = await connect(path, limits, clock)
+        calls = await connect(given.kubeconfig, limits, clock, given.server)
         stack.push_async_callback(calls.close)
         events = calls.another()
         stack.push_async_callback(events.close)
@@ -87,16 +102,13 @@ async def _run(config: LoadedConfig, kubeconfig: Path | None, serving: EndpointO
             leadership = elected = election(config.configuration, calls, clock, metrics)
             stack.push_async_callback(elected.close)
             well[CHECK] = elected.check
-        scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership)
+        longest = given.longest_unschedulable
+        scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership, longest)
         if serving.secure_port:
-            pages = endpoints.pages(_checks(scheduler, well), scheduler, clock)
+            pages = endpoints.pages(_checks(scheduler, well), scheduler, clock, given.flags)
             await endpoints.serve(serving, pages, calls, clock, stack)
         endpoints.dump_on_signal(scheduler, clock)
-        if any((kind.group, kind.plural) == _POD_GROUPS for kind in scheduler.kinds):
-            # Whoever runs gangs wants to see how they are doing. All others start without waiting for kopf's import.
-            from pyscheduler.controllers.operator import PodGroupOperator
-
-            await stack.enter_async_context(PodGroupOperator(path))
+        scheduler.attend = (await stack.enter_async_context(PodGroupKeeper(given.kubeconfig, given.server))).attend
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
         log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)

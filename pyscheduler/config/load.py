@@ -73,10 +73,15 @@ def from_value(value: Mapping[str, Any], gates: Gates = DEFAULTS) -> LoadedConfi
     return _loaded([Document(value)], "", gates)
 
 
-def default(gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None) -> LoadedConfig:
-    """What runs without a file: kube-scheduler's default profile, without leader election unless `election` says so."""
-    election = {"leaderElect": False, **(election or {})}
-    return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "leaderElection": election}, gates)
+def default(
+    gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None, more: Mapping[str, Any] | None = None
+) -> LoadedConfig:
+    """What runs without a file: kube-scheduler's default profile, without leader election unless `election` says so.
+
+    `more` is said beside it, in the words of the file.
+    """
+    said = {"leaderElection": {"leaderElect": False, **(election or {})}, **(more or {})}
+    return from_value({"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **said}, gates)
 
 
 def _with_election(document: Document, election: Mapping[str, Any]) -> Document:

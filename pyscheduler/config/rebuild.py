@@ -16,19 +16,19 @@ from pyscheduler.api.handle import Handle
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.core.framework.profile import Profile
 
 _FIXED = {
     "clientConnection": "client_connection",
     "leaderElection": "leader_election",
     "delayCacheUntilActive": "delay_cache_until_active",
+    "enableProfiling": "enable_profiling",
 }
 """What is looked at once, when the scheduler starts: paths of the file, and the fields that hold it."""
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
-    """The profiles to go on with, in the order of those that run; `restart` says what waits for a restart."""
+    """The profiles to go on with, in the order of the file; `restart` says what waits for a restart."""
 
     profiles: tuple[Profile, ...]
     restart: tuple[str, ...]
@@ -37,30 +37,27 @@ class Rebuilt(msgspec.Struct, frozen=True):
 def rebuild_profiles(
     started: LoadedConfig, changed: LoadedConfig, running: Mapping[str, Profile], handle: Handle
 ) -> Rebuilt:
-    """The profiles of a changed configuration. `started` is what the process began with, `running` what decides now.
+    """The profiles of a changed configuration. `started` is what the process began with.
 
-    ConfigError if a plugin cannot be constructed, or extenders are not what they were.
+    `running` is what decides now, and what does no more but still has pods on their way: a profile that comes back
+    finds its plugins again. ConfigError if a plugin cannot be constructed.
     """
-    if changed.configuration.extenders != started.configuration.extenders:
-        problem = "cannot change while the scheduler runs; restart it to take up the file"
-        raise ConfigError([Problem("extenders", problem)])
     restart = [path for path, field in _FIXED.items() if _differs(field, started, changed)]
     if changed.python.seed != started.python.seed:
         restart.append("seed")
-    wanted = {spec.scheduler_name: spec for spec in changed.profiles}
-    restart += [f'profile "{name}" (new)' for name in wanted if name not in running]
-    restart += [f'profile "{name}" (gone)' for name in running if name not in wanted]
-    specs = [_held_back(wanted[name], profile, restart) for name, profile in running.items() if name in wanted]
-    rebuilt = {p.name: p for p in build_profiles(replace(changed, profiles=tuple(specs)), handle, running)}
-    return Rebuilt(tuple(rebuilt.get(name, profile) for name, profile in running.items()), tuple(restart))
+    specs = tuple(_held_back(spec, running.get(spec.scheduler_name), restart) for spec in changed.profiles)
+    profiles = build_profiles(replace(changed, profiles=specs), handle, running)
+    return Rebuilt(profiles, tuple(restart))
 
 
 def _differs(field: str, one: LoadedConfig, other: LoadedConfig) -> bool:
     return bool(getattr(one.configuration, field) != getattr(other.configuration, field))
 
 
-def _held_back(spec: ProfileSpec, running: Profile, restart: list[str]) -> ProfileSpec:
+def _held_back(spec: ProfileSpec, running: Profile | None, restart: list[str]) -> ProfileSpec:
     """The profile with the old args of plugins that hold reservations, which a new instance would not know of."""
+    if running is None:
+        return spec
     args: dict[str, Any] = dict(spec.args)
     for plugin in running.reserve:
         if plugin.name in args and args[plugin.name] != plugin.args:

@@ -12,9 +12,14 @@ class ControllerProblem(Exception):
     """The controller cannot start; the message says why in one line."""
 
 
-async def load(kubeconfig: Path | None) -> client.Configuration:
-    """Where the API server is and how to prove who we are; None for inside a cluster. ControllerProblem otherwise."""
-    found = client.Configuration()
+async def load(kubeconfig: Path | None, server: str = "") -> client.Configuration:
+    """Where the API server is and how to prove who we are; None for inside a cluster. ControllerProblem otherwise.
+
+    `server` goes before the address found; without a kubeconfig it is all that is known.
+    """
+    found = client.Configuration(host=server) if server else client.Configuration()
+    if server and kubeconfig is None:
+        return found
     try:
         if kubeconfig is None:
             config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
@@ -23,6 +28,7 @@ async def load(kubeconfig: Path | None) -> client.Configuration:
     except Exception as problem:  # the library answers a malformed file with whatever it stumbles over
         place = f"kubeconfig {kubeconfig}" if kubeconfig else "in-cluster credentials"
         raise ControllerProblem(f"{place}: {' '.join(str(problem).split())}") from None
+    found.host = server or found.host
     return found
 
 

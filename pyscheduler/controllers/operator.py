@@ -34,8 +34,9 @@ class PodGroupOperator:
     `kubeconfig` None means the credentials of the pod this runs in. ControllerProblem at start if they are no good.
     """
 
-    def __init__(self, kubeconfig: Path | None, clock: Callable[[], float] = time.time) -> None:
-        self._kubeconfig, self._clock = kubeconfig, clock
+    def __init__(self, kubeconfig: Path | None, clock: Callable[[], float] = time.time, server: str = "") -> None:
+        """`server` goes before the address in the kubeconfig."""
+        self._kubeconfig, self._clock, self._server = kubeconfig, clock, server
         self._stop, self._ready = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -48,7 +49,7 @@ class PodGroupOperator:
 
     async def start(self) -> None:
         """Begin in a thread of its own; returns at once."""
-        await load(self._kubeconfig)
+        await load(self._kubeconfig, self._server)
         self._thread = threading.Thread(target=self._run_thread, name="podgroup-controller", daemon=True)
         self._thread.start()
 
@@ -67,7 +68,7 @@ class PodGroupOperator:
     async def run(self) -> None:
         """Run in this event loop until stopped, or until SIGINT or SIGTERM in the main thread."""
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event of each pod
-        found = await load(self._kubeconfig)
+        found = await load(self._kubeconfig, self._server)
         async with client.ApiClient(found) as api:
             keeper = StatusKeeper(_writer(api), self._clock)
             writing = asyncio.create_task(keeper.run(), name="podgroup status writer")
@@ -93,7 +94,7 @@ class PodGroupOperator:
             _log.exception("the PodGroup controller ended; PodGroup statuses are no longer kept")
 
     async def _login(self) -> kopf.ConnectionInfo:
-        return await connection_info(await load(self._kubeconfig))
+        return await connection_info(await load(self._kubeconfig, self._server))
 
 
 def _writer(api: client.ApiClient) -> Write:

@@ -41,8 +41,8 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
         context.queue.done(pod.uid)
         return []
     profile = context.profiles[pod.scheduler_name]
-    if context.extenders:
-        extenders = [extender for extender in context.extenders if extender.is_interested(pod)]
+    if context.settings.extenders:
+        extenders = [extender for extender in context.settings.extenders if extender.is_interested(pod)]
         if extenders:
             return _advance(context, Consulting(queued, pod, _in_steps(context, profile, queued, extenders, now)))
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
@@ -73,7 +73,8 @@ def consulted(context: Context, event: Consulted) -> list[Command]:
 def overtaken(context: Context, now: float) -> QueuedPod | None:
     """The pod to be tried next, where what extenders are asked about is no longer what there is; None to wait for them.
 
-    A pod that has become another one, or is being deleted, is tried anew; one that is gone makes way for the next.
+    A pod that has become another one, is being deleted, or is asked about by an older configuration, is tried anew; one
+    that is gone, or no longer ours, makes way for the next.
     """
     consulting = context.consulting
     if consulting is None or _stands(context, consulting):
@@ -81,7 +82,8 @@ def overtaken(context: Context, now: float) -> QueuedPod | None:
     context.consulting = None
     consulting.steps.close()
     pod = context.pods.get(consulting.pod.uid)
-    if pod is None:
+    if pod is None or not context.is_ours(pod):
+        context.queue.nominator.remove(consulting.pod.uid)
         context.queue.done(consulting.pod.uid)
         return context.queue.pop(now)
     consulting.queued.pod = pod
@@ -89,9 +91,11 @@ def overtaken(context: Context, now: float) -> QueuedPod | None:
 
 
 def _stands(context: Context, consulting: Consulting) -> bool:
-    """Whether the pod that extenders are asked about is still to be placed, and as they see it."""
+    """Whether the pod that extenders are asked about is still to be placed, as they see it and by who asks them."""
     pod = context.pods.get(consulting.pod.uid)
-    return pod is not None and pod.shape is consulting.pod.shape and not pod.deleting and not pod.node_name
+    if pod is None or consulting.outdated:
+        return False
+    return pod.shape is consulting.pod.shape and not pod.deleting and not pod.node_name
 
 
 def _advance(context: Context, consulting: Consulting, event: Consulted | None = None) -> list[Command]:

@@ -67,6 +67,8 @@ class Consulting(msgspec.Struct, eq=False):
     """The attempt itself, up to its commands."""
     id: int = 0
     """Which of all consultations: an answer to an earlier one comes too late."""
+    outdated: bool = False
+    """Whether the configuration has changed since, so that the attempt is to be made anew."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -115,7 +117,6 @@ class Context(msgspec.Struct, eq=False):
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
     attempts: int = 0
     """How many there have been."""
-    extenders: tuple[Extender, ...] = ()
     consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)
     """The deciders again, where there are extenders."""
     consulting: Consulting | None = None
@@ -131,7 +132,7 @@ class Context(msgspec.Struct, eq=False):
             instrument,
             settings.max_in_unschedulable,
         )
-        context = Context({}, handle, instrument, settings, queue, extenders=settings.extenders)
+        context = Context({}, handle, instrument, settings, queue)
         context.decide_by(profiles)
         return context
 
@@ -142,15 +143,21 @@ class Context(msgspec.Struct, eq=False):
             self.handle.index(profile.indexes, self.pods.values())
         self.handle.scheduler_names = self.profiles
         self.handle.trials = Trials(self.profiles, self.state, self.queue.nominator)
-        start, share = Start(), any(e.filters or e.prioritizes for e in self.extenders)
+        self.deciders, self.consultants = {}, {}
+        start, share = Start(), any(e.filters or e.prioritizes for e in self.settings.extenders)
         for profile in profiles:
             parts = profile, self.state, self.queue.nominator, self.instrument, start
-            if self.extenders:
+            if self.settings.extenders:
                 consultant = self.consultants[profile.name] = ConsultingDecider(*parts, share)
                 self.deciders[profile.name] = consultant
             else:
                 self.deciders[profile.name] = Decider(*parts)
             self.points[profile.name] = Points.of(profile.name, self.instrument)
+
+    @property
+    def at_work(self) -> dict[str, Profile]:
+        """The profiles that decide, and those that do no more but still have pods on their way."""
+        return {**{assumed.profile.name: assumed.profile for assumed in self.assumed.values()}, **self.profiles}
 
     def wake(self, events: Iterable[ClusterEvent], now: float) -> None:
         """Tell the waiting pods what has happened."""

@@ -11,7 +11,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
-from pyscheduler.core.extending import Answer
+from pyscheduler.core.extending import Answer, Extender
 from pyscheduler.core.framework.profile import Profile
 
 
@@ -89,12 +89,13 @@ class EvictFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reconfigured(msgspec.Struct, frozen=True):
-    """Other profiles, of the same names, decide from now on; backoffs in seconds."""
+    """Other profiles decide from now on, and these extenders are asked; backoffs in seconds."""
 
     at: float
     profiles: tuple[Profile, ...]
     initial_backoff: float
     max_backoff: float
+    extenders: tuple[Extender, ...] = ()
 
 
 class Consulted(msgspec.Struct, frozen=True):

@@ -54,12 +54,12 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def fail(context: Context, queued: QueuedPod, failure: Failure, now: float) -> list[Command]:
-    """Put the pod back and report. A pod that is gone or was bound meanwhile is only let go of."""
+    """Put the pod back and report. A pod that is gone, was bound meanwhile or is no longer ours is only let go of."""
     uid = queued.pod.uid
     pod = context.pods.get(uid)
     result = "unschedulable" if failure.reason == UNSCHEDULABLE else "error"
     context.instrument.attempted(queued.pod.scheduler_name, result, queued.tried)
-    if pod is None or pod.node_name:
+    if pod is None or pod.node_name or not context.is_ours(pod):
         context.queue.done(uid)
         return []
     if failure.nominate is not None:

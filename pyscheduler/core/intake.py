@@ -5,7 +5,7 @@ An object that cannot be read raises ValueError before anything has changed, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, ResourceKind
@@ -101,6 +101,16 @@ def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     context.queue.update(old, pod, events, now)
     if old.nominated_node_name and old.nominated_node_name != pod.nominated_node_name:
         _room_made(context, old, now)
+
+
+def adopt(context: Context, names: Collection[str], now: float) -> None:
+    """Pending pods of these scheduler names are ours from now on, in the order in which they were seen first."""
+    if not names:
+        return
+    found = [pod for pod in context.pods.values() if pod.scheduler_name in names and not pod.node_name]
+    for pod in found:
+        if pod.uid not in context.assumed and not context.queue.in_flight(pod.uid):
+            _pending(context, None, pod, now)
 
 
 def pod_gone(context: Context, uid: str, now: float) -> None:

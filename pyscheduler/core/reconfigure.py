@@ -2,13 +2,18 @@
 
 Everything that is known of the cluster stays. An assumed pod keeps the profile that chose its node, so that its binding
 cycle, or giving its place back, is done by the very plugins that have reserved something for it. Only a pod that
-is parked by a plugin which is no more, or has begun anew, is called back: nobody would let it go.
+is parked by a plugin which is no more, or has begun anew, is called back: nobody would let it go. An attempt that waits
+for extenders is made anew.
+
+Profiles may come and go. The pods of one that goes leave the queue and are somebody else's; those that nobody here was
+to schedule so far are found among all pods when a profile of their scheduler name comes.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from pyscheduler.core import intake
 from pyscheduler.core.context import Context, queue_profiles
 from pyscheduler.core.events import Reconfigured
 from pyscheduler.core.queue import Backoff
@@ -17,20 +22,23 @@ CALLED_BACK = "the scheduler's configuration has changed"
 
 
 def reconfigure(context: Context, event: Reconfigured) -> None:
-    """Decide by the profiles of the event from now on. ValueError, with nothing changed, if they have other names."""
-    if {profile.name for profile in event.profiles} != context.profiles.keys():
-        raise ValueError("profiles cannot come or go while the scheduler runs")
+    """Decide by the profiles of the event from now on, and ask its extenders."""
     initial, most = event.initial_backoff, event.max_backoff
-    context.settings = replace(context.settings, initial_backoff=initial, max_backoff=most)
+    before = context.profiles.keys()
+    context.settings = replace(context.settings, initial_backoff=initial, max_backoff=most, extenders=event.extenders)
     context.decide_by(event.profiles)
+    if context.consulting is not None:
+        context.consulting.outdated = True
     context.queue.reconfigure(queue_profiles(event.profiles, context.settings), Backoff(initial, most), event.at)
     _call_back(context)
+    intake.adopt(context, context.profiles.keys() - before, event.at)
 
 
 def _call_back(context: Context) -> None:
     for uid, waiting in context.handle.waiting.items():
         before = context.assumed[uid].profile
-        still = {id(plugin) for plugin in context.profiles[before.name].permit}
+        after = context.profiles.get(before.name)
+        still = {id(plugin) for plugin in after.permit} if after is not None else set()
         gone = [p.name for p in before.permit if p.name in waiting.deadlines and id(p) not in still]
         if gone and not waiting.rejected_by:
             waiting.preempt(gone[0], CALLED_BACK)

@@ -10,26 +10,26 @@ import yaml
 NAME = "embedded"
 
 
-def kubeconfig_text(url: str, namespace: str = "default") -> str:
-    """A kubeconfig for the server at `url`; no credentials, the server asks for none."""
+def kubeconfig_text(url: str, token: str, namespace: str = "default") -> str:
+    """A kubeconfig for the server at `url`. The server asks for no credentials; the token says who one is elsewhere."""
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": NAME, "cluster": {"server": url}}],
             "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}],
-            "users": [{"name": NAME, "user": {}}],
+            "users": [{"name": NAME, "user": {"token": token}}],
             "current-context": NAME,
         },
         sort_keys=False,
     )
 
 
-def write_kubeconfig(path: str | Path, url: str) -> Path:
+def write_kubeconfig(path: str | Path, url: str, token: str) -> Path:
     """Write the kubeconfig to `path` (readable by its owner only, as kubectl wants) and return the path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(kubeconfig_text(url))
+        file.write(kubeconfig_text(url, token))
     return target

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import secrets
 from pathlib import Path
 
 from aiohttp import web
@@ -27,7 +28,8 @@ class ApiServerError(Exception):
 class ApiServer:
     """A Kubernetes API server in this process.
 
-    It speaks plain HTTP without authentication, so it listens on the loopback interface unless told otherwise.
+    It speaks plain HTTP without authentication, so it listens on the loopback interface unless told otherwise. The
+    token in its kubeconfig is for others, who have it reviewed here.
     `api` is the same server without HTTP, for controllers and tests in this process.
     """
 
@@ -36,7 +38,8 @@ class ApiServer:
         self._host, self._port = host, port
         self._runner: web.ServerRunner | None = None
         self._housekeeping: asyncio.Task[None] | None = None
-        self._router = Router(self.api, lambda: f"{self._host}:{self._port}")
+        self._token = secrets.token_urlsafe()
+        self._router = Router(self.api, lambda: f"{self._host}:{self._port}", self._token)
 
     @property
     def url(self) -> str:
@@ -80,7 +83,7 @@ class ApiServer:
 
     def write_kubeconfig(self, path: str | Path) -> Path:
         """Write a kubeconfig for this server to `path`."""
-        return write_kubeconfig(path, self.url)
+        return write_kubeconfig(path, self.url, self._token)
 
     async def _keep_house(self) -> None:
         while True:

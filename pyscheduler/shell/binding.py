@@ -42,7 +42,7 @@ async def _pre_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Ins
             acting = pre.pre_bind(command.cycle, command.pod, command.node_name, api)
             rejection = await _acted(acting, command, pre.name, "PreBind", clock, instrument)
         except Exception as error:
-            return _broken(command, pre.name, "PreBind", error, clock)
+            return _broken(command, pre.name, "PreBind", error, clock, instrument)
         if rejection is not None:
             return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
     return None
@@ -73,7 +73,7 @@ async def _bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrum
             log.warning("An extender failed to bind", failed, pod=command.pod.key, node=command.node_name)
             return BindFailed(clock.now(), uid, str(failed), plugin.name)
         except Exception as error:
-            return _broken(command, plugin.name, "Bind", error, clock)
+            return _broken(command, plugin.name, "Bind", error, clock, instrument)
         if isinstance(answer, Rejection):
             return BindFailed(clock.now(), uid, answer.message, plugin.name, rejected=True)
         if answer is not SKIP:
@@ -88,7 +88,7 @@ async def _post_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: In
             await _acted(acting, command, post.name, "PostBind", clock, instrument)
         except Exception as error:
             # The pod is bound; all that is left to do is to say so.
-            _broken(command, post.name, "PostBind", error, clock)
+            _broken(command, post.name, "PostBind", error, clock, instrument)
 
 
 async def _acted(
@@ -112,11 +112,12 @@ def _status(failed: BindFailed | None) -> str:
     return Code.UNSCHEDULABLE.camel if failed.rejected else ERROR
 
 
-def _broken(command: Bind, plugin: str, point: str, error: Exception, clock: Clock) -> BindFailed:
-    """What the API server refused or a plugin found amiss is told as it is; anything else is a bug, logged as one."""
-    if isinstance(error, ApiError | StatusError):
-        log.warning("Binding failed", error, pod=command.pod.key, node=command.node_name, plugin=plugin)
-    else:
-        log.crash("A plugin raised", error, pod=command.pod.key, plugin=plugin, point=point)
+def _broken(
+    command: Bind, plugin: str, point: str, error: Exception, clock: Clock, instrument: Instrument
+) -> BindFailed:
+    """What the API server refused or a plugin found amiss is told as it is; anything else is a bug, counted as one."""
+    log.warning("Binding failed", error, pod=command.pod.key, node=command.node_name, plugin=plugin, point=point)
+    if not isinstance(error, ApiError | StatusError):
+        instrument.plugin_failed(plugin, point, error)
     message = f'running {point} plugin "{plugin}": {str(error) or type(error).__name__}'
     return BindFailed(clock.now(), command.pod.uid, message, plugin)

@@ -8,6 +8,7 @@ for, and whoever has no other way to say who they are is nobody.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -36,19 +37,33 @@ class ClientAuthorities(Protocol):
 
 
 class AuthoritiesOfFile:
-    """`--client-ca-file`; a file that has become unreadable leaves what it said before."""
+    """`--client-ca-file` and its like; a file that has become unreadable leaves what it said before."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, flag: str = "--client-ca-file") -> None:
         """OSError if it cannot be read."""
         self._file = file
+        self._flag = flag
         self._content = file.read_text()
 
     async def current(self) -> str:
         try:
             self._content = self._file.read_text()
         except (OSError, UnicodeDecodeError) as problem:
-            _log.warning("--client-ca-file cannot be read; what it said before counts", problem)
+            _log.warning(f"{self._flag} cannot be read; what it said before counts", problem)
         return self._content
+
+
+class Proxies(msgspec.Struct, frozen=True):
+    """Front proxies: who signs their certificates, and in which headers they say on whose behalf they ask."""
+
+    authorities: str = ""
+    """PEM text."""
+    names: tuple[str, ...] = ()
+    """The common names of theirs; any, if there are none."""
+    user_headers: tuple[str, ...] = ("x-remote-user",)
+    uid_headers: tuple[str, ...] = ()
+    group_headers: tuple[str, ...] = ("x-remote-group",)
+    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
 
 
 class _ConfigMap(msgspec.Struct):
@@ -65,6 +80,8 @@ class AuthoritiesOfCluster:
         self._due = clock.now()
         self._reading: asyncio.Task[None] | None = None
         self._complaint = ""
+        self.proxies: Proxies | None = None
+        """What the ConfigMap says of front proxies; None if it does not."""
 
     async def current(self) -> str:
         if self._reading is None and self._clock.now() >= self._due:
@@ -77,7 +94,9 @@ class AuthoritiesOfCluster:
         """Read it now. ApiError if that cannot be done."""
         content = await self._connection.request("GET", CONFIG_MAP)
         try:
-            self._content = msgspec.json.decode(content, type=_ConfigMap).data.get("client-ca-file", "")
+            data = msgspec.json.decode(content, type=_ConfigMap).data
+            self.proxies = _proxies(data)
+            self._content = data.get("client-ca-file", "")
         except msgspec.MsgspecError as problem:
             raise ApiError(0, "UnreadableAnswer", f"{CONFIG_MAP} cannot be read: {problem}") from None
         self._due = self._clock.now() + REREAD
@@ -93,3 +112,51 @@ class AuthoritiesOfCluster:
                 _log.warning("Client certificates cannot be checked: no authorities to check them with", problem)
         finally:
             self._reading = None
+
+
+class Trusted:
+    """Whose certificates count: those of clients' authorities, and those of front proxies'."""
+
+    def __init__(
+        self,
+        clients: ClientAuthorities | None,
+        lookup: AuthoritiesOfCluster | None = None,
+        proxies: tuple[AuthoritiesOfFile, Proxies] | None = None,
+    ) -> None:
+        """`proxies` are a file and what else flags say of them; without, it is what `lookup` finds in the cluster."""
+        self._clients = clients
+        self._lookup = lookup
+        self._given = proxies
+        self.known: tuple[str, Proxies | None] = ("", None if proxies is None else proxies[1])
+        """As they were last: the authorities of clients as PEM text, and the front proxies."""
+
+    async def current(self) -> str:
+        """The certificates of all authorities as PEM text, "" where there are none (yet)."""
+        clients = await self._clients.current() if self._clients else ""
+        proxies: Proxies | None = None
+        if self._given is not None:
+            file, said = self._given
+            proxies = msgspec.structs.replace(said, authorities=await file.current())
+        elif self._lookup is not None:
+            await self._lookup.current()
+            proxies = self._lookup.proxies
+        self.known = (clients, proxies)
+        return "\n".join(filter(None, (clients, proxies.authorities if proxies else "")))
+
+
+def _proxies(data: Mapping[str, str]) -> Proxies | None:
+    """What the API server tells of its own proxies' certificates. MsgspecError for what cannot be read."""
+    authorities = data.get("requestheader-client-ca-file", "")
+    if not authorities:
+        return None
+    words = {
+        field: msgspec.json.decode(data.get(f"requestheader-{key}") or "[]", type=tuple[str, ...])
+        for field, key in (
+            ("names", "allowed-names"),
+            ("user_headers", "username-headers"),
+            ("uid_headers", "uid-headers"),
+            ("group_headers", "group-headers"),
+            ("extra_prefixes", "extra-headers-prefix"),
+        )
+    }
+    return Proxies(authorities, **words)

@@ -7,6 +7,7 @@ the health endpoints, which are everybody's. An API server that does not answer 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -14,10 +15,11 @@ import msgspec
 from pyscheduler.api import ApiError
 from pyscheduler.shell import logs
 from pyscheduler.shell.allowed_paths import AllowedPaths
+from pyscheduler.shell.reviews import ANONYMOUS as NOBODY
 from pyscheduler.shell.reviews import Reviewer, TooBusy, User, Verdict
 from pyscheduler.shell.webserver import Answer, Question, Subject
 
-ANONYMOUS: Final = User("system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS: Final = User(NOBODY, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"
 _JSON = "application/json"
 _log = logs.get("gate")
@@ -26,9 +28,13 @@ _log = logs.get("gate")
 class Gate:
     """Asked before each answer."""
 
-    def __init__(self, reviewer: Reviewer, allowed: AllowedPaths) -> None:
+    def __init__(
+        self, reviewer: Reviewer, allowed: AllowedPaths, certified: Callable[[Question], User | None] | None = None
+    ) -> None:
+        """`certified` says who somebody is by the certificate they show; whom it names, without it."""
         self._reviewer = reviewer
         self._allowed = allowed
+        self._certified = certified or (lambda question: named(question.subject or ()))
 
     async def refusal(self, question: Question, served: bool) -> Answer | None:
         """What the one who asks is told instead of an answer; None if they may have it.
@@ -52,9 +58,9 @@ class Gate:
 
     async def _user(self, question: Question) -> User | None:
         """Who asks, None for a token that is nobody's. ApiError, TooBusy."""
-        named = _named(question.subject or ())
-        if named is not None:
-            return named
+        certified = self._certified(question)
+        if certified is not None:
+            return certified
         kind, _, rest = question.headers.get("authorization", "").partition(" ")
         token = rest.partition(" ")[0]
         if kind.lower() != "bearer" or not token:
@@ -72,7 +78,7 @@ class Gate:
         return None if _allows(verdict) else _forbidden(user, question, verdict.reason)
 
 
-def _named(subject: Subject) -> User | None:
+def named(subject: Subject) -> User | None:
     """Whom a certificate names: the user is its common name, the groups are its organizations."""
     pairs = [pair for part in subject for pair in part]
     names = [value for key, value in pairs if key == "commonName"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from hashlib import sha256
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ DEADLINE: Final = 10.0
 """Seconds that a review may take, repetitions and waiting for its turn included."""
 MOST_ASKED: Final = 40
 MOST_KEPT: Final = 1024
+ANONYMOUS: Final = "system:anonymous"
 ALL_AUTHENTICATED: Final = "system:authenticated"
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -42,7 +43,7 @@ class User(msgspec.Struct, frozen=True):
 
     def authenticated(self) -> User:
         """The same in the group of all who have said who they are."""
-        if ALL_AUTHENTICATED in self.groups:
+        if ALL_AUTHENTICATED in self.groups or self.name == ANONYMOUS:
             return self
         return User(self.name, self.uid, (*self.groups, ALL_AUTHENTICATED), self.extra)
 
@@ -68,14 +69,28 @@ class _AccessReview(msgspec.Struct, frozen=True):
     status: Verdict = Verdict()
 
 
+class Seconds(NamedTuple):
+    """For how long an answer counts."""
+
+    token: float = 10.0
+    allowed: float = 10.0
+    refused: float = 10.0
+
+
+TEN: Final = Seconds()
+"""As long as kube-scheduler keeps them unless told otherwise."""
+
+
 class Reviewer:
     """Asks the API server, one connection for each kind of question; they may be the same."""
 
-    def __init__(self, tokens: Connection, access: Connection, clock: Clock, seconds: float = 10.0) -> None:
+    def __init__(self, tokens: Connection, access: Connection, clock: Clock, seconds: Seconds = TEN) -> None:
         self._tokens = tokens
         self._access = access
-        self._users: Kept[User | None] = Kept(seconds, clock)
-        self._verdicts: Kept[Verdict] = Kept(seconds, clock)
+        self._users: Kept[User | None] = Kept(lambda _: seconds.token, clock)
+        self._verdicts: Kept[Verdict] = Kept(
+            lambda verdict: seconds.allowed if verdict.allowed else seconds.refused, clock
+        )
 
     async def user_of(self, token: str) -> User | None:
         """Who the token belongs to, None if to nobody. ApiError, TooBusy."""
@@ -100,13 +115,13 @@ class Reviewer:
 
 
 class Kept(Generic[T]):
-    """Answers by what was asked, kept for `seconds`."""
+    """Answers by what was asked, each kept for as many seconds as `seconds` says of it."""
 
-    def __init__(self, seconds: float, clock: Clock) -> None:
+    def __init__(self, seconds: Callable[[T], float], clock: Clock) -> None:
         self._seconds = seconds
         self._clock = clock
         self._answers: dict[Hashable, tuple[float, T]] = {}
-        """With the time up to which each counts, which is also their order."""
+        """With the time up to which each counts, oldest first."""
         self._asking: dict[Hashable, asyncio.Task[T]] = {}
 
     async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
@@ -132,7 +147,7 @@ class Kept(Generic[T]):
             del self._asking[key]
         now = self._clock.now()
         self._answers.pop(key, None)
-        self._answers[key] = (now + self._seconds, answer)
+        self._answers[key] = (now + self._seconds(answer), answer)
         while self._answers:
             oldest = next(iter(self._answers))
             if self._answers[oldest][0] > now and len(self._answers) <= MOST_KEPT:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -34,6 +34,7 @@ from pyscheduler.shell import garbage, logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.extenders.present import PresentExtenders
 from pyscheduler.shell.instrument import MetricsInstrument, RestTally
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
@@ -46,9 +47,6 @@ from pyscheduler.shell.kube.writer import KubeWriter
 from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics
-
-if TYPE_CHECKING:
-    from pyscheduler.shell.extenders.consultant import Extenders
 
 log = logs.get("scheduler")
 LISTING = 30.0
@@ -77,8 +75,12 @@ class Scheduler:
         clock: Clock,
         metrics: Metrics,
         leadership: Leadership = ALONE,
+        longest_unschedulable: float = 300.0,
     ) -> None:
-        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it."""
+        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it.
+
+        A pod that has been unschedulable for `longest_unschedulable` seconds is tried again without a reason.
+        """
         self._leadership = leadership
         if leadership is not ALONE:
             connections.calls.write_only_while(leadership.holds)
@@ -87,17 +89,16 @@ class Scheduler:
         self.metrics = metrics
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
-        self._extenders = _extenders(config, clock)
+        self._extenders = PresentExtenders(config.configuration, clock)
         settings = Settings(
             config.python.seed,
             config.configuration.pod_initial_backoff_seconds,
             config.configuration.pod_max_backoff_seconds,
-            extenders=() if self._extenders is None else self._extenders.known,
+            longest_unschedulable,
+            extenders=self._extenders.known,
         )
         handle = CoreHandle()
-        profiles = build_profiles(config, handle)
-        if self._extenders is not None:
-            profiles = self._extenders.with_binders(profiles, handle)
+        profiles = self._extenders.with_binders(build_profiles(config, handle), handle)
         self.machine = Machine(profiles, handle, instrument, settings)
         traffic = Traffic()
         self.executor = Executor(
@@ -111,8 +112,9 @@ class Scheduler:
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
         connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
         self._show(config.gates)
-        if self._extenders is not None:
-            self.executor.consult, self._extenders.tell = self._extenders.consult, self.loop.tell
+        self.executor.consult, self._extenders.tell = self._extenders.consult, self.loop.tell
+        assumed = self.machine.context.assumed
+        self._extenders.at_work = lambda: (each.profile for each in assumed.values())
         self._refusals = Refusals(metrics.count_decode_failure)
         self._chance = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
@@ -122,10 +124,16 @@ class Scheduler:
         self._started = config
         self.config = config
         """The configuration that was taken up last."""
-        self.names = tuple(p.name for p in profiles)
-        """The scheduler names that it serves."""
+        self.attend: Callable[[Iterable[ResourceKind]], None] = lambda _: None
+        """Told which kinds plugins read, when we begin to lead and whenever that changes; of none once we stop."""
+        self._scheduling = False
         self.stopping = False
         """Whether no more attempts are made, and only what is under way is brought to its end."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scheduler names that it serves."""
+        return tuple(self.machine.context.profiles)
 
     @property
     def leads(self) -> bool:
@@ -149,8 +157,7 @@ class Scheduler:
 
     async def _follow(self, lead: Callable[[Work], Awaitable[None]]) -> None:
         async with AsyncExitStack() as stack:
-            if self._extenders is not None:
-                stack.push_async_callback(self._extenders.close)
+            stack.push_async_callback(self._extenders.close)
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             self._watches = watches
             work = await stack.enter_async_context(_Running([self.executor.run()]))
@@ -165,12 +172,14 @@ class Scheduler:
                     await self.executor.flush(LAST_WORDS)
 
     async def _schedule(self) -> None:
+        self._scheduling = True
+        self._attend()
         try:
             await self.loop.run()
         finally:
-            self.stopping = True
-            if self._extenders is not None:
-                self._extenders.stop()
+            self.stopping, self._scheduling = True, False
+            self.attend(())
+            self._extenders.stop()
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
 
@@ -179,17 +188,20 @@ class Scheduler:
 
         ConfigError, with nothing changed, if it cannot be followed.
         """
-        context = self.machine.context
-        rebuilt = rebuild_profiles(self._started, config, context.profiles, context.handle)
+        context, settings = self.machine.context, config.configuration
+        rebuilt = rebuild_profiles(self._started, config, context.at_work, context.handle)
         await self._follow_too({kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds})
-        settings = config.configuration
+        await self._extenders.change(settings, self.reflectors if self._watches is not None else ())
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
-        profiles = rebuilt.profiles
-        if self._extenders is not None:
-            profiles = self._extenders.with_binders(profiles, context.handle)
-        self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs))
+        profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
+        self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
+        self._attend()
         return rebuilt.restart
+
+    def _attend(self) -> None:
+        if self._scheduling:
+            self.attend({kind for profile in self.machine.context.profiles.values() for kind in profile.watches})
 
     async def _follow_too(self, kinds: set[ResourceKind]) -> None:
         """List and watch further kinds; returns once all of them have been listed."""
@@ -244,7 +256,7 @@ class Scheduler:
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
         kind, emit = source.watched.kind, source.emit
-        kept = None if self._extenders is None else self._extenders.kept.get(kind)
+        kept = self._extenders.kept.of(kind)
         if kept is None:
             decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
         else:
@@ -283,15 +295,6 @@ class Scheduler:
                 self.loop.tell(ObjectChanged(now, kind, change.object))
 
         return emit
-
-
-def _extenders(config: LoadedConfig, clock: Clock) -> Extenders | None:
-    """The extenders, if there are any: only they take an HTTP client that is slow to import."""
-    if not config.configuration.extenders:
-        return None
-    from pyscheduler.shell.extenders.consultant import Extenders
-
-    return Extenders(config.configuration, clock)
 
 
 class _Source(msgspec.Struct, frozen=True):

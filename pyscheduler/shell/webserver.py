@@ -32,6 +32,8 @@ IDLE: Final = 90.0
 """Seconds after which a connection on which nothing is asked, or no answer is taken, is closed."""
 GOODBYE: Final = 2.0
 """Seconds that the other side has to end TLS in good form."""
+_DER = 2
+"""The form of a certificate (`_ssl.ENCODING_DER`)."""
 _RECOVERY = 1.0
 """Seconds to wait when no connection can be accepted: most likely there are no file descriptors left."""
 _log = logs.get("http")
@@ -50,6 +52,10 @@ class Question(msgspec.Struct, frozen=True):
     """Path and query as they were sent."""
     subject: Subject | None = None
     """Whose certificate came with the connection; None without one that was verified."""
+    signer: bytes = b""
+    """The authority at the root of that certificate's chain, itself a certificate (DER)."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """All headers as they were sent, those that were sent twice included, with lower-case names."""
     chunks: bool = True
     """Whether an answer may come in chunks; HTTP/1.0 does not know them."""
 
@@ -163,7 +169,7 @@ class WebServer:
             return await _send(writer, Answer(b"the request is too long\n", 431), last=True)
         self._heard_of()
         try:
-            question = _read(head, (writer.get_extra_info("peercert") or {}).get("subject"))
+            question = _read(head, *_peer(writer))
         except ValueError as problem:
             return await _send(writer, Answer(f"{problem}\n".encode(), 400), last=True)
         last = question.headers.get("connection", "").lower() == "close" or not question.chunks
@@ -182,7 +188,22 @@ class WebServer:
             return Answer(b"internal error\n", 500)
 
 
-def _read(head: bytes, subject: Subject | None) -> Question:
+def _peer(writer: asyncio.StreamWriter) -> tuple[Subject | None, bytes]:
+    """Whose certificate came with the connection, and the root of its chain."""
+    subject: Subject | None = (writer.get_extra_info("peercert") or {}).get("subject")
+    return subject, b"" if subject is None else _root(writer.get_extra_info("ssl_object"))
+
+
+def _root(connection: Any) -> bytes:
+    """The last certificate of the chain that was verified; b"" if this Python does not tell."""
+    if hasattr(connection, "get_verified_chain"):  # Python 3.13 and later
+        chain = connection.get_verified_chain()
+        return bytes(chain[-1]) if chain else b""
+    chain = getattr(connection._sslobj, "get_verified_chain", tuple)()
+    return bytes(chain[-1].public_bytes(_DER)) if chain else b""
+
+
+def _read(head: bytes, subject: Subject | None, signer: bytes = b"") -> Question:
     """A request. ValueError, to be told to whoever sent it, if it is none."""
     request, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = request.split(" ")
@@ -191,13 +212,14 @@ def _read(head: bytes, subject: Subject | None) -> Question:
     pairs = [line.partition(":") for line in lines]
     if any(not colon or name != name.strip() for name, colon, _ in pairs):
         raise ValueError("a header cannot be read")
-    headers = {name.lower(): value.strip() for name, _, value in pairs}
+    sent = tuple((name.lower(), value.strip()) for name, _, value in pairs)
+    headers = dict(sent)
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
         raise ValueError("a request has no body here")
     method, target, version = words
     path, _, query = target.partition("?")
     asked = parse_qs(query, keep_blank_values=True)
-    return Question(unquote(path), asked, headers, method, target, subject, version == "HTTP/1.1")
+    return Question(unquote(path), asked, headers, method, target, subject, signer, sent, chunks=version == "HTTP/1.1")
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer, last: bool, question: Question | None = None) -> bool:

@@ -125,11 +125,11 @@ class Harness:
     def reconfigure(self, config: str | LoadedConfig) -> tuple[str, ...]:
         """Go on by another configuration, as after a reload; what of it waits for a restart."""
         loaded = loads(config) if isinstance(config, str) else config
-        rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.profiles, self.handle)
+        rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.at_work, self.handle)
         self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
         settings = loaded.configuration
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
-        self.tell(Reconfigured(self.now, rebuilt.profiles, *backoffs))
+        self.tell(Reconfigured(self.now, rebuilt.profiles, *backoffs, build_extenders(settings)))
         return rebuilt.restart
 
     # -- bindings ------------------------------------------------------------------------------------------------

@@ -38,12 +38,16 @@ SHARED = (
     "/healthz/",
     "/healthz/nothing",
     "/healthz%2fping",
+    "/debug/pprof/",
     "/debug/pprof/nothing",
     "//metrics",
     "/metrics/",
 )
 """Paths of which kube-scheduler says the same."""
-OURS = ("/healthz/ping", "/readyz/ping", "/readyz/informer-sync", "/debug/queue", "/debug/cache")
+OURS = (
+    *("/healthz/ping", "/readyz/ping", "/readyz/informer-sync", "/debug/queue", "/debug/cache"),
+    *("/flagz", "/statusz", "/debug/pprof/cmdline", "/debug/pprof/goroutine", "/debug/pprof/profile?seconds=1"),
+)
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

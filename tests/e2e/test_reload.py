@@ -7,9 +7,12 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, SchedulerProcess, scheduler_with
+from tests.e2e.test_extenders import extender
 from tests.e2e.workloads import deployment, hollow_nodes, placed, pod, pod_spec, unscheduled
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -84,8 +87,6 @@ async def test_a_changed_file_takes_effect_under_load_and_a_broken_one_does_not(
         assert not any(unscheduled(item) for item in (await api.get(pods))["items"])
         await _check_packed(control_plane, namespace)
         assert "parallelism: Invalid value: 0: should be an integer value greater than zero" in running.log.read_text()
-        if control_plane.real is None:
-            return  # the embedded API server reviews nobody, so metrics are nobody's
         metrics = (await running.text(api, "/metrics")).splitlines()
         assert f"{_TAKEN} 0.0" in metrics
         assert 'pyscheduler_config_reloads_total{result="success"} 1.0' in metrics
@@ -106,7 +107,7 @@ async def _check_packed(control_plane: Plane, namespace: str) -> None:
 async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
-    """PodGroups are not followed at first; the gang waits for its third member once they are."""
+    """PodGroups are not followed at first; the gang waits for its third member once they are, and is told of."""
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups"
     mounted = Mounted(tmp_path / "mount", Configured(namespace).document())
@@ -128,3 +129,39 @@ async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
         await api.until(pods, lambda found: sum(few in unscheduled(item) for item in found["items"]) == 2)
         await api.create(pods, members[2])
         await api.until(pods, lambda found: len(placed(found)) == 3, 30)
+        await api.until(f"{groups}/crew", lambda found: found.get("status", {}).get("scheduled") == 3, 30)
+
+
+async def test_profiles_and_extenders_come_and_go(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
+    """A pod of a profile that is not there yet waits for nothing else, and is sent to an extender that comes too."""
+    api, pods, other = control_plane.api, f"/api/v1/namespaces/{namespace}/pods", f"{namespace}-other"
+
+    def of(name: str, scheduler: str) -> Json:
+        return pod(name, pod_spec(scheduler, namespace))
+
+    alone = Configured(namespace).document()
+    mounted = Mounted(tmp_path / "mount", alone)
+    async with (
+        extender(control_plane, tmp_path) as service,
+        hollow_nodes(control_plane, namespace, 2),
+        scheduler_with(control_plane, mounted.file, tmp_path) as running,
+    ):
+        await api.create(pods, of("early", other))
+        await api.create(pods, of("mine", namespace))
+        await api.until(pods, lambda found: list(placed(found)) == ["mine"], 30)
+        both = yaml.safe_load(alone)
+        both["profiles"] += [{"schedulerName": other}]
+        both["extenders"] = [{"urlPrefix": service.url, "filterVerb": "filter"}]
+        mounted.write(yaml.safe_dump(both))
+        await api.until(pods, lambda found: len(placed(found)) == 2, 30)
+        (call,) = service.calls("filter")
+        assert call["Pod"]["metadata"]["name"] == "early"
+        assert len(call["Nodes"]["items"]) >= 2
+        mounted.write(alone)
+        await _logged(running, "The changed configuration is followed", times=2)
+        await api.create(pods, of("late", other))
+        await api.create(pods, of("mine-too", namespace))
+        found = await api.until(pods, lambda found: len(placed(found)) == 3, 30)
+        assert set(placed(found)) == {"early", "mine", "mine-too"}
+        assert len(service.calls("filter")) == 1
+        assert not any(unscheduled(item) for item in found["items"])

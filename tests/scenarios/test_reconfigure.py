@@ -240,18 +240,11 @@ def test_reservations_keep_their_plugin_and_its_args() -> None:
             DEFAULT.replace("leaderElect: false", "leaderElect: true"), ("leaderElection",), id="leader election"
         ),
         pytest.param(DEFAULT + "delayCacheUntilActive: true\n", ("delayCacheUntilActive",), id="cache"),
+        pytest.param(DEFAULT + "enableProfiling: false\n", ("enableProfiling",), id="profiles"),
         pytest.param(
             DEFAULT + "---\napiVersion: pyscheduler.io/v1\nkind: PySchedulerConfiguration\nseed: 3\n",
             ("seed",),
             id="seed",
-        ),
-        pytest.param(
-            DEFAULT.replace("[{", "[{schedulerName: other}, {"), ('profile "other" (new)',), id="another profile"
-        ),
-        pytest.param(
-            DEFAULT.replace("default-scheduler", "other"),
-            ('profile "other" (new)', 'profile "default-scheduler" (gone)'),
-            id="a profile of another name",
         ),
     ],
 )
@@ -261,14 +254,6 @@ def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, 
     world.add(node("n1"), pod("a"))
     world.run()
     assert world.where == {"a": "n1"}
-
-
-def test_other_extenders_are_refused_as_a_whole() -> None:
-    world = Harness(DEFAULT)
-    before = world.machine.context.profiles
-    with pytest.raises(ConfigError, match="extenders: cannot change while the scheduler runs; restart it"):
-        world.reconfigure(TAINTS_IGNORED + "extenders: [{urlPrefix: http://e, filterVerb: f}]\n")
-    assert world.machine.context.profiles is before
 
 
 def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:

@@ -92,13 +92,17 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods()
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
-        """Other plugins from now on, in profiles of the same names: each pod that waits may be tried at once.
+        """Other plugins from now on: each pod that waits may be tried at once, those of profiles that are gone leave.
 
-        Pods in flight stay so: the new plugins are asked about the events that have been kept for them.
+        Pods in flight stay so: the new plugins are asked about the events that have been kept for them. Those of
+        profiles that are gone end with `done`, and are not to be put back.
         """
         waiting = self.pending()
         self._use(profiles, backoff)
         for queued in waiting:
+            if queued.pod.scheduler_name not in profiles:
+                self.nominator.remove(queued.pod.uid)
+                continue
             queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = set(), set(), ""
             self._to_active(queued, labels.RECONFIGURED, now)
 

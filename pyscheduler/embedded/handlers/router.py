@@ -21,6 +21,7 @@ from pyscheduler.embedded.handlers.request import (
     wants_aggregated_discovery,
     write_options,
 )
+from pyscheduler.embedded.handlers.reviews import Reviews
 from pyscheduler.embedded.handlers.special import Special
 from pyscheduler.embedded.handlers.watch import Watches
 from pyscheduler.embedded.objects import Json
@@ -36,9 +37,10 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 class Router:
     """Answers every request to the server."""
 
-    def __init__(self, api: Api, address: Callable[[], str]) -> None:
+    def __init__(self, api: Api, address: Callable[[], str], token: str) -> None:
+        """`token` is that of the server's own user, for whoever has tokens reviewed."""
         self._api, self._address = api, address
-        self._special = Special(api)
+        self._special = Special(api, Reviews(token))
         self.watches = Watches(api.world)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:

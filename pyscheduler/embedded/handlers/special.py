@@ -10,7 +10,8 @@ from aiohttp import web
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.handlers import respond
 from pyscheduler.embedded.handlers.request import Target, is_dry_run, read_body, write_options
-from pyscheduler.embedded.objects import Json, dig
+from pyscheduler.embedded.handlers.reviews import Reviews
+from pyscheduler.embedded.objects import dig
 from pyscheduler.embedded.patch.merge import merge_patch
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.status import bad_request, method_not_allowed, no_such_path, success
@@ -24,35 +25,20 @@ _HOLLOW = {
     "ephemeralcontainers": "hollow nodes run no containers, so ephemeral containers cannot be added",
     "resize": "hollow nodes run no containers, so pods cannot be resized in place",
 }
-_USER = {"username": "embedded-user", "uid": "embedded-user", "groups": ["system:masters", "system:authenticated"]}
-_ALL_RULES = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-    "incomplete": False,
-}
 _SUCCESS = msgspec.json.encode(success())
-_ALLOWED = {"allowed": True, "reason": "the embedded server allows everything"}
-_REVIEWS: dict[tuple[str, str], tuple[str, Json]] = {
-    ("authorization.k8s.io", "selfsubjectaccessreviews"): ("SelfSubjectAccessReview", _ALLOWED),
-    ("authorization.k8s.io", "subjectaccessreviews"): ("SubjectAccessReview", _ALLOWED),
-    ("authorization.k8s.io", "localsubjectaccessreviews"): ("LocalSubjectAccessReview", _ALLOWED),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"): ("SelfSubjectRulesReview", _ALL_RULES),
-    ("authentication.k8s.io", "tokenreviews"): ("TokenReview", {"authenticated": True, "user": _USER}),
-    ("authentication.k8s.io", "selfsubjectreviews"): ("SelfSubjectReview", {"userInfo": _USER}),
-}
 
 
 class Special:
     """Handlers of subresources and virtual resources."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
+    def __init__(self, api: Api, reviews: Reviews) -> None:
+        self._api, self._reviews = api, reviews
 
     async def virtual(self, request: web.BaseRequest, target: Target) -> web.Response | None:
         """POST of a review or a binding; None where the target is neither."""
-        review = _REVIEWS.get((target.group, target.plural))
+        review = self._reviews.kind(target.group, target.plural)
         is_binding = (target.group, target.plural) == ("", "bindings")
-        if review is None and not is_binding:
+        if not review and not is_binding:
             return None
         if request.method != "POST":
             raise method_not_allowed()
@@ -61,9 +47,8 @@ class Special:
             raise bad_request("the body of the request is not an object")
         if is_binding:
             return self._bind(target.namespace, str(dig(body, "metadata", "name") or ""), body, request)
-        kind, status = review or ("", {})
-        head = {"kind": kind, "apiVersion": f"{target.group}/{target.version}", "metadata": {}}
-        return respond.document({**head, **body, "status": status}, 201)
+        head = {"kind": review, "apiVersion": f"{target.group}/{target.version}", "metadata": {}}
+        return respond.document({**head, **body, "status": self._reviews.status(review, body)}, 201)
 
     async def subresource(self, request: web.BaseRequest, resource: Resource, target: Target) -> web.Response:
         """Any subresource but status."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from pyscheduler.api import ApiWriter, BindPlugin, Cycle, Handle, Interest, Pod, PodObject
+from pyscheduler.api import ApiWriter, BindPlugin, Cycle, Handle, Interest, Pod
 from pyscheduler.api.outcome import SKIP, Skip
 from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.problems import ConfigError, Problem
@@ -34,8 +34,7 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.extenders import wire
 from pyscheduler.shell.extenders.client import Client, UnusableTLS
-from pyscheduler.shell.extenders.kept import KeptJson
-from pyscheduler.shell.kube.paths import NODES, PODS
+from pyscheduler.shell.extenders.kept import Kept
 
 log = logs.get("extenders")
 
@@ -43,8 +42,8 @@ log = logs.get("extenders")
 class Extenders:
     """The extenders of a configuration: who asks them, and what they are sent."""
 
-    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock) -> None:
-        """ConfigError if one of them cannot be reached as it is configured."""
+    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock, kept: Kept) -> None:
+        """ConfigError if one of them cannot be reached as it is configured. What they are sent is in `kept`."""
         self.known = build_extenders(configuration)
         self.tell: Callable[[Event], None] = lambda _: None
         """Where answers go."""
@@ -52,9 +51,7 @@ class Extenders:
         self._clients = [_client(place, given) for place, given in enumerate(configuration.extenders)]
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pods, self._nodes = _kept_for(self._configured)
-        self.kept = {kind: kept for kind, kept in ((PODS, self._pods), (NODES, self._nodes)) if kept is not None}
-        """The kinds whose objects are kept in JSON, for whoever watches them."""
+        self._kept = kept
 
     def consult(self, command: Consult) -> None:
         """Make the calls; the answers are told."""
@@ -63,13 +60,17 @@ class Extenders:
         task.add_done_callback(self._tasks.discard)
 
     def with_binders(self, profiles: Sequence[Profile], handle: Handle) -> tuple[Profile, ...]:
-        """The profiles, with the extenders that bind before their Bind plugins; those that they had been given go."""
+        """The profiles, with the extenders that bind before their Bind plugins."""
         binders = tuple(
             ExtenderBinder(extender, self._clients[extender.place], self._configured[extender.place], handle)
             for extender in self.known
             if self._configured[extender.place].bind_verb
         )
         return tuple(replace(profile, plan=_with_binders(profile.plan, binders)) for profile in profiles)
+
+    def bind_by(self, plan: BindingPlan) -> bool:
+        """Whether one of these extenders is among those that bind by the plan."""
+        return any(isinstance(plugin, ExtenderBinder) and plugin.client in self._clients for plugin in plan.bind)
 
     def stop(self) -> None:
         """Ask nothing more; pods that extenders were asked about stay as they are."""
@@ -120,13 +121,13 @@ class Extenders:
                 return configured.preempt_verb, wire.meta_victims_request(whole, call.candidates)
             return configured.preempt_verb, wire.victims_request(whole, call.candidates, self._whole)
         verb = configured.filter_verb if isinstance(call, FilterCall) else configured.prioritize_verb
-        if configured.node_cache_capable or self._nodes is None:
+        if configured.node_cache_capable:
             return verb, wire.names_request(whole, call.nodes)
-        nodes = (self._nodes.get(name) for name in call.nodes)
+        nodes = (self._kept.nodes.get(name) for name in call.nodes)
         return verb, wire.nodes_request(whole, [node for node in nodes if node is not None])
 
     def _whole(self, pod: Pod) -> bytes | None:
-        return self._pods.get(pod.name, pod.namespace)
+        return self._kept.pods.get(pod.name, pod.namespace)
 
 
 class ExtenderBinder(BindPlugin):
@@ -138,7 +139,7 @@ class ExtenderBinder(BindPlugin):
     def __init__(self, extender: Extender, client: Client, configured: Configured, handle: Handle) -> None:
         super().__init__(None, handle)
         self._extender = extender
-        self._client = client
+        self.client = client
         self._verb = configured.bind_verb
 
     def interests(self) -> Sequence[Interest]:
@@ -149,11 +150,11 @@ class ExtenderBinder(BindPlugin):
         if not self._extender.is_interested(pod):
             return SKIP
         try:
-            answer = await self._client.send(self._verb, wire.binding_request(pod, node_name))
+            answer = await self.client.send(self._verb, wire.binding_request(pod, node_name))
             try:
                 wire.bound(answer)
             except wire.UnreadableAnswer as problem:
-                raise self._client.failure(self._verb, f"its answer cannot be read: {problem}") from None
+                raise self.client.failure(self._verb, f"its answer cannot be read: {problem}") from None
         except ExtenderFailed as failed:
             if not self._extender.ignorable:
                 raise
@@ -170,18 +171,4 @@ def _client(place: int, configured: Configured) -> Client:
 
 
 def _with_binders(plan: BindingPlan, binders: tuple[ExtenderBinder, ...]) -> BindingPlan:
-    plugins = (plugin for plugin in plan.bind if not isinstance(plugin, ExtenderBinder))
-    return BindingPlan(plan.pre_bind, (*binders, *plugins), plan.post_bind)
-
-
-def _kept_for(extenders: Sequence[Configured]) -> tuple[KeptJson, KeptJson | None]:
-    """Where the pods are kept that extenders may be sent, and the nodes: None if nobody wants those."""
-    whole = [extender for extender in extenders if not extender.node_cache_capable]
-    victims = any(extender.preempt_verb for extender in whole)
-    pods = KeptJson(lambda pod: victims or _is_pending(pod))
-    nodes = KeptJson() if any(extender.filter_verb or extender.prioritize_verb for extender in whole) else None
-    return pods, nodes
-
-
-def _is_pending(pod: PodObject) -> bool:
-    return not pod.spec.node_name
+    return BindingPlan(plan.pre_bind, (*binders, *plan.bind), plan.post_bind)

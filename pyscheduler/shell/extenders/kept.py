@@ -2,34 +2,52 @@
 
 The scheduler itself keeps only what scheduling reads. Where there are extenders, the bytes of the objects that they
 may have to be sent are kept beside that, as the watches bring them: no call is spent on them, and extenders see the
-same versions as the scheduler.
+same versions as the scheduler. Extenders may come by a reload: how much is kept changes then, and whoever watches reads
+through here from the start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from pyscheduler.api import NodeObject, PodObject
+from pyscheduler.api import NodeObject, PodObject, ResourceKind
+from pyscheduler.config.types import Extender
 from pyscheduler.shell.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
+from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.shell.kube.reflector import Gone, Upsert
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 Key = tuple[str, str]
 
 
+class Keep(enum.IntEnum):
+    """Which objects of a kind are kept; each step takes in what the one before does."""
+
+    NONE = 0
+    PENDING = 1
+    """Pods without a node."""
+    ALL = 2
+
+
 class KeptJson:
     """The JSON of objects of one kind, by namespace and name."""
 
-    def __init__(self, wanted: Callable[[Any], bool] = lambda _: True) -> None:
-        """`wanted` says which of the decoded objects are kept."""
-        self._wanted = wanted
+    def __init__(self, keep: Keep = Keep.NONE) -> None:
+        self.keep = keep
         self._kept: dict[Key, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def narrow(self, keep: Keep) -> None:
+        """Keep no more than that from now on, and let go of the rest."""
+        if keep < self.keep:
+            self._kept = {k: raw for k, raw in self._kept.items() if keep is Keep.PENDING and not _node_of(raw)}
+        self.keep = keep
 
     def get(self, name: str, namespace: str = "") -> bytes | None:
         """The newest version of an object, None if it is not kept."""
@@ -38,10 +56,13 @@ class KeptJson:
     def put(self, item: Item[Any], raw: msgspec.Raw) -> None:
         """An object has been read."""
         key = item.identity[:2]
-        if item.object is not None and self._wanted(item.object):
+        if item.object is not None and self._wants(item.object):
             self._kept[key] = _as_sent(raw)
         else:
             self._kept.pop(key, None)
+
+    def _wants(self, found: Any) -> bool:
+        return self.keep is Keep.ALL or (self.keep is Keep.PENDING and not found.spec.node_name)
 
     def decoder(self, resource: str, type: type[T], refusals: Refusals) -> ObjectDecoder[T]:
         """A decoder that keeps what it reads."""
@@ -64,15 +85,55 @@ class _KeepingDecoder(ObjectDecoder[T]):
         self._kept = kept
 
     def page(self, body: bytes) -> Page[T]:
-        return self._one_by_one(body)
+        return self._one_by_one(body) if self._kept.keep else super().page(body)
 
     def line(self, line: bytes) -> Line[T]:
-        return self._part_by_part(line)
+        return self._part_by_part(line) if self._kept.keep else super().line(line)
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
         item = super()._item(raw)
-        self._kept.put(item, raw)
+        if self._kept.keep:
+            self._kept.put(item, raw)
         return item
+
+
+class Kept(NamedTuple):
+    """What is kept of the two kinds that extenders are sent."""
+
+    pods: KeptJson
+    nodes: KeptJson
+
+    def of(self, kind: ResourceKind) -> KeptJson | None:
+        """Where objects of the kind are kept; None for any other kind."""
+        return {PODS: self.pods, NODES: self.nodes}.get(kind)
+
+    def by(self, keeps: Sequence[Keep]) -> Iterator[tuple[KeptJson, Keep]]:
+        """Both, each with what is given for it: first pods, then nodes."""
+        return zip(self, keeps, strict=True)
+
+
+def needs_of(extenders: Sequence[Extender]) -> tuple[Keep, Keep]:
+    """How much has to be kept of the pods, and of the nodes, that these extenders may be sent."""
+    whole = [extender for extender in extenders if not extender.node_cache_capable]
+    victims = any(extender.preempt_verb for extender in whole)
+    nodes = any(extender.filter_verb or extender.prioritize_verb for extender in whole)
+    pending = Keep.PENDING if extenders else Keep.NONE
+    return Keep.ALL if victims else pending, Keep.ALL if nodes else Keep.NONE
+
+
+class _Spec(msgspec.Struct):
+    node_name: str = msgspec.field(name="nodeName", default="")
+
+
+class _Placed(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+_placed = msgspec.json.Decoder(_Placed).decode
+
+
+def _node_of(pod: bytes) -> str:
+    return _placed(pod).spec.node_name
 
 
 def _as_sent(raw: msgspec.Raw) -> bytes:

@@ -94,11 +94,14 @@ class _Status(msgspec.Struct):
 
 
 async def connect(
-    kubeconfig: Path | None, options: ConnectionOptions | None = None, clock: Clock | None = None
+    kubeconfig: Path | None, options: ConnectionOptions | None = None, clock: Clock | None = None, server: str = ""
 ) -> Connection:
-    """A connection to a server that has answered. ConnectionProblem, in one line, where that cannot be."""
+    """A connection to a server that has answered. ConnectionProblem, in one line, where that cannot be.
+
+    `server` goes before the address in the kubeconfig.
+    """
     clock = clock or SystemClock()
-    connection = Connection(await load(kubeconfig, clock), options or ConnectionOptions(), clock)
+    connection = Connection(await load(kubeconfig, clock, server), options or ConnectionOptions(), clock)
     try:
         await connection.check()
     except ConnectionProblem:

@@ -23,6 +23,7 @@ from pyscheduler.shell.kube.resumption import ResumingContext
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
+_URLS: Final = ("http://", "https://")
 _QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -64,14 +65,18 @@ class Credentials:
         return user is not None and ("tokenFile" in user or hasattr(self._loader, "exec_plugin_expiry"))
 
 
-async def load(kubeconfig: Path | None, clock: Clock) -> Credentials:
+async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Credentials:
     """The credentials of a kubeconfig's current context, or without one those of the pod that we run in.
 
+    `server` goes before the address of either; without a kubeconfig it is asked without credentials, as client-go does.
     ConnectionProblem if there are none.
     """
+    if server and not server.startswith(_URLS):
+        raise ConnectionProblem(f"--master {server} is no URL (https://…)")
     if kubeconfig is None:
-        return _in_cluster(clock)
+        return _anonymous(server, clock) if server else _in_cluster(clock)
     name, cluster, user = _checked_context(kubeconfig)
+    cluster = {**cluster, "server": server or cluster["server"]}
     described = f"context {name} of {kubeconfig}"
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
         try:
@@ -80,7 +85,13 @@ async def load(kubeconfig: Path | None, clock: Clock) -> Credentials:
             raise _unreadable(described, problem) from None
         if plain is not None:
             return Credentials(plain, described, clock, plain)
-    return await _with_library(kubeconfig, described, clock)
+    return await _with_library(kubeconfig, described, clock, server)
+
+
+def _anonymous(server: str, clock: Clock) -> Credentials:
+    with TemporaryDirectory(prefix="pyscheduler-") as folder:
+        plain = of_kubeconfig({"server": server}, {}, Path(), Path(folder))
+        return Credentials(plain, f"--master {server}", clock, plain)
 
 
 def _in_cluster(clock: Clock) -> Credentials:
@@ -94,13 +105,15 @@ def _in_cluster(clock: Clock) -> Credentials:
     return Credentials(configuration, "the pod's service account", clock, configuration)
 
 
-async def _with_library(kubeconfig: Path, described: str, clock: Clock) -> Credentials:
+async def _with_library(kubeconfig: Path, described: str, clock: Clock, server: str) -> Credentials:
     """Credentials that take an exec plugin or an auth provider."""
     from kubernetes_asyncio import client, config
 
     configuration = client.Configuration()
     loading = config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
-    return Credentials(configuration, described, clock, await _quietly(loading, described))
+    loader = await _quietly(loading, described)
+    configuration.host = server or configuration.host
+    return Credentials(configuration, described, clock, loader)
 
 
 async def _quietly(loading: Any, described: str) -> Any:
@@ -126,7 +139,7 @@ def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
         )
     context = _entry(file, content, "context", str(name))
     cluster = _entry(file, content, "cluster", str(context.get("cluster") or ""))
-    if not str(cluster.get("server") or "").startswith(("http://", "https://")):
+    if not str(cluster.get("server") or "").startswith(_URLS):
         raise ConnectionProblem(f"kubeconfig {file}: cluster {context['cluster']!r} has no server URL (https://…)")
     user = _entry(file, content, "user", str(context["user"])) if context.get("user") else {}
     _check_files(file, cluster, ("certificate-authority",))

@@ -99,6 +99,14 @@ class Reflector(Generic[T]):
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         self._version: str | None = None
         self._failures = 0
+        self._course = asyncio.timeout(None)
+        """What is under way; it has no end but the one that `list_again` sets."""
+        self._listing_done = asyncio.Event()
+
+    @property
+    def kind(self) -> ResourceKind:
+        """What is followed."""
+        return self._watched.kind
 
     @property
     def name(self) -> str:
@@ -112,6 +120,26 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Follow the resource until cancelled."""
         while True:
+            self._course = asyncio.timeout(None)
+            try:
+                async with self._course:
+                    await self._follow()
+            except TimeoutError:
+                if not self._course.expired():
+                    raise
+                self._version = None
+
+    async def list_again(self) -> None:
+        """Break off what is under way and list everything anew; returns once that is done. To be called while it runs.
+
+        Objects that have not changed are read again, and nobody is told of them.
+        """
+        self._listing_done.clear()
+        self._course.reschedule(asyncio.get_running_loop().time())
+        await self._listing_done.wait()
+
+    async def _follow(self) -> None:
+        while True:
             try:
                 if self._version is None:
                     self._version = await self._list()
@@ -124,6 +152,7 @@ class Reflector(Generic[T]):
         _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
         self.problem = ""
         self.synced.set()
+        self._listing_done.set()
 
     async def _list(self) -> str:
         """Emit the difference between what is there and what was known; returns the version of the list."""

@@ -133,10 +133,53 @@ async def test_warnings_come_as_headers(client: Client) -> None:
         assert answer.headers["Warning"] == '299 - "unknown field \\"spec.typo\\""'
 
 
-async def test_reviews_allow_everything(client: Client) -> None:
+async def test_who_asks_for_themselves_may_do_everything(client: Client) -> None:
     review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     code, answer = await client.send("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
     assert (code, answer["status"]["allowed"], answer["kind"]) == (201, True, "SelfSubjectAccessReview")
+
+
+async def status_of(client: Client, review: str, spec: Any) -> tuple[int, Any]:
+    """What the server says of a review."""
+    code, answer = await client.send("POST", f"/apis/{review}", {"spec": spec})
+    return code, answer["status"]
+
+
+TOKEN_REVIEWS, ACCESS_REVIEWS = "authentication.k8s.io/v1/tokenreviews", "authorization.k8s.io/v1/subjectaccessreviews"
+
+
+async def test_a_token_review_knows_the_token_of_the_kubeconfig_and_no_other(client: Client, tmp_path: Path) -> None:
+    config = yaml.safe_load(client.server.write_kubeconfig(tmp_path / "kubeconfig").read_text())
+    token = config["users"][0]["user"]["token"]
+    code, ours = await status_of(client, TOKEN_REVIEWS, {"token": token})
+    assert (code, ours["authenticated"], ours["user"]["username"]) == (201, True, "embedded-user")
+    for other in (f"{token}x", token[:-1], "jürgen"):
+        assert await status_of(client, TOKEN_REVIEWS, {"token": other}) == (
+            201,
+            {"user": {}, "error": "invalid bearer token"},
+        )
+
+
+@pytest.mark.parametrize("spec", [{}, {"token": ""}, {"token": 7}, None])
+async def test_a_token_review_without_a_token_is_refused(client: Client, spec: Any) -> None:
+    code, answer = await client.send("POST", f"/apis/{TOKEN_REVIEWS}", {"spec": spec})
+    assert (code, answer["message"]) == (400, "token is required for TokenReview in authentication")
+
+
+@pytest.mark.parametrize(
+    ("who", "allowed"),
+    [
+        pytest.param({"user": "embedded-user"}, True, id="the one user"),
+        pytest.param({"user": "me", "groups": ["system:masters"]}, True, id="a master"),
+        pytest.param({"user": "system:anonymous", "groups": ["system:unauthenticated"]}, False, id="anybody"),
+        pytest.param({"groups": "system:masters"}, False, id="no list"),
+        pytest.param({}, False, id="nobody"),
+    ],
+)
+async def test_an_access_review_allows_the_one_user_everything(client: Client, who: Any, allowed: bool) -> None:
+    attributes = {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}
+    code, status = await status_of(client, ACCESS_REVIEWS, {**who, **attributes})
+    assert (code, status["allowed"]) == (201, allowed)
 
 
 async def test_a_watch_streams_as_things_happen(client: Client) -> None:

@@ -102,3 +102,19 @@ async def test_basic_credentials_and_insecure_tls(tmp_path: Path) -> None:
     assert credentials.server_hostname == "api"
     assert credentials.ssl is not None
     assert not credentials.ssl.check_hostname
+
+
+async def test_an_address_given_goes_before_the_kubeconfigs(tmp_path: Path, clock: VirtualClock) -> None:
+    file = write_kubeconfig(tmp_path, SERVER, user="token: secret")
+    credentials = await load(file, clock, "http://elsewhere:1")
+    assert (credentials.host, await credentials.authorization()) == ("http://elsewhere:1", "Bearer secret")
+
+
+async def test_an_address_is_enough_where_nobody_is_asked_who_they_are(clock: VirtualClock) -> None:
+    credentials = await load(None, clock, "http://elsewhere:1/")
+    assert (credentials.host, await credentials.authorization()) == ("http://elsewhere:1", "")
+
+
+async def test_an_address_is_a_url(clock: VirtualClock) -> None:
+    with pytest.raises(ConnectionProblem, match="--master elsewhere:1 is no URL"):
+        await load(None, clock, "elsewhere:1")

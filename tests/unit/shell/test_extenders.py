@@ -34,6 +34,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding import run_binding
 from pyscheduler.shell.extenders.consultant import ExtenderBinder, Extenders
+from pyscheduler.shell.extenders.kept import Kept, KeptJson, needs_of
 from pyscheduler.shell.kube.decode import Refusals
 from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.testing import PodBuilder, node, pod
@@ -43,6 +44,7 @@ from .fake_extender import FakeExtender
 from .virtual import VirtualClock
 
 SUBJECT = pod("a")
+NOTHING = Kept(KeptJson(), KeptJson())
 ALL: dict[str, Any] = {
     "filter_verb": "filter",
     "prioritize_verb": "prioritize",
@@ -55,16 +57,17 @@ class World:
     """Extenders that know a pod and a few nodes, and what they have told."""
 
     def __init__(self, *configured: Extender) -> None:
-        self.extenders = Extenders(KubeSchedulerConfiguration(extenders=configured), VirtualClock())
+        self.kept = Kept(*(KeptJson(keep) for keep in needs_of(configured)))
+        self.extenders = Extenders(KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.kept)
         self.told: asyncio.Queue[Event] = asyncio.Queue()
         self.extenders.tell = self.told.put_nowait
         for name in ("n1", "n2"):
             self._show(NODES, "nodes", node(name).manifest)
 
     def _show(self, kind: Any, resource: str, manifest: Any) -> None:
-        kept = self.extenders.kept.get(kind)
-        if kept is not None:
-            kept.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
+        kept = self.kept.of(kind)
+        assert kept is not None
+        kept.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
 
     def show(self, built: PodBuilder) -> Pod:
         """The watch brings a pod."""
@@ -114,7 +117,7 @@ async def test_names_are_sent_to_those_that_do(extender: FakeExtender) -> None:
     async with world(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
         (known,) = w.extenders.known
         subject = w.show(SUBJECT)
-        assert NODES not in w.extenders.kept, "nobody is sent whole nodes"
+        assert len(w.kept.nodes) == 0, "nobody is sent whole nodes"
         assert await w.ask(subject, FilterCall(known, ("n1", "n2"))) == (Filtered(("n2",)),)
         assert await w.ask(subject, PrioritizeCall(known, ("n1", "n2"))) == (Prioritized((("n2", 3),)),)
     body = {"Pod": sent(SUBJECT), "Nodes": None, "NodeNames": ["n1", "n2"]}
@@ -141,7 +144,7 @@ async def test_pods_that_run_are_not_kept_where_nobody_is_sent_them(extender: Fa
     async with world(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
         w.show(pod("v").on("n1"))
         w.show(SUBJECT)
-        assert len(w.extenders.kept[PODS]) == 1
+        assert len(w.kept.pods) == 1
 
 
 async def test_several_are_asked_at_once_and_one_that_fails_is_told_of_in_its_place(extender: FakeExtender) -> None:
@@ -198,7 +201,7 @@ async def test_when_the_scheduler_stops_nobody_waits_for_answers(extender: FakeE
 def test_tls_that_cannot_be_used_is_an_error_of_the_configuration() -> None:
     extenders = (Extender("http://a"), Extender("https://b", tls_config=ExtenderTLS(ca_file="/does/not/exist")))
     with pytest.raises(ConfigError, match=r"^extenders\[1\]\.tlsConfig: the certificates cannot be used"):
-        Extenders(KubeSchedulerConfiguration(extenders=extenders), VirtualClock())
+        Extenders(KubeSchedulerConfiguration(extenders=extenders), VirtualClock(), NOTHING)
 
 
 # -- binding -----------------------------------------------------------------------------------------------------------
@@ -217,7 +220,7 @@ class Api:
 async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound | BindFailed, list[str]]:
     """How a binding cycle of the default profile ends, and what was bound without the extender."""
     clock, handle, api = VirtualClock(), CoreHandle(), Api()
-    extenders = Extenders(KubeSchedulerConfiguration(extenders=(configured,)), clock)
+    extenders = Extenders(KubeSchedulerConfiguration(extenders=(configured,)), clock, NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), handle), handle)
     subject = built.build()
     plan = msgspec.structs.replace(profile.plan, pre_bind=())
@@ -269,17 +272,10 @@ async def test_where_one_that_is_ignorable_fails_the_plugins_bind(extender: Fake
 
 
 async def test_it_asks_for_no_events(extender: FakeExtender) -> None:
-    extenders = Extenders(KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),)), VirtualClock())
+    configuration = KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),))
+    extenders = Extenders(configuration, VirtualClock(), NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
     binder = profile.plan.bind[0]
     assert isinstance(binder, ExtenderBinder)
     assert binder.interests() == ()
-    assert [plugin.name for plugin in profile.plan.bind] == ["Extender", "DefaultBinder"]
-
-
-async def test_a_profile_that_has_binders_already_gets_no_second_ones(extender: FakeExtender) -> None:
-    """A changed configuration that leaves a profile out leaves it as it runs, binders and all."""
-    extenders = Extenders(KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),)), VirtualClock())
-    running = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
-    (profile,) = extenders.with_binders(running, CoreHandle())
     assert [plugin.name for plugin in profile.plan.bind] == ["Extender", "DefaultBinder"]

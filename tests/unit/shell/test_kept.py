@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from pyscheduler.api import PodObject
-from pyscheduler.shell.extenders.kept import KeptJson
+from pyscheduler.config.types import Extender
+from pyscheduler.shell.extenders.kept import Keep, KeptJson, needs_of
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.reflector import Gone, Upsert
 from pyscheduler.testing import pod
@@ -29,7 +31,7 @@ def read(kept: KeptJson, name: str) -> Any:
 
 
 def test_a_list_is_kept_whole_but_for_what_only_servers_read() -> None:
-    kept, listed = KeptJson(), pod("a").spec(dnsPolicy="Default").manifest
+    kept, listed = KeptJson(Keep.ALL), pod("a").spec(dnsPolicy="Default").manifest
     managed = {**listed, "metadata": {**listed["metadata"], "managedFields": [{"manager": "kubectl"}]}}
     found = keeping(kept).page(page(managed, pod("b").manifest))
     assert [item.identity.name for item in found.items] == ["a", "b"]
@@ -38,7 +40,7 @@ def test_a_list_is_kept_whole_but_for_what_only_servers_read() -> None:
 
 
 def test_a_watch_brings_it_up_to_date() -> None:
-    kept = KeptJson()
+    kept = KeptJson(Keep.ALL)
     decoder = keeping(kept)
     for manifest in (pod("a").manifest, pod("a").label("app", "web").manifest):
         decoded = decoder.line(event("MODIFIED", manifest)).item.object
@@ -47,7 +49,7 @@ def test_a_watch_brings_it_up_to_date() -> None:
 
 
 def test_what_is_no_longer_wanted_is_let_go_of() -> None:
-    kept = KeptJson(lambda found: not found.spec.node_name)
+    kept = KeptJson(Keep.PENDING)
     decoder = keeping(kept)
     decoder.line(event("ADDED", pod("a").manifest))
     assert len(kept) == 1
@@ -56,7 +58,7 @@ def test_what_is_no_longer_wanted_is_let_go_of() -> None:
 
 
 def test_what_is_gone_is_let_go_of_before_others_hear_of_it() -> None:
-    kept, heard = KeptJson(), list[tuple[str, int]]()
+    kept, heard = KeptJson(Keep.ALL), list[tuple[str, int]]()
 
     def hear(change: Upsert[Any] | Gone) -> None:
         heard.append((type(change).__name__, len(kept)))
@@ -69,7 +71,40 @@ def test_what_is_gone_is_let_go_of_before_others_hear_of_it() -> None:
 
 
 def test_what_cannot_be_read_is_not_kept() -> None:
-    kept = KeptJson()
+    kept = KeptJson(Keep.ALL)
     broken = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"containers": 7}}
     assert [item.object for item in keeping(kept).page(page(broken)).items] == [None]
     assert len(kept) == 0
+
+
+def test_nothing_is_kept_unless_somebody_wants_it() -> None:
+    kept = KeptJson()
+    decoder = keeping(kept)
+    assert [item.identity.name for item in decoder.page(page(pod("a").manifest)).items] == ["a"]
+    assert decoder.line(event("ADDED", pod("b").manifest)).item.object is not None
+    assert len(kept) == 0
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"), [(Keep.ALL, ["a", "b"]), (Keep.PENDING, ["a"]), (Keep.NONE, [])], ids=lambda each: str(each)
+)
+def test_less_is_kept_than_before(keep: Keep, left: list[str]) -> None:
+    kept = KeptJson(Keep.ALL)
+    list(keeping(kept).page(page(pod("a").manifest, pod("b").on("n1").manifest)).items)
+    kept.narrow(keep)
+    assert [name for name in ("a", "b") if kept.get(name, "default")] == left
+    assert kept.keep is keep
+
+
+@pytest.mark.parametrize(
+    ("extenders", "needs"),
+    [
+        pytest.param([], (Keep.NONE, Keep.NONE), id="nobody"),
+        pytest.param([{"bind_verb": "b"}], (Keep.PENDING, Keep.NONE), id="one that binds"),
+        pytest.param([{"filter_verb": "f"}], (Keep.PENDING, Keep.ALL), id="one that is sent nodes"),
+        pytest.param([{"filter_verb": "f", "node_cache_capable": True}], (Keep.PENDING, Keep.NONE), id="names"),
+        pytest.param([{"preempt_verb": "p"}, {"bind_verb": "b"}], (Keep.ALL, Keep.NONE), id="one that is sent victims"),
+    ],
+)
+def test_what_extenders_need(extenders: list[dict[str, Any]], needs: tuple[Keep, Keep]) -> None:
+    assert needs_of([Extender("http://e", **given) for given in extenders]) == needs

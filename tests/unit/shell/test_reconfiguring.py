@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import pytest
 
+from pyscheduler.api import ResourceKind
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell import scheduler as module
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.paths import NODES, PODS, collection
+from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.testing import node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP
 
-from .fake_api import FakeApi, listed
+from .fake_api import FakeApi, Json, listed, ok
+from .fake_extender import FakeExtender
 from .virtual import VirtualClock
 
 GANG = """
@@ -26,12 +31,40 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 profiles: [{plugins: {multiPoint: {enabled: [{name: Gang}]}}}]
 """
+ASKING = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {{leaderElect: false}}
+extenders: [{{urlPrefix: "{url}", filterVerb: filter}}]
+profiles: [{{plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}}}]
+"""
 
 
-@pytest.fixture
-async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -> AsyncIterator[Scheduler]:
-    scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics())
-    for kind in (NODES, PODS, *scheduler.kinds):
+class Standby:
+    """Another leads, and goes on to."""
+
+    lost = False
+
+    def holds(self) -> bool:
+        return False
+
+    async def lead(self, work: Work) -> None:
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def running(
+    api: FakeApi,
+    connection: Connection,
+    clock: VirtualClock,
+    nodes: Sequence[Json] = (),
+    pods: Sequence[Json] = (),
+    leadership: Leadership = ALONE,
+) -> AsyncIterator[Scheduler]:
+    scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics(), leadership)
+    api.script(collection(NODES), listed(*nodes))
+    api.script(collection(PODS), listed(*pods))
+    for kind in scheduler.kinds:
         api.script(collection(kind), listed())
     work = asyncio.create_task(scheduler.run())
     await asyncio.gather(*(reflector.synced.wait() for reflector in scheduler.reflectors))
@@ -39,6 +72,24 @@ async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -
     work.cancel()
     with suppress(asyncio.CancelledError):
         await work
+
+
+@pytest.fixture
+async def scheduler(api: FakeApi, connection: Connection, clock: VirtualClock) -> AsyncIterator[Scheduler]:
+    async with running(api, connection, clock) as scheduler:
+        yield scheduler
+
+
+def is_watched(api: FakeApi, kind: ResourceKind) -> bool:
+    return any("watch" in call.query for call in api.of("GET", collection(kind)))
+
+
+async def until(true: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if true():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
 
 
 def permits(scheduler: Scheduler) -> list[str]:
@@ -64,3 +115,48 @@ async def test_what_cannot_be_listed_is_a_reason_to_refuse(
     assert permits(scheduler) == []
     assert POD_GROUP not in scheduler.kinds
     assert scheduler.unsynced == ""
+
+
+async def test_extenders_that_come_are_sent_what_was_there_before_them(
+    api: FakeApi, connection: Connection, clock: VirtualClock, extender: FakeExtender
+) -> None:
+    tainted, waiting = node("n1").taint("keep", "out").manifest, pod("a").version(3).manifest
+    extender.says["filter"] = {"Nodes": {"items": [tainted]}}
+    api.script("/api/v1/namespaces/default/pods/a/binding", ok({}))
+    async with running(api, connection, clock, [tainted], [waiting]) as scheduler:
+        for kind, found in ((NODES, tainted), (PODS, waiting)):
+            await until(partial(is_watched, api, kind))
+            api.script(collection(kind), listed(found))
+        assert await scheduler.reconfigure(loads(ASKING.format(url=extender.url))) == ()
+        await until(lambda: api.of("POST", "/binding"))
+    ((verb, body),) = extender.asked
+    assert (verb, body["Pod"]["metadata"]["name"]) == ("filter", "a")
+    assert [each["metadata"]["name"] for each in body["Nodes"]["items"]] == ["n1"]
+
+
+async def test_the_names_that_it_serves_are_those_of_the_newest_configuration(scheduler: Scheduler) -> None:
+    await scheduler.reconfigure(loads(GANG.split("profiles")[0] + "profiles: [{schedulerName: other}]"))
+    assert scheduler.names == ("other",)
+
+
+async def test_whoever_stands_beside_it_is_told_what_plugins_read_for_as_long_as_it_leads(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    told: list[bool] = []
+    async with running(api, connection, clock) as scheduler:
+        scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
+        api.script(collection(POD_GROUP), listed())
+        await scheduler.reconfigure(loads(GANG))
+        await scheduler.reconfigure(default())
+    assert told[-3:] == [True, False, False]
+
+
+async def test_a_replica_that_only_waits_tells_nobody(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
+    told: list[bool] = []
+    async with running(api, connection, clock, leadership=Standby()) as scheduler:
+        scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
+        api.script(collection(POD_GROUP), listed())
+        await scheduler.reconfigure(loads(GANG))
+    assert told == []

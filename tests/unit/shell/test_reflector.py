@@ -276,3 +276,30 @@ async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow
     await api.called(3)
     assert not followed.reflector.synced.is_set()
     assert followed.reflector.problem in ("pods is forbidden", "still")
+
+
+async def test_listing_again_reads_everything_and_tells_of_what_is_new(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(A1, B1))
+    followed = follow()
+    assert await followed.tells(2) == ["a@1", "b@2"]
+    await api.called(2)  # the watch has begun, and stays silent
+    api.script(PATH, listed(A1, C1, version=20))
+    async with asyncio.timeout(5):
+        await followed.reflector.list_again()
+    assert await followed.tells(2) == ["c@15", "-b"]
+    assert followed.reflector.synced.is_set()
+    await api.called(4)
+    assert api.calls[3].query["resourceVersion"] == "20"
+    assert followed.nothing_more
+
+
+async def test_listing_again_breaks_a_list_off_that_hangs(api: FakeApi, follow: Follow) -> None:
+    hanging = Held(listed(A1))
+    api.script(PATH, hanging, listed(B1))
+    followed = follow()
+    await api.called(1)
+    async with asyncio.timeout(5):
+        await followed.reflector.list_again()
+    hanging.release.set()
+    assert await followed.tells(1) == ["b@2"]
+    assert followed.nothing_more

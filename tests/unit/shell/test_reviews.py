@@ -123,7 +123,7 @@ async def test_no_answer_is_no_permission_and_not_kept(
 
 
 async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
-    kept: Kept[int] = Kept(10.0, clock)
+    kept: Kept[int] = Kept(lambda _: 10.0, clock)
     release = asyncio.Event()
 
     async def slow() -> int:
@@ -142,7 +142,7 @@ async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
 
 async def test_what_is_kept_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyscheduler.shell.reviews.MOST_KEPT", 2)
-    kept: Kept[int] = Kept(10.0, clock)
+    kept: Kept[int] = Kept(lambda _: 10.0, clock)
     asked = []
 
     async def ask(n: int) -> int:

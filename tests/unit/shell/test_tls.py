@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.shell import self_signed
-from pyscheduler.shell.client_ca import AuthoritiesOfFile
+from pyscheduler.shell.client_ca import AuthoritiesOfFile, Proxies, Trusted
 from pyscheduler.shell.http import ServerProblem
 from pyscheduler.shell.tls import Tls, TlsOptions
 from pyscheduler.shell.webserver import Answer, Question, WebServer
@@ -49,8 +49,10 @@ async def subject_of(question: Question) -> Answer:
 
 
 @asynccontextmanager
-async def served(context: Callable[[], Awaitable[ssl.SSLContext]]) -> AsyncIterator[int]:
-    server = WebServer(subject_of, "127.0.0.1", 0, context)
+async def served(
+    context: Callable[[], Awaitable[ssl.SSLContext]], answer: Callable[[Question], Awaitable[Answer]] = subject_of
+) -> AsyncIterator[int]:
+    server = WebServer(answer, "127.0.0.1", 0, context)
     await server.start()
     yield server.port
     await server.stop()
@@ -228,3 +230,26 @@ async def test_a_client_can_trust_the_certificate_that_we_make() -> None:
     made = self_signed.make("0.0.0.0", time.time())
     async with served(Tls(TlsOptions(), lambda: made).context) as port:
         assert await asked(port, trusting(made[0].decode())) == "None"
+
+
+async def test_it_is_told_whose_authority_has_signed(tmp_path: Path) -> None:
+    """The same name by another authority is somebody else."""
+    clients, proxies, own = Authority(), Authority(), Authority()
+    for name, authority in (("clients", clients), ("proxies", proxies)):
+        (tmp_path / f"{name}.crt").write_text(authority.certificate)
+    files = AuthoritiesOfFile(tmp_path / "clients.crt"), AuthoritiesOfFile(tmp_path / "proxies.crt")
+    trusted = Trusted(files[0], proxies=(files[1], Proxies()))
+    signers: list[bytes] = []
+
+    async def answer(question: Question) -> Answer:
+        signers.append(question.signer)
+        return await subject_of(question)
+
+    tls = Tls(options_of(issued(own), tmp_path), Maker(), trusted)
+    async with served(tls.context, answer) as port:
+        for authority in (clients, proxies):
+            client = trusting(own.certificate)
+            client.load_cert_chain(*authority.client("alice").write(tmp_path, "alice"))
+            assert "alice" in await asked(port, client)
+        assert await asked(port, trusting(own.certificate)) == "None"
+    assert signers == [ssl.PEM_cert_to_DER_cert(each.certificate) for each in (clients, proxies)] + [b""]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pyscheduler.shell.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Answer, Question, WebServer
+from tests.controlplane.certs import Authority
 
 
 async def answer(question: Question) -> Answer:
@@ -158,3 +164,31 @@ async def test_stopping_closes_idle_connections(server: WebServer) -> None:
     await server.stop()
     assert await reader.read() == b""
     writer.close()
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+async def test_a_connection_that_is_kept_open_ends_with_the_server_and_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, secure: bool
+) -> None:
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    authority = Authority()
+    own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    own.load_cert_chain(*authority.server(["localhost"], ["127.0.0.1"]).write(tmp_path, "own"))
+
+    async def context() -> ssl.SSLContext:
+        return own
+
+    server = WebServer(answer, "127.0.0.1", 0, context if secure else None)
+    await server.start()
+    client = ssl.create_default_context(cadata=authority.certificate) if secure else None
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=client)
+    writer.write(get("/a").encode())
+    assert (await reader.readuntil(b"None")).endswith(b"/a {} None")
+    await server.stop()
+    with suppress(OSError):
+        assert await reader.read() == b""
+    writer.close()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert (complaints, caplog.messages) == ([], [])

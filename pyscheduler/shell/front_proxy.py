@@ -1,0 +1,74 @@
+"""Front proxies: whoever shows one of their certificates says in headers on whose behalf it asks.
+
+That is how an API server passes on what users ask of a server behind it, and kube-scheduler takes it
+(--requestheader-*). A certificate of the proxies' authority names nobody by itself, so it has to be known which
+authority has signed: what is told of a certificate here goes by the root of the chain that TLS has verified.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote
+
+from pyscheduler.shell.client_ca import Proxies
+from pyscheduler.shell.gate import named
+from pyscheduler.shell.reviews import User
+from pyscheduler.shell.webserver import Question
+
+_CERTIFICATES: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+
+
+def user_of(question: Question, clients: str, proxies: Proxies | None) -> User | None:
+    """Whom the certificate names that came with a question, or on whose behalf a proxy asks; None if nobody.
+
+    `clients` are the authorities of clients as PEM text.
+    """
+    if question.subject is None:
+        return None
+    if proxies is None:
+        return named(question.subject)
+    if question.signer in _signers(proxies.authorities):
+        proxy = named(question.subject)
+        if proxy is not None and (not proxies.names or proxy.name in proxies.names):
+            user = told_by(question, proxies)
+            if user is not None:
+                return user
+    return named(question.subject) if question.signer in _signers(clients) else None
+
+
+def told_by(question: Question, proxies: Proxies) -> User | None:
+    """On whose behalf a proxy asks, by the headers that it has set; None if it says nobody."""
+    name = _first(question, proxies.user_headers)
+    if not name:
+        return None
+    groups = tuple(value for header in proxies.group_headers for value in _all(question, header.lower().__eq__))
+    extra: dict[str, tuple[str, ...]] = {}
+    for prefix in proxies.extra_prefixes:
+        for header in dict.fromkeys(header for header, _ in question.pairs if header.startswith(prefix.lower())):
+            key = unquote(header[len(prefix) :])
+            extra[key] = (*extra.get(key, ()), *_all(question, header.__eq__))
+    return User(name, _first(question, proxies.uid_headers), groups, extra).authenticated()
+
+
+def _first(question: Question, headers: Iterable[str]) -> str:
+    return next((value for header in headers for value in _all(question, header.lower().__eq__)), "")
+
+
+def _all(question: Question, wanted: Callable[[str], bool]) -> list[str]:
+    return [value for header, value in question.pairs if wanted(header) and value]
+
+
+@lru_cache(maxsize=8)
+def _signers(pem: str) -> frozenset[bytes]:
+    """The certificates in a PEM text; what cannot be read is nobody's."""
+    found = set()
+    for text in _CERTIFICATES.findall(pem):
+        try:
+            found.add(ssl.PEM_cert_to_DER_cert(text))
+        except ValueError:
+            continue
+    return frozenset(found)

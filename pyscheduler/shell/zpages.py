@@ -1,0 +1,72 @@
+"""/flagz and /statusz: what a process was started with and how it is, as Kubernetes' components tell it (KEP-4827).
+
+They are for people. As in Kubernetes nobody is to parse them, which is what their heads say.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyscheduler
+from pyscheduler.shell.http import Page
+from pyscheduler.shell.webserver import Answer, Question
+
+COMPONENT: Final = "pyscheduler"
+EMULATED: Final = "1.36"
+"""The Kubernetes version whose scheduler this one follows."""
+_HEAD = """
+{component} {page}
+Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
+debugging purposes only.
+"""
+_HOUR, _MINUTE = 3600, 60
+
+
+def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
+    """Every flag by its name, with what it is set to."""
+
+    def page(_: Question) -> Answer:
+        return _answer("flagz", (f"{name}: {_shown(value)}" for name, value in sorted(flags().items())))
+
+    return page
+
+
+def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> Page:
+    """Since when it runs, what it is, and what else is served; times in seconds since 1970."""
+    served = " ".join(sorted(path for path in paths if path.startswith("/")))
+
+    def page(_: Question) -> Answer:
+        began = datetime.fromtimestamp(started, UTC)
+        lines = {
+            "Started": f"{began:%a %b} {began.day:2d} {began:%H:%M:%S} UTC {began.year}",
+            "Up": _lasted(wall() - started),
+            "Python version": platform.python_version(),
+            "Binary version": pyscheduler.__version__,
+            "Emulation version": EMULATED,
+            "Paths": served,
+        }
+        return _answer("statusz", ("", *(f"{name}: {value}" for name, value in lines.items())))
+
+    return page
+
+
+def _answer(page: str, lines: Iterable[str]) -> Answer:
+    head = _HEAD.format(component=COMPONENT, page=page)
+    return Answer((head + "".join(f"{line}\n" for line in lines)).encode())
+
+
+def _lasted(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    return f"{whole // _HOUR} hr {whole % _HOUR // _MINUTE:02d} min {whole % _MINUTE:02d} sec"
+
+
+def _shown(value: Any) -> str:
+    """As Go prints it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(str, value))}]"
+    return "" if value is None else str(value)

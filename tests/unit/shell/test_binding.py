@@ -1,0 +1,80 @@
+"""Plugins that raise while a pod is bound: counted by their point, and nobody else comes to harm."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from pyscheduler.api import (
+    ApiError,
+    ApiWriter,
+    BindPlugin,
+    Cycle,
+    Pod,
+    PostBindPlugin,
+    PreBindPlugin,
+    Rejection,
+    StatusError,
+)
+from pyscheduler.core.commands import Bind, BindingPlan
+from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.shell.binding import run_binding
+from pyscheduler.shell.instrument import MetricsInstrument
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.testing import pod
+
+from .virtual import VirtualClock
+
+
+class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
+    """Raises `error` at one point, and says yes at the others."""
+
+    name = "Shaky"
+
+    def __init__(self, point: str, error: Exception) -> None:
+        self._point, self._error = point, error
+
+    def _perhaps(self, point: str) -> None:
+        if point == self._point:
+            raise self._error
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        self._perhaps("PreBind")
+        return None
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        self._perhaps("Bind")
+
+    async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        self._perhaps("PostBind")
+
+
+async def bind(metrics: Metrics, point: str, error: Exception) -> Bound | BindFailed:
+    plugin, clock, subject = Shaky(point, error), VirtualClock(), pod("a").build()
+    plan = BindingPlan((plugin,), (plugin,), (plugin,))
+    command = Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), plan)
+    return await run_binding(command, cast(ApiWriter, None), clock, MetricsInstrument(metrics, clock.now))
+
+
+@pytest.mark.parametrize("point", ["PreBind", "Bind"])
+async def test_one_that_raises_fails_the_binding_and_is_counted(point: str) -> None:
+    metrics = Metrics()
+    outcome = await bind(metrics, point, ZeroDivisionError("one over nothing"))
+    assert isinstance(outcome, BindFailed)
+    assert outcome.message == f'running {point} plugin "Shaky": one over nothing'
+    assert dict(metrics.plugin_failures.counts) == {("Shaky", point): 1}
+
+
+async def test_after_one_that_raises_in_post_bind_the_pod_is_bound_all_the_same() -> None:
+    metrics = Metrics()
+    assert isinstance(await bind(metrics, "PostBind", ZeroDivisionError()), Bound)
+    assert dict(metrics.plugin_failures.counts) == {("Shaky", "PostBind"): 1}
+
+
+@pytest.mark.parametrize("point", ["PreBind", "Bind", "PostBind"])
+@pytest.mark.parametrize("error", [ApiError(409, "Conflict", "too late"), StatusError("no such class")], ids=repr)
+async def test_what_others_refuse_is_no_failure_of_the_plugin(point: str, error: Any) -> None:
+    metrics = Metrics()
+    await bind(metrics, point, error)
+    assert not metrics.plugin_failures.counts

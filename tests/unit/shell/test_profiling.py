@@ -1,0 +1,94 @@
+"""/debug/pprof: what can be seen of a process that runs on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pyscheduler.shell.http import BadQuestion
+from pyscheduler.shell.profiling import PREFIX, Profiler, sample
+from pyscheduler.shell.webserver import Answer, Question
+
+
+def ask(profiler: Profiler, name: str = "", **query: str) -> Answer:
+    return profiler.pages()[PREFIX + name](Question(PREFIX + name, {k: [v] for k, v in query.items()}, {}))
+
+
+async def whole(answer: Answer) -> str:
+    assert isinstance(answer.body, AsyncIterator)
+    return b"".join([piece async for piece in answer.body]).decode()
+
+
+def busy_until(done: threading.Event) -> None:
+    while not done.is_set():
+        sum(range(100))
+
+
+def test_stacks_are_counted_from_the_outside_in() -> None:
+    done = threading.Event()
+    worker = threading.Thread(target=busy_until, args=(done,), name="worker")
+    worker.start()
+    counts = sample(0.1, threading.Event())
+    done.set()
+    worker.join()
+    of_worker = {stack: count for stack, count in counts.items() if stack.startswith("worker;")}
+    assert sum(of_worker.values()) == 10
+    names = [call.partition(" ")[0] for call in max(of_worker, key=len).split(";")]
+    assert names.index("Thread.run") < names.index("busy_until")
+
+
+def test_nobody_looks_for_longer_than_is_wanted() -> None:
+    enough = threading.Event()
+    enough.set()
+    assert not sample(1000.0, enough)
+
+
+async def test_a_profile_is_lines_of_a_stack_and_a_count() -> None:
+    lines = (await whole(ask(Profiler(), "profile", seconds="1"))).splitlines()
+    assert any(line.startswith("MainThread;") for line in lines)
+    assert all(line.rpartition(" ")[2].isdigit() for line in lines)
+
+
+async def test_one_profile_at_a_time() -> None:
+    profiler = Profiler()
+    first = asyncio.create_task(whole(ask(profiler, "profile", seconds="1")))
+    await asyncio.sleep(0)
+    second = ask(profiler, "profile", seconds="1")
+    assert (second.status, second.body) == (500, b"Could not enable CPU profiling: cpu profiling already in use\n")
+    await first
+    assert ask(profiler, "profile", seconds="1").status == 200
+
+
+async def test_one_that_is_broken_off_leaves_the_next_its_turn() -> None:
+    profiler = Profiler()
+    first = asyncio.create_task(whole(ask(profiler, "profile", seconds="300")))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert ask(profiler, "profile", seconds="1").status == 200
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "soon", ""])
+def test_a_time_that_is_none_is_told(seconds: str) -> None:
+    with pytest.raises(BadQuestion):
+        ask(Profiler(), "profile", seconds=seconds)
+
+
+async def test_what_everybody_is_doing_and_how_it_was_started() -> None:
+    async def waiting_for_godot() -> None:
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(waiting_for_godot(), name="vladimir")
+    await asyncio.sleep(0)
+    doing = ask(Profiler(), "goroutine").body
+    task.cancel()
+    assert isinstance(doing, bytes)
+    assert b"thread MainThread" in doing
+    assert b"task vladimir" in doing
+    assert b"waiting_for_godot" in doing
+    assert ask(Profiler(), "cmdline").body == "\0".join(sys.orig_argv).encode()
+    assert b"profile: " in bytes(ask(Profiler()).body)  # type: ignore[arg-type]
