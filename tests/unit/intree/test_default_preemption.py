@@ -30,7 +30,7 @@ from pyscheduler.intree.preemption.victims import Returning, returning
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 from .cluster import build, pod_deleted, wakes
-from .storage import KINDS, bound, using, volume, within
+from .storage import KINDS, bound, spec, using, volume, within
 
 (PDB,) = DefaultPreemption.watches
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -403,10 +403,14 @@ def test_what_has_been_tried_is_not_tried_again(tried: list[str]) -> None:
     assert tried[3:] == ["n1"]
 
 
+IN_A_ZONE = {"nodeAffinity": within("z1")}
+
+
 def test_claims_that_can_be_had_anywhere_do_not_have_a_node_tried_again(tried: list[str]) -> None:
     seeker = Seeker(node("n1", cpu="1"), low("a"))
-    for name, fields in (("here", {}), ("there", {}), ("in-a-zone", {"nodeAffinity": within("z1")})):
-        for each in (bound(name, name), volume(name, **fields)):
+    volumes = {"here": volume("here"), "there": volume("there"), "in-a-zone": spec(volume("in-a-zone"), **IN_A_ZONE)}
+    for name, made in volumes.items():
+        for each in (bound(name, name), made):
             seeker.harness.add_object(KINDS[each["kind"]], each)
     found = [
         seeker.victims(using(claim, name=f"with-{claim}").priority(100).requests(cpu="1"))

@@ -117,7 +117,7 @@ def test_the_ephemeral_claim_of_the_pod_itself_will_do() -> None:
     assert ask(ephemeral(), owned(), volume()) is SKIP
 
 
-DISK = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+DISK: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
 @pytest.mark.parametrize(
