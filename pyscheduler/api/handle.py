@@ -111,7 +111,7 @@ class Handle(Protocol):
         """
 
     def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        """What trials on a node rest on: while it is equal, they end as they did, for any pod of the same shape.
+        """What trials on a node rest on: while it is equal, they end as they did, for any pod of the same template.
 
         None if they rest on more than the node, its pods and those nominated to it.
         """

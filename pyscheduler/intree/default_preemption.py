@@ -52,6 +52,8 @@ from pyscheduler.intree.preemption.victims import (
 
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
+FEW = 8
+"""Up to so many nodes are tried one after the other: to look at all of them at once would take longer."""
 _WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
@@ -205,12 +207,12 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
 
     def _outcomes(self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[str, Outcome]]:
         """What trying out some nodes shows, in their order; `nodes` by their places."""
-        known = self._remembered.of(pod.shape, self.handle.objects_version(PDB))
+        known = self._remembered.of(pod.shape.template, self.handle.objects_version(PDB))
         rests_on = {place: self.handle.footing(cycle, pod, node) for place, node in nodes.items()}
         untried = {place: node for place, node in nodes.items() if not known.holds(node.name, rests_on[place])}
         budgets = Budgets(self.handle.objects(PDB))
         pods = {place: returning(pod, node, budgets) for place, node in untried.items()}
-        stay = self.handle.staying(cycle, pod, {place: those.order for place, those in pods.items()}) if pods else {}
+        stay = self._staying(cycle, pod, pods) if len(pods) > FEW else {}
         for place, node in nodes.items():
             if place in untried:
                 outcome = self._try_out(cycle, pod, node, pods[place], stay.get(place))
@@ -218,6 +220,9 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
                 yield node.name, outcome
             else:
                 yield node.name, known.outcome(node.name)
+
+    def _staying(self, cycle: Cycle, pod: Pod, pods: Mapping[int, Returning]) -> Mapping[int, Sequence[bool]]:
+        return self.handle.staying(cycle, pod, {place: those.order for place, those in pods.items()})
 
     def _try_out(self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: Returning, stay: Sequence[bool] | None) -> Outcome:
         if stay is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pyscheduler.api import (
     POD,
+    SKIP,
     SKIP_SHAPE,
     Action,
     ClusterEvent,
@@ -110,8 +111,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.spec.volumes or not _needs_attaching(pod.shape):
             return SKIP_SHAPE
-        cycle[_INCOMING] = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
-        return None
+        incoming = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
+        cycle[_INCOMING] = incoming
+        return None if self._limits.any or any(one.problem for one in incoming) else SKIP
 
     def _incoming(self, pod: Pod, has_csi_node: bool) -> _Incoming:
         try:
@@ -213,12 +215,20 @@ class _AllLimits:
         self._version = -1
         self._by_driver: dict[str, _Limits] = {}
 
+    @property
+    def any(self) -> bool:
+        """Whether any driver has one on any node."""
+        return bool(self._now())
+
     def of_driver(self, driver: str) -> _Limits:
+        return self._now().get(driver, _Limits())
+
+    def _now(self) -> Mapping[str, _Limits]:
         version = self._handle.objects_version(kinds.CSI_NODE)
         if version != self._version:
             self._version = version
             self._by_driver = self._read()
-        return self._by_driver.get(driver, _Limits())
+        return self._by_driver
 
     def _read(self) -> dict[str, _Limits]:
         found: dict[str, dict[str, int]] = {}

@@ -138,8 +138,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         delayed = tuple(claim for claim in waiting if self._is_delayed(claim))
         if len(delayed) < len(waiting):
             return UNBOUND_IMMEDIATE
-        cycle[_SEARCH] = Search(bound, delayed, self._volumes, self._storage)
-        return None
+        search = cycle[_SEARCH] = Search(bound, delayed, self._volumes, self._storage)
+        return SKIP if search.is_settled else None
 
     def _problem(self, pod: Pod, wanted: VolumeClaim) -> str:
         """Why the pod cannot have the claim, "" if it can."""

@@ -87,8 +87,9 @@ class Evaluation:
         self._shape = shape
         self._pre_filter.forget(readers)
         self._pre_score.forget(readers)
-        self.beside.clear()
-        self._turned |= self.filters.forget_those_of(readers)
+        if self.filters.forget_those_of(readers):
+            self.beside.clear()
+            self._turned = True
         if self.scores.forget_those_of(readers):
             self._due = None
 
@@ -212,8 +213,10 @@ class Evaluation:
         nodes, usage = state.node_log.since(self._node_mark), state.usage_log.since(self._usage_mark)
         first_time = self._node_mark < 0
         self._node_mark, self._usage_mark = state.node_log.mark, state.usage_log.mark
-        beyond = self.filters.activate(skipped) or self._turned
-        self._turned = False
+        others_asked = self.filters.activate(skipped)
+        if others_asked:
+            self.beside.clear()
+        beyond, self._turned = others_asked or self._turned, False
         if first_time or nodes is None or usage is None or self.filters.crowded:
             self.filters.forget_all()
             self.scores.forget_all()

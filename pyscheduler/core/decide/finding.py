@@ -159,23 +159,20 @@ class Finder:
             node = self._state.info(name)
             if node is None or not among[node.row]:
                 continue
-            others = self._nominator.rivals(pod, name)
-            if others:
-                status = self._beside(cycle, pod, node, others, evaluation)
-                if status is not None:
-                    displaced[node.row] = status
+            status = self._beside(cycle, pod, node, evaluation)
+            if status is not None:
+                displaced[node.row] = status
         return displaced
 
-    def _beside(
-        self, cycle: Cycle, pod: Pod, node: NodeRow, others: list[Pod], evaluation: Evaluation
-    ) -> Status | None:
-        """What is in the way if others run on the node too: kept while the answer rests on that node and them."""
-        if not evaluation.filters.rest:
-            return fits_with(self._profile, cycle, pod, node, others)
-        at = (node.version, tuple([(other.uid, other.shape.id) for other in others]))
-        known = evaluation.beside.get(node.name)
-        if known is None or known[0] != at:
-            known = evaluation.beside[node.name] = (at, fits_with(self._profile, cycle, pod, node, others))
+    def _beside(self, cycle: Cycle, pod: Pod, node: NodeRow, evaluation: Evaluation) -> Status | None:
+        """What is in the way if its nominated pods run there too: kept while the answer rests on that node and them."""
+        name = node.name
+        at = (node.version, self._nominator.rivals_version(pod, name)) if evaluation.filters.rest else None
+        known = evaluation.beside.get(name)
+        if at is None or known is None or known[0] != at:
+            others = self._nominator.rivals(pod, name)
+            status = fits_with(self._profile, cycle, pod, node, others) if others else None
+            known = evaluation.beside[name] = (at, status)
         return known[1]
 
 

@@ -52,6 +52,8 @@ class _Plugins:
     """Whether what they say in trials on a node follows from the node and its pods, by whatever way they came there."""
     rest_on_node: bool
     """Whether it does so for good, for any pod of the shape: other objects do not matter to any of them."""
+    one_for_all: bool
+    """Whether what they say holds for any pod of the template, whatever labels and claims it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class Trials:
             told = told_of_pods(profile, cycle)
             one_node = not told and all(_is_told_by_columns(p) for p in asked)
             for_good = one_node and all(p.reads <= Reads.OWN_ROW and not p.reads_identity for p in asked)
-            known = self._known[key] = _Plugins(told, asked, again, once, one_node, for_good)
+            alike = not any(p.reads_labels or p.reads_claims for p in asked)
+            known = self._known[key] = _Plugins(told, asked, again, once, one_node, for_good, alike)
         return known
 
     def has_place(self, uid: str) -> bool:
@@ -149,8 +152,9 @@ class Trials:
         known, plugins = self.state.info(node.name), self.plugins(cycle)
         if known is None or not plugins.rest_on_node:
             return None
-        rivals = tuple([(rival.uid, rival.shape.id) for rival in self.nominator.rivals(pod, node.name)])
-        return self.state.nodes_version, cycle.profile, cycle.skipped, known.version, rivals
+        rivals = self.nominator.rivals_version(pod, node.name)
+        own = None if plugins.one_for_all else pod.shape.id
+        return self.state.nodes_version, cycle.profile, cycle.skipped, known.version, rivals, own
 
     def _promised(self) -> Mask:
         """The rows where others are nominated: what a trial is told there depends on them."""

@@ -44,6 +44,14 @@ class Gates:
         point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
+    def is_shut(self, queued: QueuedPod) -> bool:
+        """Whether the plugin that gated the pod last still does. Nothing is noted, and one that raises is not asked."""
+        gate, *_ = self._in_order(queued.pod.scheduler_name, queued.gating_plugin)
+        try:
+            return gate.name == queued.gating_plugin and gate.pre_enqueue(queued.pod) is not None
+        except Exception:
+            return False  # for `admit` to find out, and to tell
+
     def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))
         if plugins is None:

@@ -16,6 +16,9 @@ class Nominator:
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, Pod]] = {}
+        self._changes = 0
+        self._changed: dict[str, int] = {}
+        """Which of all changes was the last to the nominations of a node that has some."""
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -36,6 +39,11 @@ class Nominator:
         nominated = self._pods_on.get(node_name)
         return [p for p in nominated.values() if p.priority >= pod.priority and p.uid != pod.uid] if nominated else []
 
+    def rivals_version(self, pod: Pod, node_name: str) -> tuple[int, str]:
+        """Another value whenever `rivals` may give other pods, for pods of one priority."""
+        own = pod.uid if self._node_of.get(pod.uid) == node_name else ""
+        return self._changed.get(node_name, 0), own
+
     def nodes(self) -> Iterable[str]:
         """The nodes that have nominated pods."""
         return self._pods_on.keys()
@@ -51,6 +59,7 @@ class Nominator:
             return
         self._node_of[pod.uid] = node_name
         self._pods_on.setdefault(node_name, {})[pod.uid] = pod
+        self._note(node_name)
 
     def update(self, old: Pod, new: Pod) -> None:
         """Follow the pod's status where either version names a node; otherwise keep the nomination made here."""
@@ -67,5 +76,11 @@ class Nominator:
             return
         pods = self._pods_on[node_name]
         del pods[uid]
-        if not pods:
-            del self._pods_on[node_name]
+        if pods:
+            self._note(node_name)
+        else:
+            del self._pods_on[node_name], self._changed[node_name]
+
+    def _note(self, node_name: str) -> None:
+        self._changes += 1
+        self._changed[node_name] = self._changes

@@ -350,6 +350,9 @@ class SchedulingQueue:
     def _move(self, candidates: Iterable[QueuedPod], event: ClusterEvent, now: float) -> int:
         moved, label = 0, labels.label_of(event)
         for queued in candidates:
+            # Preemptors wait by the hundred until their victims are gone, and hear of all the others' meanwhile.
+            if queued.gating_plugin and self._gates.is_shut(queued):
+                continue
             how = self._weigh(queued, event)
             if how is not Requeue.SKIP and self._wake(queued, how, label, now):
                 moved += 1

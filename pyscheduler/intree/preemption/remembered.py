@@ -1,4 +1,4 @@
-"""What trying out nodes has shown, kept for the next pod of the shape.
+"""What trying out nodes has shown, kept for the next pod of the template.
 
 Preemptors come by the hundred, and each tries as many nodes as the one before: between two of them hardly any node has
 changed.
@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 
-from pyscheduler.api import Candidate, Code, PodShape, Status
+from pyscheduler.api import Candidate, Code, Status
+from pyscheduler.api.pod import PodTemplate
 
-_SHAPES = 16
-"""For so many shapes it is kept, those that were asked for last."""
+_TEMPLATES = 16
+"""For so many templates it is kept, those that were asked for last."""
 
 Outcome = Candidate | Status
 
 
 class Outcomes:
-    """What came of trying out nodes for one shape, by node name."""
+    """What came of trying out nodes for one template, by node name."""
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[Hashable, Outcome]] = {}
@@ -39,19 +40,19 @@ class Outcomes:
 
 
 class Remembered:
-    """The outcomes by shape."""
+    """The outcomes by template."""
 
     def __init__(self) -> None:
         self._budgets = 0
         self._of: OrderedDict[int, Outcomes] = OrderedDict()
 
-    def of(self, shape: PodShape, budgets: int) -> Outcomes:
-        """The outcomes of a shape; `budgets` is the version of the disruption budgets: with another one all are new."""
+    def of(self, template: PodTemplate, budgets: int) -> Outcomes:
+        """The outcomes of a template; `budgets` is the version of the disruption budgets: with another, all are new."""
         if budgets != self._budgets:
             self._budgets = budgets
             self._of.clear()
-        outcomes = self._of.setdefault(shape.id, Outcomes())
-        self._of.move_to_end(shape.id)
-        if len(self._of) > _SHAPES:
+        outcomes = self._of.setdefault(template.id, Outcomes())
+        self._of.move_to_end(template.id)
+        if len(self._of) > _TEMPLATES:
             self._of.popitem(last=False)
         return outcomes

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import msgspec
 import numpy as np
 
-from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection
+from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection, StatusError
 from pyscheduler.intree.volumes.assumed import AssumedVolumes
 from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
 from pyscheduler.intree.volumes.match import Chooser, Volume, Wanted, choose, reaches, reaching, requested, wanted
@@ -78,6 +78,11 @@ class Search:
     @property
     def all_bound(self) -> bool:
         return not self._delayed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no node can be refused: each claim has a volume that is reached from anywhere."""
+        return self.all_bound and all(volume is not None and is_anywhere(volume) for volume in self._reached)
 
     # -- what holds for all nodes ----------------------------------------------------------------------------------
 
@@ -198,6 +203,16 @@ class Search:
 def selected_node(claim: Object) -> str | None:
     """The node that the claim's volume is to be made for; None while that is open."""
     return annotations_of(claim).get(SELECTED_NODE_ANNOTATION)
+
+
+def is_anywhere(volume: Volume) -> bool:
+    """Whether every node reaches the volume, migrated or not."""
+    if volume.affinity is not None:
+        return False
+    try:
+        return not in_tree_plugin(volume.source) or migrated_affinity(volume.source) is None
+    except StatusError:
+        return False  # it matters on the nodes that it is migrated on
 
 
 def within_reach(volume: Volume, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:

@@ -49,7 +49,10 @@ _GONE = 410
 _ABSENT, _FORBIDDEN = 404, 403
 _SHORT_WATCH = 1.0
 _RELIST_AFTER = 5
-_YIELD_EVERY = 500
+_YIELD_EVERY = 100
+"""Objects after which what has come meanwhile is read: a page that nobody reads holds the server up."""
+_TURNS_TO_SEND = 2
+"""Turns of the event loop: one to write a request, one to send it."""
 _log = logs.get("reflector")
 
 
@@ -160,10 +163,13 @@ class Reflector(Generic[T]):
         limit = self._watched.page
         body = await self._page(limit, "")
         while True:
-            page = self._decoder.page(body)
-            # The server writes the next page while this one is worked in.
-            coming = asyncio.create_task(self._page(limit, page.next)) if page.next else None
+            # The server writes the next page while this one is read and taken in.
+            token = self._decoder.next_page(body)
+            coming = asyncio.create_task(self._page(limit, token)) if token else None
             try:
+                if coming is not None:
+                    await _sent()
+                page = self._decoder.page(body)
                 await self._take_in(page, seen)
                 if coming is None:
                     break
@@ -176,7 +182,7 @@ class Reflector(Generic[T]):
                 limit, body = 0, await self._page(0, "")
             finally:
                 if coming is not None:
-                    coming.cancel()
+                    _drop(coming)
         for key in [key for key in self._known if key not in seen]:
             self._forget(key)
         return page.version
@@ -186,7 +192,6 @@ class Reflector(Generic[T]):
 
     async def _take_in(self, page: Page[T], seen: set[tuple[str, str]]) -> None:
         """Emit what is new on the page; everything on it is `seen`."""
-        await asyncio.sleep(0)
         for count, item in enumerate(page.items, 1):
             seen.add(item.identity[:2])
             self._upsert(item)
@@ -295,6 +300,18 @@ class Reflector(Generic[T]):
     def _path(self, query: dict[str, object]) -> str:
         asked = {k: v for k, v in {"fieldSelector": self._watched.field_selector, **query}.items() if v != ""}
         return f"{collection(self._watched.kind)}?{urlencode(asked)}"
+
+
+async def _sent() -> None:
+    """Let a call that was just begun get on its way: uvloop sends what is written at the end of a turn."""
+    for _ in range(_TURNS_TO_SEND):
+        await asyncio.sleep(0)
+
+
+def _drop(call: asyncio.Task[bytes]) -> None:
+    """Nobody waits for the call any more, nor wants to hear how it failed."""
+    if not call.cancel() and not call.cancelled():
+        call.exception()
 
 
 __all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pyscheduler.api import (
     ASSIGNED_POD,
     NODE,
+    SKIP,
     UNSCHEDULABLE_POD,
     Action,
     ClusterEvent,
@@ -111,7 +112,10 @@ def rejections(
     cluster, attempt = table(nodes, pods), cycle()
     assert_filters_agree(plugin, attempt, pod.build(), cluster)
     if isinstance(plugin, PreFilterPlugin):
-        assert plugin.pre_filter(attempt, pod.build(), cluster) is None
+        asked = plugin.pre_filter(attempt, pod.build(), cluster)
+        assert asked in (None, SKIP)
+        if asked is SKIP:
+            return [None] * len(nodes)
     return [plugin.filter(attempt, pod.build(), node) for node in cluster]
 
 

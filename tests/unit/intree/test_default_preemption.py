@@ -16,17 +16,21 @@ from pyscheduler.api import (
     Cycle,
     Diagnosis,
     Handle,
+    NodeInfo,
     Pod,
     PreemptionSearch,
     Status,
     Trial,
 )
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.intree import DefaultPreemption
+from pyscheduler.intree import DefaultPreemption, default_preemption
+from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.remembered import Outcomes
+from pyscheduler.intree.preemption.victims import Returning, returning
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 from .cluster import build, pod_deleted, wakes
+from .storage import KINDS, bound, spec, using, volume, within
 
 (PDB,) = DefaultPreemption.watches
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -267,13 +271,14 @@ class Counted:
 @pytest.mark.parametrize(
     ("guarded", "tried"),
     [
-        pytest.param(frozenset(), 3, id="as many as asked for"),
+        pytest.param(frozenset(), 9, id="as many as asked for"),
         pytest.param(frozenset(range(20)), 20, id="all, where every one breaks a budget"),
-        pytest.param(frozenset({0}), 3, id="one that breaks a budget counts"),
+        pytest.param(frozenset({0}), 9, id="one that breaks a budget counts"),
     ],
 )
 @pytest.mark.parametrize("at_once", [False, True])
 def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: int, at_once: bool) -> None:
+    assert tried > default_preemption.FEW
     harness = Harness()
     harness.add_object(PDB, budget("x", 0, ALL_A))
     harness.add(*(node(f"n{i}", cpu="1") for i in range(20)))
@@ -285,11 +290,11 @@ def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: 
         cycle = Cycle(harness.now, "default-scheduler", "high", attempt)
         diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
-        plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 3), cast(Handle, handle))
+        plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), cast(Handle, handle))
         answer = plugin.post_filter(cycle, subject, diagnosis)
         assert answer.node_name in handle.tried
         assert len(handle.tried) == tried
-        seen.add(frozenset(handle.tried[:3]))
+        seen.add(frozenset(handle.tried[:9]))
     assert len(seen) > 3, "it starts somewhere else each time"
 
 
@@ -376,21 +381,43 @@ def test_pods_that_ask_for_more_hear_their_own() -> None:
     assert seeker.victims(high("2")) == ["b", "a"]
 
 
-def test_what_has_been_tried_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The nodes that are tried."""
+    nodes: list[str] = []
+
+    def counted(pod: Pod, node: NodeInfo, budgets: Budgets) -> Returning:
+        nodes.append(node.name)
+        return returning(pod, node, budgets)
+
+    monkeypatch.setattr(default_preemption, "returning", counted)
+    return nodes
+
+
+def test_what_has_been_tried_is_not_tried_again(tried: list[str]) -> None:
     seeker = Seeker(*(node(f"n{i}", cpu="1") for i in range(3)), *(low(f"a{i}", f"n{i}") for i in range(3)))
-    asked: list[int] = []
-    staying = CoreHandle.staying
-
-    def counted(self: CoreHandle, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Any:
-        asked.extend(orders)
-        return staying(self, cycle, pod, orders)
-
-    monkeypatch.setattr(CoreHandle, "staying", counted)
     seeker.victims(high())
-    assert sorted(asked) == [0, 1, 2]
+    assert sorted(tried) == ["n0", "n1", "n2"]
     seeker.harness.add(low("a1", "n1", priority=1))
     seeker.victims(high())
-    assert sorted(asked[3:]) == [1]
+    assert tried[3:] == ["n1"]
+
+
+IN_A_ZONE = {"nodeAffinity": within("z1")}
+
+
+def test_claims_that_can_be_had_anywhere_do_not_have_a_node_tried_again(tried: list[str]) -> None:
+    seeker = Seeker(node("n1", cpu="1"), low("a"))
+    volumes = {"here": volume("here"), "there": volume("there"), "in-a-zone": spec(volume("in-a-zone"), **IN_A_ZONE)}
+    for name, made in volumes.items():
+        for each in (bound(name, name), made):
+            seeker.harness.add_object(KINDS[each["kind"]], each)
+    found = [
+        seeker.victims(using(claim, name=f"with-{claim}").priority(100).requests(cpu="1"))
+        for claim in ("here", "there", "in-a-zone")
+    ]
+    assert found == [["a"], ["a"], []]
+    assert tried == ["n1"]
 
 
 def test_a_node_that_ended_in_an_error_is_tried_again() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP_SHAPE, Action, ClusterEvent, StatusError
+from pyscheduler.api import SKIP, SKIP_SHAPE, Action, ClusterEvent, StatusError
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import NodeVolumeLimits
 from pyscheduler.intree.volumes import objects as kinds
@@ -285,6 +285,20 @@ def test_a_disk_without_sense_matters_only_where_there_is_a_csi_node() -> None:
 )
 def test_a_pod_whose_volumes_are_not_attached_is_passed_over(of: PodBuilder) -> None:
     assert plugin().pre_filter(cycle(), of.build(), table([node()])) is SKIP_SHAPE
+
+
+@pytest.mark.parametrize(
+    ("csi_nodes", "answer"),
+    [
+        pytest.param([], SKIP, id="no CSINode"),
+        pytest.param([csi_node("a", csi_example_com=None)], SKIP, id="a driver without a limit"),
+        pytest.param([csi_node("b", another_com=9)], None, id="another driver's, whose node has pods of its own"),
+    ],
+)
+def test_it_leaves_itself_out_where_no_driver_has_a_limit(csi_nodes: list[Json], answer: object) -> None:
+    subject = plugin(*csi_nodes, claims=CLAIMS, volumes=VOLUMES)
+    assert subject.pre_filter(cycle(), using("c1").build(), table(NODES)) is answer
+    assert subject.pre_filter(cycle(), using("unheard-of").build(), table(NODES)) is None
 
 
 def test_what_is_read_follows_the_objects() -> None:

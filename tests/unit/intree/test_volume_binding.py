@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP_SHAPE, Rejection, StatusError
+from pyscheduler.api import SKIP, SKIP_SHAPE, Rejection, Skip, StatusError
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .cluster import build, cycle
-from .storage import Cluster, Manifest, bound, claim, ephemeral, meta, storage_class, using, volume
+from .storage import ZONE, Cluster, Manifest, bound, claim, ephemeral, meta, storage_class, using, volume, within
 
 CONTROLLED = {"kind": "Pod", "name": "pod", "uid": "pod", "controller": True}
 
@@ -92,7 +92,7 @@ IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolv
 @pytest.mark.parametrize(
     ("wanted", "answer"),
     [
-        pytest.param(bound("pv"), None, id="bound"),
+        pytest.param(bound("pv"), SKIP, id="bound"),
         pytest.param(claim(), None, id="waits for its first consumer"),
         pytest.param(claim(storage_class="now"), IMMEDIATE, id="immediate"),
         pytest.param(claim(storage_class=""), IMMEDIATE, id="no class"),
@@ -109,12 +109,31 @@ IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolv
         ),
     ],
 )
-def test_only_claims_that_wait_for_a_node_may_be_unbound(wanted: Manifest, answer: Rejection | None) -> None:
+def test_only_claims_that_wait_for_a_node_may_be_unbound(wanted: Manifest, answer: Rejection | Skip | None) -> None:
     assert ask(using("data"), wanted, volume(), storage_class(), storage_class("now", "Immediate")) == answer
 
 
 def test_the_ephemeral_claim_of_the_pod_itself_will_do() -> None:
-    assert ask(ephemeral(), owned(), volume()) is None
+    assert ask(ephemeral(), owned(), volume()) is SKIP
+
+
+DISK: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+
+
+@pytest.mark.parametrize(
+    ("held", "answer"),
+    [
+        pytest.param(volume(), SKIP, id="reached from anywhere"),
+        pytest.param(volume(**DISK), SKIP, id="an in-tree disk of no zone"),
+        pytest.param(meta(volume(**DISK), labels={ZONE: "z1"}), None, id="one that its driver knows the zone of"),
+        pytest.param(volume(azureDisk={"kind": "Shared"}), None, id="one that its driver cannot take over"),
+        pytest.param(volume(nodeAffinity=within("z1")), None, id="in a zone"),
+        pytest.param(volume("another"), None, id="one that does not exist"),
+    ],
+)
+def test_it_leaves_itself_out_where_it_can_refuse_no_node(held: Manifest, answer: Skip | None) -> None:
+    assert ask(using("data"), bound("pv"), held) is answer
+    assert ask(using("data", "more"), bound("pv"), claim("more"), storage_class(), held) is None
 
 
 def test_a_class_without_binding_mode_is_an_error() -> None:

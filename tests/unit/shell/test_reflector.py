@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.api import PodObject, ResourceKind
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.shell.kube.decode import ObjectDecoder, Page, Refusals
 from pyscheduler.shell.kube.paths import LIVE_PODS, PODS
 from pyscheduler.shell.kube.reflector import ABSENT_PAUSE, LONGEST_PAUSE, Gone, Reflector, Upsert, Watched
 from pyscheduler.testing import pod
@@ -97,26 +97,76 @@ async def test_pages(api: FakeApi, follow: Follow) -> None:
     assert api.calls[2].query["resourceVersion"] == "11"
 
 
-async def test_the_next_page_is_asked_for_before_this_one_is_taken_in(
+async def test_pages_come_in_their_order(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, listed(B1, next="second"), listed(A1, next="third"), listed(C1))
+    assert await follow(page=1).tells(3) == ["b@2", "a@1", "c@15"]
+    await api.called(4)
+    assert [call.query.get("continue") for call in api.calls] == [None, "second", "third", None]
+
+
+class Observed(ObjectDecoder[PodObject]):
+    """Writes down when it reads a page."""
+
+    def __init__(self, order: list[str]) -> None:
+        super().__init__("pods", PodObject, Refusals())
+        self._order = order
+
+    def page(self, body: bytes) -> Page[PodObject]:
+        self._order.append("read")
+        return super().page(body)
+
+
+async def test_the_next_page_is_on_its_way_before_this_one_is_read(
     connection: Connection, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = []
+    order: list[str] = []
     pages = {"": list_of(A1, next="more"), "more": list_of(B1)}
 
     async def request(_: str, path: str) -> bytes:
         token = parse_qs(urlsplit(path).query).get("continue", [""])[0]
         order.append(f"asked for {token or 'the first'}")
+        asyncio.get_running_loop().call_soon(order.append, "sent")  # what uvloop is given to write waits for its turn
         return pages[token]
 
     monkeypatch.setattr(connection, "request", request)
-    decoder = ObjectDecoder("pods", PodObject, Refusals())
     reflector = Reflector(
-        connection, Watched(PODS), decoder, lambda change: order.append(_short(change)), clock, random.Random(1)
+        connection, Watched(PODS), Observed(order), lambda change: order.append(_short(change)), clock, random.Random(1)
     )
     task = asyncio.create_task(reflector.run())
     await reflector.synced.wait()
     task.cancel()
-    assert order == ["asked for the first", "asked for more", "a@1", "b@2"]
+    assert order == ["asked for the first", "sent", "asked for more", "sent", "read", "a@1", "read", "b@2"]
+
+
+async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(api: FakeApi, follow: Follow) -> None:
+    lost = refused(500, "InternalError", "etcd is away")
+    api.script(PATH, listed(A1, next="more"), lost, listed(A1, next="again"), listed(B1, C1))
+    followed = follow(page=1)
+    assert await followed.tells(3) == ["a@1", "b@2", "c@15"]
+    await api.called(5)
+    assert [call.query.get("continue") for call in api.calls] == [None, "more", None, "again", None]
+    assert followed.nothing_more
+
+
+async def test_a_page_that_is_none_calls_off_the_next(
+    connection: Connection, follow: Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    firsts = [b'{"metadata":{"continue":"more"},"items":7}', list_of(A1)]
+    called_off = asyncio.Event()
+
+    async def request(_: str, path: str) -> bytes:
+        if "continue=more" not in path:
+            return firsts.pop(0)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            called_off.set()
+        raise AssertionError("nobody waits for it")
+
+    monkeypatch.setattr(connection, "request", request)
+    followed = follow(page=1)
+    assert await followed.tells(1) == ["a@1"]
+    assert called_off.is_set()
 
 
 async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: FakeApi, follow: Follow) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyscheduler.api import Action, ClusterEvent, Interest, Pod, Rejection
+from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod, Rejection
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.world import NODE_ADDED, POD_DELETED, Gate, World
 
@@ -60,7 +60,22 @@ def test_the_gate_that_held_last_is_asked_first() -> None:
     assert (first.asked, second.asked) == (["p"], ["p", "p"])
     second.closed_to.clear()
     world.move(LABELLED)
-    assert (len(first.asked), len(second.asked)) == (2, 3)
+    assert (len(first.asked), len(second.asked)) == (2, 4), "once to see that it is open, once to go through"
+
+
+def test_while_its_gate_is_shut_nobody_is_asked_whether_an_event_helps_the_pod() -> None:
+    asked: list[str] = []
+
+    def hint(pod: Pod, event: ClusterEvent) -> Hint:
+        asked.append(pod.name)
+        return Hint.QUEUE
+
+    gate = Gate(closed_to=["p"])
+    world = World(interests=(("Gate", Interest("Pod", Action.UPDATE_POD_LABEL, hint)),), gates=(gate,))
+    world.add("p")
+    assert (world.move(LABELLED), asked) == (0, [])
+    gate.closed_to.clear()
+    assert (world.move(LABELLED), asked) == (1, ["p"])
 
 
 def test_a_rejected_pod_meets_its_gate_before_it_backs_off_and_not_after() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.api import Pod
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.world import Gate, World
@@ -34,6 +35,24 @@ def test_a_second_nomination_replaces_the_first_and_an_empty_one_ends_it() -> No
     nominator.add(PLAIN, "")
     assert len(nominator) == 0
     assert list(nominator.nodes()) == []
+
+
+def test_other_rivals_have_another_version() -> None:
+    nominator, other = Nominator(), pod("other").build()
+
+    def seen(by: Pod) -> tuple[tuple[int, str], list[str]]:
+        return nominator.rivals_version(by, "n1"), [rival.uid for rival in nominator.rivals(by, "n1")]
+
+    told = [seen(other)]
+    for step in ((PLAIN, "n1"), (pod("q").build(), "n1"), (pod("elsewhere").build(), "n2"), (PLAIN, ""), (other, "n1")):
+        nominator.add(*step)
+        told += [seen(PLAIN), seen(other)]
+    nominator.remove("q")
+    nominator.remove("other")
+    told.append(seen(other))
+    assert [rivals for _, rivals in told[:3]] == [[], [], ["p"]]
+    assert all(mine[0] != yours[0] for mine in told for yours in told if mine[1] != yours[1])
+    assert told[0] == told[-1], "with nobody there it is as it was"
 
 
 def test_a_bound_pod_is_not_nominated() -> None:
