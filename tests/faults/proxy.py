@@ -103,10 +103,14 @@ class Rule:
     def takes(self, asked: Asked) -> bool:
         return self._left != 0 and self.matches(asked)
 
-    async def strike(self, exchange: Exchange) -> None:
+    def count(self, asked: Asked) -> None:
+        """It is about this call."""
         if self._left is not None:
             self._left -= 1
-        self.struck.append(exchange.asked)
+        self.struck.append(asked)
+
+    async def strike(self, exchange: Exchange) -> None:
+        """Do to it what the rule is there for."""
         async with self._changed:
             self._changed.notify_all()
         await self.fault(exchange)
@@ -154,7 +158,7 @@ class FaultProxy:
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._trusting if self._trusting is not None else True)
         self._session = aiohttp.ClientSession(
-            connector=connector, timeout=_NO_TIMEOUT, read_bufsize=_LINE, auto_decompress=False
+            connector=connector, timeout=_NO_TIMEOUT, read_bufsize=_LINE, skip_auto_headers=("Accept-Encoding",)
         )
         await self._listen()
         return self
@@ -236,6 +240,7 @@ class FaultProxy:
     async def _treat(self, exchange: Exchange, reader: asyncio.StreamReader) -> None:
         rule = next((rule for rule in self._rules if rule.takes(exchange.asked)), None)
         if rule is not None:
+            rule.count(exchange.asked)
             self.faults += 1
         work = asyncio.ensure_future(_through(exchange) if rule is None else rule.strike(exchange))
         if not exchange.asked.is_watch:
