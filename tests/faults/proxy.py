@@ -191,6 +191,7 @@ class FaultProxy:
         """Break the calls under way that match; how many there were."""
         doomed = [writer for writer, asked in self._open.items() if asked is not None and matches(asked)]
         for writer in doomed:
+            del self._open[writer]
             _reset(writer)
         return len(doomed)
 

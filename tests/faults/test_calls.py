@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from tests.e2e.workloads import placed
-from tests.faults.asked import Asked, In, events, evictions, lists, pod_statuses, watches
-from tests.faults.proxy import Fault
+from tests.faults.asked import Asked, In, Matcher, events, evictions, lists, pod_statuses, watches
+from tests.faults.proxy import Fault, Rule
 from tests.faults.subject import PATIENCE
 from tests.faults.troubles import (
     GONE,
@@ -41,7 +44,31 @@ FAULTS: dict[str, Fault] = {
     "500 though done": says_500_though_done,
     "503": refuses(UNAVAILABLE),
 }
-each_fault = pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+KINDS = (
+    "pods",
+    "nodes",
+    "namespaces",
+    "services",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "storageclasses",
+    "csinodes",
+    "replicasets",
+)
+"""Kinds that are listed, one for each fault."""
+
+
+@contextmanager
+def each_fault(world: World, *matches: Matcher, times: int = 1) -> Iterator[list[Rule]]:
+    """One call after the other meets with another fault, each so many times; with several matches, each has them."""
+    with ExitStack() as stack:
+        every = itertools.product(matches, FAULTS.values())
+        yield [stack.enter_context(world.proxy.rule(match, fault, times)) for match, fault in every]
+
+
+async def all_met(rules: Iterable[Rule]) -> None:
+    for rule in rules:
+        await rule.met()
 
 
 async def test_connection_refused(world: World) -> None:
@@ -52,43 +79,43 @@ async def test_connection_refused(world: World) -> None:
     await world.many_bound(40)
 
 
-@each_fault
-async def test_bindings(world: World, fault: Fault) -> None:
-    with world.proxy.rule(world.bindings, fault, times=8) as rule:
-        await world.flood(20)
-        await rule.met(8)
-        await world.many_bound(20)
+async def test_bindings(world: World) -> None:
+    with each_fault(world, world.bindings, times=2) as rules:
+        await world.flood(40)
+        await world.many_bound(40)
+        await all_met(rules)
 
 
-@each_fault
-async def test_lists(world: World, fault: Fault) -> None:
-    """The watch has to start over from a list, and that goes wrong twice."""
-    with (
-        world.proxy.rule(watches("pods"), refuses(GONE), times=1),
-        world.proxy.rule(lists("pods"), fault, times=2) as rule,
-    ):
-        assert world.proxy.cut(watches("pods"))
+async def test_lists(world: World) -> None:
+    """All watches have to start over from lists, and each of them goes wrong in another way."""
+    begun: set[str] = set()
+
+    def first_time(asked: Asked) -> bool:
+        return asked.is_watch and asked.path not in begun and not begun.add(asked.path)  # type: ignore[func-returns-value]
+
+    with ExitStack() as stack:
+        stack.enter_context(world.proxy.rule(first_time, refuses(GONE)))
+        by_kind = zip(KINDS, FAULTS.values(), strict=True)
+        rules = [stack.enter_context(world.proxy.rule(lists(kind), fault, times=1)) for kind, fault in by_kind]
+        before = world.proxy.watches
+        assert world.proxy.cut(watches()) == before.total()
+        await all_met(rules)
         await world.flood(10)
-        await rule.met(2)
         await world.many_bound(10)
+        await world.all_watched(before)
 
 
-@each_fault
-async def test_preemption(world: World, fault: Fault) -> None:
-    """Neither the nomination nor the eviction goes well."""
-    everywhere = NODES * 4
+async def test_preemption(world: World) -> None:
+    """Nominations and evictions go wrong in all ways, and nobody has to go in vain."""
+    everywhere, urgent = NODES * 4, ("a", "b", "c", "d", "e")
     await world.flood(everywhere, prefix="low", cpu="1")
     await world.many_bound(everywhere)
-    with (
-        world.proxy.rule(In(pod_statuses, world.namespace), fault, times=2),
-        world.proxy.rule(In(evictions, world.namespace), fault, times=2) as rule,
-    ):
-        for name in ("a", "b"):
+    with each_fault(world, In(pod_statuses, world.namespace), In(evictions, world.namespace)) as rules:
+        for name in urgent:
             await world.pod(name, cpu="2", priorityClassName=URGENT)
-        await rule.met(2)
-        await world.bound("a", "b")
-    found = await world.plane.api.get(world.pods)
-    assert len(placed(found)) >= everywhere - 4 + 2, "nobody was evicted in vain"
+        await world.bound(*urgent)
+        await all_met(rules[len(FAULTS) :])
+    assert len(placed(await world.plane.api.get(world.pods))) == everywhere - len(urgent)
 
 
 async def test_events_that_nobody_takes(world: World) -> None:

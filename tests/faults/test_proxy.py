@@ -143,14 +143,14 @@ async def test_watches_that_misbehave(proxy: FaultProxy, client: aiohttp.ClientS
 async def test_a_watch_is_known_while_it_lasts_and_can_be_cut(
     proxy: FaultProxy, client: aiohttp.ClientSession
 ) -> None:
-    with proxy.rule(watches(), stays_silent_after(), times=1) as rule:
-        watching = asyncio.create_task(told(client, proxy, 1))
-        await rule.met()
-    assert proxy.watches == {MAPS: 1}
-    assert proxy.cut(lists("configmaps")) == 0
-    assert proxy.cut(watches("configmaps")) == 1
-    with pytest.raises(aiohttp.ClientError):
-        await watching
+    with proxy.rule(watches(), stays_silent_after(gone_event()), times=1):
+        async with client.get(f"{proxy.url}{MAPS}?watch=1") as answer:
+            await answer.content.readline()
+            assert proxy.watches == {MAPS: 1}
+            assert proxy.cut(lists("configmaps")) == 0
+            assert proxy.cut(watches("configmaps")) == 1
+            with pytest.raises(aiohttp.ClientError):
+                await answer.content.readline()
     assert proxy.watches == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -65,6 +66,12 @@ class World:
     async def many_bound(self, count: int, seconds: float = 30.0) -> None:
         """Wait until so many pods have a node."""
         await self.plane.api.until(self.pods, lambda found: len(placed(found)) >= count, seconds)
+
+    async def all_watched(self, before: Counter[str], seconds: float = 30.0) -> None:
+        """Wait until each kind that was watched is watched again, and once."""
+        async with asyncio.timeout(seconds):
+            while self.proxy.watches != before:
+                await asyncio.sleep(0.05)
 
     async def well(self, seconds: float = 30.0) -> None:
         """Wait until nothing is wrong with the cluster any more; what cannot be mended never is."""
