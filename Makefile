@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e check fmt bench bench-decide conformance constraints clean
+.PHONY: help run test e2e faults soak check fmt bench bench-decide conformance constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -16,12 +16,20 @@ run: $(VENV)/.run ## Start the embedded cluster, schedule the example workloads,
 	@$(BIN)/pyscheduler up --once --nodes $(NODES) --apply manifests/examples
 
 test: $(VENV)/.dev ## Every test that needs nothing but Python
-	@$(BIN)/pytest -q -n 2 --dist loadscope
+	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults
 
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
 	@$(BIN)/python -m tests.controlplane.build
 	@$(BIN)/python -m tests.controlplane.build oracle
 	@$(BIN)/pytest -q tests/e2e tests/conformance --control-plane=real
+
+faults: $(VENV)/.dev ## The fault matrix on the embedded cluster and on the real control plane, and a soak of 45 seconds
+	@$(BIN)/pytest -q tests/faults
+	@$(BIN)/pytest -q tests/faults --control-plane=real
+	@$(BIN)/python -m tests.faults.soak --minutes 0.75
+
+soak: $(VENV)/.dev ## Churn under faults for 20 minutes, then look for leaks; options in SOAK="--minutes 60 --control-plane real ..."
+	@$(BIN)/python -m tests.faults.soak $(SOAK)
 
 check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/ruff check .

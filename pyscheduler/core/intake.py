@@ -157,6 +157,14 @@ def node_gone(context: Context, name: str, now: float) -> None:
     if node is not None:
         _happened(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
         context.state.remove_node(name)
+        _look_elsewhere(context, name)
+
+
+def _look_elsewhere(context: Context, name: str) -> None:
+    """Pods that Permit keeps waiting for a node that is gone are tried anew: the API server would bind them to it."""
+    for waiting in context.handle.waiting.values():
+        if waiting.node_name == name and not waiting.settled:
+            waiting.preempt(min(waiting.deadlines), f"node {name} is gone")
 
 
 def object_changed(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:

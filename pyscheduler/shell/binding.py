@@ -5,6 +5,7 @@ A plugin that raises costs its pod one backoff and is named; nothing it does can
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -41,10 +42,10 @@ async def _pre_bind(command: Bind, api: ApiWriter, clock: Clock, instrument: Ins
         try:
             acting = pre.pre_bind(command.cycle, command.pod, command.node_name, api)
             rejection = await _acted(acting, command, pre.name, "PreBind", clock, instrument)
+            if rejection is not None:
+                return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
         except Exception as error:
             return _broken(command, pre.name, "PreBind", error, clock, instrument)
-        if rejection is not None:
-            return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
     return None
 
 
@@ -96,14 +97,31 @@ async def _acted(
 ) -> T:
     """What a plugin answers; the instrument hears how long it took where the attempt is watched."""
     if command.cycle.watch is None:
-        return await acting
+        return await _sensible(acting)
     began, status = clock.now(), ERROR
     try:
-        answer = await acting
+        answer = await _sensible(acting)
         status = status_of(answer)
         return answer
     finally:
         instrument.plugin_took(plugin, point, status, clock.now() - began)
+
+
+async def _sensible(acting: Coroutine[Any, Any, T]) -> T:
+    """What a plugin answers, if that is an answer. TypeError if not: the pod must not be taken to be bound.
+
+    RuntimeError if it gives up because something that it waited for was cancelled: it is not we who are to stop then.
+    """
+    try:
+        answer = await acting
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise RuntimeError("what it waited for was cancelled") from None
+    if not (answer is None or answer is SKIP or isinstance(answer, Rejection)):
+        raise TypeError(f"it answered {answer!r}")
+    return answer
 
 
 def _status(failed: BindFailed | None) -> str:
@@ -115,9 +133,10 @@ def _status(failed: BindFailed | None) -> str:
 def _broken(
     command: Bind, plugin: str, point: str, error: Exception, clock: Clock, instrument: Instrument
 ) -> BindFailed:
-    """What the API server refused or a plugin found amiss is told as it is; anything else is a bug, counted as one."""
-    log.warning("Binding failed", error, pod=command.pod.key, node=command.node_name, plugin=plugin, point=point)
-    if not isinstance(error, ApiError | StatusError):
+    """What the API server refused or a plugin found amiss is told as it is; anything else is a bug, told as one."""
+    if isinstance(error, ApiError | StatusError):
+        log.warning("Binding failed", error, pod=command.pod.key, node=command.node_name, plugin=plugin)
+    else:
         instrument.plugin_failed(plugin, point, error)
     message = f'running {point} plugin "{plugin}": {str(error) or type(error).__name__}'
     return BindFailed(clock.now(), command.pod.uid, message, plugin)

@@ -38,6 +38,7 @@ class ControlPlane:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.processes: dict[str, Process] = {}
+        self._flags: dict[str, Sequence[str]] = {}
         self._exit = AsyncExitStack()
 
     @property
@@ -145,6 +146,15 @@ class ControlPlane:
         address = f"https://{LOOPBACK}:{self._ports.controller_manager}"
         await process.until(lambda: answers(self.api, "/healthz", address), deadline)
 
+    async def restart(self, name: str) -> None:
+        """Kill etcd or the API server, and start it anew with the data that it had.
+
+        Returns once the API server is ready. ProcessFailed.
+        """
+        self.processes[name].kill()
+        process = self._keep(name, self._flags[name])
+        await process.until(lambda: answers(self.api, "/readyz"), time.monotonic() + self.options.start_seconds)
+
     def _keep(self, name: str, flags: Sequence[str]) -> Process:
         """Runs a program until the control plane is left."""
         process = self._run(name, flags)
@@ -156,6 +166,7 @@ class ControlPlane:
         if not program.exists():
             raise BuildError(f"{self._binaries} has no {name}; add it there or unset KUBEBUILDER_ASSETS")
         command = [str(program), *flags, *self.options.extra.get(name, ())]
+        self._flags[name] = flags
         self.processes[name] = process = Process(name, command, self.logs / f"{name}.log")
         return process
 

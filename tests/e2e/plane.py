@@ -23,7 +23,6 @@ from tests.controlplane.process import ProcessFailed
 from tests.e2e.client import ApiClient
 
 EMBEDDED, REAL = "embedded", "real"
-TARGETS = (EMBEDDED, REAL)
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,8 @@ class Plane:
     api: ApiClient
     real: ControlPlane | None = None
     """What only the real control plane can do: other identities, a rival kube-scheduler; None on the embedded one."""
+    embedded: EmbeddedCluster | None = None
+    """The same of the embedded one."""
 
 
 def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Plane]:
@@ -45,7 +46,7 @@ def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Pl
 @asynccontextmanager
 async def _embedded() -> AsyncIterator[Plane]:
     async with EmbeddedCluster(nodes=0) as cluster, ApiClient(cluster.kubeconfig) as api:
-        yield Plane(EMBEDDED, cluster.kubeconfig, api)
+        yield Plane(EMBEDDED, cluster.kubeconfig, api, embedded=cluster)
 
 
 @asynccontextmanager

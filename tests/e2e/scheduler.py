@@ -131,9 +131,11 @@ async def scheduler_with(
 
 
 @asynccontextmanager
-async def replica(plane: Plane, config: Path, folder: Path) -> AsyncIterator[SchedulerProcess]:
+async def replica(
+    plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
+) -> AsyncIterator[SchedulerProcess]:
     """One that the test may stop, freeze or kill: whatever is left of it when the block ends is killed."""
-    running = await _started(plane, config, folder)
+    running = await _started(plane, config, folder, python_path, kubeconfig)
     try:
         await _ready(running, plane.api)
         yield running
@@ -147,7 +149,7 @@ async def _started(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> SchedulerProcess:
     log, (port,) = folder / "scheduler.log", free_ports(1)
-    kubeconfig = kubeconfig or await _kubeconfig(plane)
+    kubeconfig = kubeconfig or await kubeconfig_of(plane)
     command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", kubeconfig]
     serving, tls = _serving(plane, folder)
     environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
@@ -163,7 +165,8 @@ async def _started(
     return SchedulerProcess(process, log, port, tls)
 
 
-async def _kubeconfig(plane: Plane) -> Path:
+async def kubeconfig_of(plane: Plane) -> Path:
+    """With the rights that the manifests give, where there are rights."""
     await install(plane.api)
     if plane.real is None:
         return plane.kubeconfig

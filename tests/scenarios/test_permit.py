@@ -82,6 +82,17 @@ def test_deleted_while_it_waits_it_is_let_go_of() -> None:
     assert not [c for c in world.commands if isinstance(c, Bind) and c.pod.name == "patient"]
 
 
+def test_a_node_that_goes_is_not_waited_for() -> None:
+    world = harness()
+    world.add(patient(seconds=600))
+    world.run()
+    world.delete_node("n1")
+    world.add(node("n2", cpu="1"))
+    world.advance(3)
+    assert world.events("patient") == [("FailedScheduling", "waiting on permit for pod: node n1 is gone")]
+    assert [parked.node_name for parked in world.handle.waiting_pods()] == ["n2"]
+
+
 def test_no_wait_is_longer_than_fifteen_minutes() -> None:
     world = harness()
     world.add(patient(seconds=100_000))

@@ -4,7 +4,7 @@ The first list asks for the newest state (no resourceVersion) rather than for an
 than what an earlier scheduler has bound would show those pods as pending, and API servers answer both from their cache
 since Kubernetes 1.31. After a cut the watch resumes from the last version seen; only when the server has forgotten that
 version (410) is everything listed again, and the difference to what was known goes out as changes. Of each object only
-its UID and version are kept here.
+its UID and version are kept here. What a watch tells of the time before it began is passed over: all of that is known.
 
 A kind that the server does not serve has no objects. One that we may not list is waited for, unless it is optional: an
 API server without some group of Kubernetes' own refuses it in just that way, as it grants nobody rights to it.
@@ -101,6 +101,8 @@ class Reflector(Generic[T]):
         self._chance = chance
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         self._version: str | None = None
+        self._began_at = 0
+        """The version that the watch began at, as a number; 0 where it is none."""
         self._failures = 0
         self._course = asyncio.timeout(None)
         """What is under way; it has no end but the one that `list_again` sets."""
@@ -202,6 +204,7 @@ class Reflector(Generic[T]):
         """Emit what happens after `version` until the server ends the watch."""
         seconds = self._chance.randint(300, 600)
         path = self._watch_path(version, seconds)
+        self._began_at = int(version) if version.isdecimal() else 0
         lines, began, told = Lines(), self._clock.now(), False
         try:
             async with self._connection.stream(path, silence=seconds + 30.0) as chunks:
@@ -221,6 +224,8 @@ class Reflector(Generic[T]):
         identity = line.item.identity
         if line.type == ERROR:
             raise ApiError(line.code, "WatchError", line.message)
+        if self._is_known(identity.version) and line.type != BOOKMARK:
+            return
         if line.type in (ADDED, MODIFIED):
             self._upsert(line.item)
         elif line.type == DELETED:
@@ -231,6 +236,10 @@ class Reflector(Generic[T]):
         if identity.version:
             self._version = identity.version
         self._failures, self.problem = 0, ""
+
+    def _is_known(self, version: str) -> bool:
+        """Whether an event is one of the time before the watch began, told again: versions grow (KEP-5504)."""
+        return version.isdecimal() and int(version) <= self._began_at
 
     def _upsert(self, item: Item[T]) -> None:
         identity, key = item.identity, item.identity[:2]

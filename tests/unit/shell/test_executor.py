@@ -212,6 +212,39 @@ async def test_pre_bind_may_reject_and_post_bind_cannot_undo() -> None:
     assert isinstance(by_uid["loud"], Bound)
 
 
+class Confused(PreBindPlugin, BindPlugin):
+    """Answers what is no answer, or gives up as if it had been told to."""
+
+    name = "Confused"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return await self.answer(pod, "prepare")
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return await self.answer(pod, "bind")
+
+    async def answer(self, pod: Pod, at: str) -> Any:
+        if pod.name == f"{at}-cancelled":
+            raise asyncio.CancelledError
+        return 7 if pod.name == f"{at}-nonsense" else None
+
+
+async def test_a_plugin_that_answers_nonsense_or_is_cancelled_costs_its_pod_an_attempt_and_nobody_a_worker() -> None:
+    confused = Confused(None, HANDLE)
+    plan, world = BindingPlan((confused,), (confused,), ()), World()
+    names = [f"{at}-{how}" for at in ("prepare", "bind") for how in ("nonsense", "cancelled")]
+    async with executing(world, workers=1) as executor:
+        for name in names:
+            executor.carry_out(bind(name, plan))
+        await settle()
+        executor.carry_out(bind("fine", plan))
+        await settle()
+        assert executor.unfinished == 0
+    told = {event.uid: event for event in world.told if isinstance(event, Bound | BindFailed)}
+    assert [type(told[name]) for name in names] == [BindFailed] * 4
+    assert isinstance(told["fine"], Bound)
+
+
 async def test_whoever_knows_extenders_is_given_what_they_are_to_be_asked() -> None:
     asked: list[Consult] = []
     async with executing(World()) as executor:

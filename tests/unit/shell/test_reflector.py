@@ -25,6 +25,7 @@ PATH = "/api/v1/pods"
 A1, A2, A3 = (pod("a").version(n).manifest for n in (1, 12, 13))
 B1, B2 = pod("b").version(2).manifest, pod("b").version(14).manifest
 C1 = pod("c").version(15).manifest
+B2_OF_OLD = pod("b").version(9).manifest
 
 
 class Followed:
@@ -185,6 +186,14 @@ async def test_resumes_from_the_last_version_after_a_cut_in_the_middle_of_a_line
     assert [call.query.get("resourceVersion") for call in api.calls[:3]] == [None, "10", "12"]
 
 
+async def test_what_happened_before_a_watch_began_is_not_told_by_it_again(api: FakeApi, follow: Follow) -> None:
+    old = event("ADDED", pod("ghost").version(3).manifest), event("MODIFIED", A1), event("DELETED", B2_OF_OLD)
+    api.script(PATH, listed(A2, B1, version=13), watch(*old, event("MODIFIED", B2)))
+    followed = follow()
+    assert await followed.tells(3) == ["a@12", "b@2", "b@14"]
+    assert followed.nothing_more
+
+
 async def test_bookmarks_move_the_version_silently(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1), watch(bookmark(99)), watch(bookmark(120)))
     followed = follow()
@@ -216,8 +225,8 @@ async def test_an_unknown_event_is_passed_over(api: FakeApi, follow: Follow, cap
 
 async def test_a_line_of_several_megabytes(api: FakeApi, follow: Follow) -> None:
     huge = pod("huge").annotation("note", "x" * 5_000_000).version(40).manifest
-    api.script(PATH, listed(), watch(event("ADDED", huge) + event("ADDED", A1)))
-    assert await follow().tells(2) == ["huge@40", "a@1"]
+    api.script(PATH, listed(), watch(event("ADDED", huge) + event("ADDED", A2)))
+    assert await follow().tells(2) == ["huge@40", "a@12"]
 
 
 async def test_a_line_that_is_no_json_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:

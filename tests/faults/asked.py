@@ -1,0 +1,92 @@
+"""What the scheduler asks of the API server, and which calls a rule is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)(/\w+)?")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call. `target` is the path with its query, as it was sent; names of headers are in lower case."""
+
+    method: str
+    target: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_watch(self) -> bool:
+        return self.query.get("watch") in ("1", "true")
+
+    @property
+    def pod(self) -> str:
+        """The pod that it is about, as namespace/name; "" for none."""
+        found = _POD.fullmatch(self.path)
+        return f"{found[1]}/{found[2]}" if found else ""
+
+
+Matcher = Callable[[Asked], bool]
+
+
+class In(NamedTuple):
+    """Calls of one kind about the pods of one namespace."""
+
+    kind: Callable[[Asked], bool]
+    namespace: str
+
+    def __call__(self, asked: Asked) -> bool:
+        return self.kind(asked) and f"/namespaces/{self.namespace}/" in asked.path
+
+
+def anything(asked: Asked) -> bool:
+    return True
+
+
+def calls(asked: Asked) -> bool:
+    """Whatever is answered at once."""
+    return not asked.is_watch
+
+
+def bindings(asked: Asked) -> bool:
+    return asked.method == "POST" and asked.path.endswith("/binding")
+
+
+def pod_statuses(asked: Asked) -> bool:
+    """Conditions and nominations."""
+    return asked.method == "PATCH" and bool(asked.pod) and asked.path.endswith("/status")
+
+
+def evictions(asked: Asked) -> bool:
+    return asked.method == "DELETE" and bool(asked.pod)
+
+
+def events(asked: Asked) -> bool:
+    return asked.path.endswith("/events")
+
+
+def leases(asked: Asked) -> bool:
+    return "/leases" in asked.path
+
+
+def writes(asked: Asked) -> bool:
+    return asked.method != "GET"
+
+
+def lists(plural: str) -> Matcher:
+    return lambda asked: _collection(asked, plural) and not asked.is_watch
+
+
+def watches(plural: str = "") -> Matcher:
+    """Watches of one kind, or of all."""
+    return lambda asked: asked.is_watch and (not plural or _collection(asked, plural))
+
+
+def _collection(asked: Asked, plural: str) -> bool:
+    return asked.method == "GET" and asked.path.endswith(f"/{plural}")

@@ -1,0 +1,49 @@
+"""Lies on the scheduler's PYTHONPATH, so that Python loads it there before anything else.
+
+It changes three things about the process: calls are given up after FAULTS_PATIENCE seconds instead of thirty; its
+clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it tells in the log how many tasks it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyscheduler.shell.clock import SystemClock
+from pyscheduler.shell.kube.pool import Pool
+
+_patience = float(os.environ["FAULTS_PATIENCE"])
+_clock = Path(os.environ.get("FAULTS_CLOCK", ""))
+_made = Pool.__init__
+_known = [0.0, 0.0]
+
+
+def _made_impatient(self: Pool, address: Any, size: int, timeout: float, user_agent: str) -> None:
+    _made(self, address, size, min(timeout, _patience), user_agent)
+
+
+def _wrong_by() -> list[float]:
+    """Seconds that the wall clock and the monotonic one are off."""
+    with contextlib.suppress(OSError, ValueError):  # it is being written
+        wall, now = _clock.read_text().split()
+        _known[:] = float(wall), float(now)
+    return _known
+
+
+def _tell_tasks(*_: object) -> None:
+    tasks = len(asyncio.all_tasks(asyncio.get_running_loop()))
+    sys.stderr.write(f"\ntasks={tasks}\n")
+    sys.stderr.flush()
+
+
+Pool.__init__ = _made_impatient  # type: ignore[method-assign]
+if _clock.is_file():
+    SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])  # type: ignore[assignment]
+    SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])  # type: ignore[assignment]
+signal.signal(signal.SIGUSR1, _tell_tasks)

@@ -1,0 +1,153 @@
+"""Calls that go wrong: whatever becomes of them, the cluster ends as if nothing had been."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.e2e.workloads import placed
+from tests.faults.asked import Asked, In, Matcher, events, evictions, lists, pod_statuses, watches
+from tests.faults.proxy import Fault, Rule
+from tests.faults.subject import PATIENCE
+from tests.faults.troubles import (
+    GONE,
+    INTERNAL,
+    TOO_MANY,
+    UNAVAILABLE,
+    breaks_off,
+    first,
+    hangs_up,
+    loses_the_answer,
+    refuses,
+    says_500_though_done,
+    stalls,
+)
+from tests.faults.world import NODES, World
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+OUTAGE = 1.0
+"""Seconds."""
+URGENT = "system-cluster-critical"
+FAULTS: dict[str, Fault] = {
+    "reset before it arrives": hangs_up,
+    "reset in mid-body": breaks_off,
+    "answer lost": loses_the_answer,
+    "stalled on the way there": stalls(PATIENCE + 0.5),
+    "stalled on the way back": stalls(PATIENCE + 0.5, after=True),
+    "429 with Retry-After": refuses(TOO_MANY, 1),
+    "500": refuses(INTERNAL),
+    "500 though done": says_500_though_done,
+    "503": refuses(UNAVAILABLE),
+}
+KINDS = (
+    "pods",
+    "nodes",
+    "namespaces",
+    "services",
+    "persistentvolumes",
+    "persistentvolumeclaims",
+    "storageclasses",
+    "csinodes",
+    "replicasets",
+)
+"""Kinds that are listed, one for each fault."""
+
+
+@contextmanager
+def each_fault(world: World, *matches: Matcher, times: int = 1) -> Iterator[list[Rule]]:
+    """One call after the other meets with another fault, each so many times; with several matches, each has them."""
+    with ExitStack() as stack:
+        every = itertools.product(matches, FAULTS.values())
+        yield [stack.enter_context(world.proxy.rule(match, fault, times)) for match, fault in every]
+
+
+async def all_met(rules: Iterable[Rule]) -> None:
+    for rule in rules:
+        await rule.met()
+
+
+async def test_connection_refused(world: World) -> None:
+    await world.flood(20, prefix="before")
+    async with world.proxy.refusing():
+        await world.flood(20, prefix="meanwhile")
+        await asyncio.sleep(OUTAGE)
+    await world.many_bound(40)
+
+
+async def test_bindings(world: World) -> None:
+    with each_fault(world, world.bindings, times=2) as rules:
+        await world.flood(40)
+        await world.many_bound(40)
+        await all_met(rules)
+
+
+async def test_lists(world: World) -> None:
+    """All watches have to start over from lists, and each of them goes wrong in another way."""
+    begun: set[str] = set()
+
+    def first_time(asked: Asked) -> bool:
+        return asked.is_watch and asked.path not in begun and not begun.add(asked.path)  # type: ignore[func-returns-value]
+
+    with ExitStack() as stack:
+        stack.enter_context(world.proxy.rule(first_time, refuses(GONE)))
+        by_kind = zip(KINDS, FAULTS.values(), strict=True)
+        rules = [stack.enter_context(world.proxy.rule(lists(kind), fault, times=1)) for kind, fault in by_kind]
+        before = world.proxy.watches
+        assert world.proxy.cut(watches()) == before.total()
+        await all_met(rules)
+        await world.flood(10)
+        await world.many_bound(10)
+        await world.all_watched(before)
+
+
+async def test_preemption(world: World) -> None:
+    """Nominations and evictions go wrong in all ways, and nobody has to go in vain."""
+    everywhere, urgent = NODES * 4, ("a", "b", "c", "d", "e")
+    await world.flood(everywhere, prefix="low", cpu="1")
+    await world.many_bound(everywhere)
+    with each_fault(world, In(pod_statuses, world.namespace), In(evictions, world.namespace)) as rules:
+        for name in urgent:
+            await world.pod(name, cpu="2", priorityClassName=URGENT)
+        await world.bound(*urgent)
+        await all_met(rules[len(FAULTS) :])
+    assert len(placed(await world.plane.api.get(world.pods))) == everywhere - len(urgent)
+
+
+async def test_events_that_nobody_takes(world: World) -> None:
+    with world.proxy.rule(In(events, world.namespace), refuses(INTERNAL)) as rule:
+        await world.flood(20)
+        await world.many_bound(20)
+        await rule.met(1)
+
+
+async def test_409_somebody_else_binds_it_first(world: World) -> None:
+    async def elsewhere(asked: Asked) -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": world.hollow.names[0]}
+        name = asked.pod.partition("/")[2]
+        await world.plane.api.create(asked.path, {"metadata": {"name": name}, "target": target})
+
+    with world.proxy.rule(world.bindings, first(elsewhere), times=3) as rule:
+        await world.flood(6)
+        await rule.met(3)
+        found = await world.bound(*(f"p-{i}" for i in range(6)))
+    stolen = {found[asked.pod.partition("/")[2]] for asked in rule.struck}
+    assert stolen == {world.hollow.names[0]}
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["for good", "and made again"])
+async def test_404_a_pod_deleted_between_decision_and_binding(world: World, again: bool) -> None:
+    async def delete(asked: Asked) -> None:
+        name = asked.pod.partition("/")[2]
+        await world.plane.api.delete(f"{world.pods}/{name}", gracePeriodSeconds=0)
+        if again:
+            await world.pod(name)
+
+    with world.proxy.rule(world.bindings, first(delete), times=3) as rule:
+        await world.flood(6)
+        await rule.met(3)
+        await world.many_bound(6 if again else 3)

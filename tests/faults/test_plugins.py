@@ -1,0 +1,76 @@
+"""Plugins that raise, hang or answer nonsense: each costs its own pod one backoff, and nobody else anything."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.faults.subject import FAULTY, configuration, started
+from tests.faults.world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DECIDING = ("pre_enqueue", "pre_filter", "filter", "pre_score", "score", "reserve", "permit")
+ACTING = ("pre_bind", "bind", "post_bind")
+MISBEHAVIOURS = [
+    *(f"{point}.{how}" for point in (*DECIDING, *ACTING) for how in ("raises", "nonsense")),
+    *(f"{point}.cancels" for point in ACTING),
+]
+QUIET = 3.0
+"""Seconds after which a process that says nothing is taken for dead."""
+
+
+async def test_a_plugin_that_misbehaves_once_costs_its_pod_one_backoff(world: World) -> None:
+    names = [fault.replace("_", "-").replace(".", "-") for fault in MISBEHAVIOURS]
+    for name, fault in zip(names, MISBEHAVIOURS, strict=True):
+        await world.pod(name, FAULTY, labels={"fault": fault})
+    await world.flood(10, FAULTY)
+    await world.bound(*names)
+    await world.many_bound(len(names) + 10)
+
+
+async def test_a_plugin_that_fails_to_make_room_leaves_others_alone(world: World) -> None:
+    for how in ("raises", "nonsense"):
+        await world.pod(f"giant-{how}", FAULTY, cpu="64", labels={"fault": f"post_filter.{how}"})
+    await world.flood(10, FAULTY)
+    await world.many_bound(10)
+
+
+async def test_pods_whose_preparations_never_end_hold_nobody_up(world: World, tmp_path: Path) -> None:
+    name = world.namespace
+    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging"):
+        for i in range(40):
+            await world.pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels={"fault": "pre_bind.hangs"})
+        await world.flood(20, name)
+        await world.many_bound(20)
+    async with started(world.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
+        await world.many_bound(60)
+
+
+async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: World, tmp_path: Path) -> None:
+    """Nothing else runs meanwhile, so /livez falls silent, and whoever watches over it starts another one."""
+    name = world.namespace
+    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "blocked") as blocked:
+        await world.flood(5, name, prefix="before")
+        await world.many_bound(5)
+        await world.pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
+        await world.flood(5, name, prefix="behind")
+        await until_silent(blocked.address)
+        blocked.process.kill()
+    async with started(world.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
+        await world.many_bound(11)
+
+
+async def until_silent(address: str) -> None:
+    """Wait until /livez is not answered any more."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUIET)) as session, asyncio.timeout(30):
+        while True:
+            try:
+                async with session.get(f"{address}/livez", ssl=False) as answer:
+                    await answer.read()
+            except TimeoutError:
+                return
+            await asyncio.sleep(0.1)

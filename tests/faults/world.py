@@ -1,0 +1,99 @@
+"""A few nodes, a namespace and a witness: the stage of every story of a fault."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pyscheduler.embedded.hollow import HollowNodes
+from tests.e2e.client import Json
+from tests.e2e.plane import Plane
+from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
+from tests.faults.asked import In, bindings
+from tests.faults.cluster_check import Witness, problems, witnessing
+from tests.faults.proxy import FaultProxy
+from tests.faults.subject import PLAIN
+
+NODES = 3
+CPU = "4"
+AT_ONCE = 16
+
+
+@dataclass
+class World:
+    """The namespace of one story; its nodes carry its name."""
+
+    plane: Plane
+    namespace: str
+    proxy: FaultProxy
+    hollow: HollowNodes
+    witness: Witness
+
+    @property
+    def pods(self) -> str:
+        """Where its pods are."""
+        return f"/api/v1/namespaces/{self.namespace}/pods"
+
+    @property
+    def bindings(self) -> In:
+        """Which calls bind them."""
+        return In(bindings, self.namespace)
+
+    async def pod(
+        self, name: str, scheduler: str = PLAIN, cpu: str = "100m", labels: dict[str, str] | None = None, **fields: object
+    ) -> Json:
+        """Create one; `fields` are of its spec."""
+        spec = pod_spec(scheduler, self.namespace, cpu, **fields)
+        return await self.plane.api.create(self.pods, pod(name, spec, labels))
+
+    async def flood(self, count: int, scheduler: str = PLAIN, prefix: str = "p", **more: str) -> None:
+        """Create many, a few at a time."""
+        names = iter(f"{prefix}-{i}" for i in range(count))
+
+        async def some() -> None:
+            for name in names:
+                await self.pod(name, scheduler, **more)
+
+        await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+
+    async def bound(self, *names: str, seconds: float = 30.0) -> dict[str, str]:
+        """The node of each of these pods, once they all have one."""
+        return placed(await self.plane.api.until(self.pods, lambda found: {*names} <= placed(found).keys(), seconds))
+
+    async def many_bound(self, count: int, seconds: float = 30.0) -> None:
+        """Wait until so many pods have a node."""
+        await self.plane.api.until(self.pods, lambda found: len(placed(found)) >= count, seconds)
+
+    async def all_watched(self, before: Counter[str], seconds: float = 30.0) -> None:
+        """Wait until each kind that was watched is watched again, and once."""
+        async with asyncio.timeout(seconds):
+            while self.proxy.watches != before:
+                await asyncio.sleep(0.05)
+
+    async def well(self, seconds: float = 30.0) -> None:
+        """Wait until nothing is wrong with the cluster any more; what cannot be mended never is."""
+        deadline, found = asyncio.get_running_loop().time() + seconds, ["not looked yet"]
+        while found:
+            found = await problems(self.plane.api, self.namespace, self.witness, self.proxy.bound)
+            if found:
+                assert asyncio.get_running_loop().time() < deadline, "\n".join(found)
+                await asyncio.sleep(0.1)
+
+    async def empty(self) -> None:
+        """Delete all pods, and see them gone."""
+        await self.plane.api.delete(self.pods, gracePeriodSeconds=0)
+        await self.plane.api.until(self.pods, lambda found: not found["items"])
+
+
+@asynccontextmanager
+async def staged(plane: Plane, namespace: str, proxy: FaultProxy) -> AsyncIterator[World]:
+    """A world for one story; what is wrong with it in the end fails the test."""
+    async with hollow_nodes(plane, namespace, NODES, cpu=CPU) as hollow, witnessing(plane.api, namespace) as witness:
+        world = World(plane, namespace, proxy, hollow, witness)
+        yield world
+        await world.well()
+        await world.empty()
+
