@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.plane import EMBEDDED, TARGETS, Plane, opened
+from tests.e2e.story import CONTENDERS, Story, contending, telling
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,3 +48,21 @@ async def namespace(control_plane: Plane) -> AsyncIterator[str]:
     await control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     await control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=CONTENDERS)
+async def contended(
+    request: pytest.FixtureRequest, control_plane: Plane, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Plane]:
+    """The real control plane with each of the two schedulers in turn, as the only one there."""
+    if control_plane.real is None:
+        pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
+    async with contending(request.param, control_plane, tmp_path_factory.mktemp(request.param)):
+        yield control_plane
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def story(contended: Plane) -> AsyncIterator[Story]:
+    """A story for the scheduler whose turn it is."""
+    async with telling(contended) as told:
+        yield told

@@ -1,0 +1,169 @@
+"""What users and their tools read of the scheduler's work: Events whole, with names and sources, and conditions.
+
+Which spec is told by which story stands in docs/specs.md.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+
+import pytest
+
+from tests.e2e.client import Json
+from tests.e2e.story import FOREVER, NAME, Story, condition
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+SEAT = "example.com/seat"
+TOLD_BY = {"reportingController": NAME, "reportingInstance": f"{NAME}-{socket.gethostname()}"}
+
+
+def reference(item: Json) -> Json:
+    """How an Event names a pod; the version of the pod is left out, it is one of several."""
+    meta = item["metadata"]
+    return {"apiVersion": "v1", "kind": "Pod", **{key: meta[key] for key in ("name", "namespace", "uid")}}
+
+
+def said(event: Json) -> Json:
+    """An Event without its times and the versions of pods; its name must be `<pod>.<suffix>`."""
+    meta = event["metadata"]
+    assert re.fullmatch(re.escape(event["regarding"]["name"]) + r"\.[0-9a-f]+", meta["name"])
+    assert meta["namespace"] == event["regarding"]["namespace"]
+    assert event["eventTime"]
+    told = {key: value for key, value in event.items() if key not in ("metadata", "eventTime", "series")}
+    for pod in ("regarding", "related"):
+        if pod in told:
+            told[pod] = {key: value for key, value in told[pod].items() if key != "resourceVersion"}
+    return told
+
+
+async def test_a_bound_pod_has_the_event_of_its_binding(story: Story) -> None:
+    node = await story.node("a")
+    await story.pod("web")
+    await story.bound("web")
+    found = await story.api.get(f"{story.pods}/web")
+    (event,) = await story.events("web", "Scheduled")
+    assert said(event) == {
+        **TOLD_BY,
+        "action": "Binding",
+        "reason": "Scheduled",
+        "type": "Normal",
+        "note": f"Successfully assigned {story.namespace}/web to {node}",
+        "regarding": reference(found),
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    }
+    assert condition(found, "PodScheduled") == {"type": "PodScheduled", "status": "True", "observedGeneration": 1}
+
+
+async def test_older_tools_find_who_spoke_in_the_core_event(story: Story) -> None:
+    await story.node("a")
+    await story.pod("web")
+    await story.events("web", "Scheduled")
+    query = "involvedObject.name=web,reason=Scheduled"
+    (event,) = await story.api.list(story.at("v1", "events"), fieldSelector=query)
+    assert event["reportingComponent"] == NAME
+    assert event["source"] == {}
+    assert event["involvedObject"]["kind"] == "Pod"
+    assert {event["firstTimestamp"], event["lastTimestamp"]} == {None}
+    assert "count" not in event
+
+
+async def test_a_refused_pod_has_a_condition_and_an_event_in_the_same_words(story: Story) -> None:
+    await story.node("a", extra={SEAT: "1"})
+    await story.pod("big", story.spec({SEAT: "2"}))
+    message = await story.refused("big")
+    found = await story.api.get(f"{story.pods}/big")
+    assert condition(found, "PodScheduled") == {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+        "observedGeneration": 1,
+    }
+    (event,) = await story.events("big", "FailedScheduling")
+    assert said(event) == {
+        **TOLD_BY,
+        "action": "Scheduling",
+        "reason": "FailedScheduling",
+        "type": "Warning",
+        "note": message,
+        "regarding": reference(found),
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    }
+
+
+async def test_a_condition_names_the_generation_that_it_is_about(story: Story) -> None:
+    await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}], extra={SEAT: "1"})
+    await story.pod("big", story.spec({SEAT: "2"}))
+    assert "untolerated taint" in await story.refused("big")
+    tolerates = [{"key": "kind", "operator": "Exists", "effect": "NoSchedule"}]
+    before = (await story.api.get(f"{story.pods}/big"))["spec"]["tolerations"]
+    await story.api.patch(f"{story.pods}/big", {"spec": {"tolerations": [*before, *tolerates]}})
+    found = await story.api.until(
+        f"{story.pods}/big", lambda found: "Insufficient" in condition(found, "PodScheduled").get("message", "")
+    )
+    assert found["metadata"]["generation"] == 2
+    assert condition(found, "PodScheduled")["observedGeneration"] == 2
+
+
+async def test_a_cluster_without_nodes_says_so(story: Story) -> None:
+    await story.pod("early")
+    await story.refused_as("early", "no nodes available to schedule pods")
+    (event,) = await story.events("early", "FailedScheduling")
+    assert event["note"] == "no nodes available to schedule pods"
+    await story.node("a")
+    assert await story.bound("early") == "a"
+
+
+async def test_a_pod_that_is_being_deleted_is_passed_over(story: Story) -> None:
+    await story.node("a")
+    gates = [{"name": "example.com/later"}]
+    await story.kept("leaving", story.spec(schedulingGates=gates))
+    await story.api.delete(f"{story.pods}/leaving")
+    await story.api.patch(f"{story.pods}/leaving", {"spec": {"schedulingGates": None}})
+    (event,) = await story.events("leaving", "FailedScheduling")
+    assert event["note"] == f"skip schedule deleting pod: {story.namespace}/leaving"
+    found = await story.api.get(f"{story.pods}/leaving")
+    assert "nodeName" not in found["spec"]
+    assert found["metadata"]["finalizers"] == [FOREVER]
+    await story.release("leaving")
+
+
+async def test_a_victim_has_the_event_of_its_eviction(story: Story) -> None:
+    node = await story.node("a", extra={SEAT: "5"})
+    low, high = await story.priority("low", 1), await story.priority("high", 1000)
+    victim = await story.pod("victim", story.spec({SEAT: "3"}, priorityClassName=low))
+    await story.bound("victim")
+    preemptor = await story.pod("preemptor", story.spec({SEAT: "3"}, priorityClassName=high))
+    await story.bound("preemptor")
+    (event,) = await story.events("victim", "Preempted")
+    assert said(event) == {
+        **TOLD_BY,
+        "action": "Preempting",
+        "reason": "Preempted",
+        "type": "Normal",
+        "note": f"Preempted by pod {preemptor['metadata']['uid']} on node {node}",
+        "regarding": reference(victim),
+        "related": reference(preemptor),
+        "deprecatedSource": {},
+        "deprecatedFirstTimestamp": None,
+        "deprecatedLastTimestamp": None,
+    }
+
+
+async def test_the_same_refusal_again_is_counted_and_not_repeated(story: Story) -> None:
+    await story.node("a", extra={SEAT: "1"})
+    await story.pod("big", story.spec({SEAT: "3"}))
+    message = await story.refused("big")
+    await story.api.patch(f"/api/v1/nodes/{story.own('a')}/status", {"status": {"allocatable": {SEAT: "2"}}})
+    path = story.at("events.k8s.io/v1", "events")
+    query = "regarding.name=big,reason=FailedScheduling"
+    found = await story.api.until(path, lambda found: any("series" in e for e in found["items"]), fieldSelector=query)
+    (event,) = found["items"]
+    assert event["series"]["count"] == 2
+    assert event["note"] == message
