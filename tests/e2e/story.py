@@ -25,8 +25,6 @@ KUBE_SCHEDULER, PYSCHEDULER = "kube-scheduler", "pyscheduler"
 CONTENDERS = (KUBE_SCHEDULER, PYSCHEDULER)
 NODES, CLASSES = "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-FOREVER = "example.com/looked-at"
-"""A finalizer: a pod that has it stays to be looked at."""
 
 
 @asynccontextmanager
@@ -126,15 +124,9 @@ class Story:
         """Creates a pod; without a spec it asks for nothing."""
         return await self.api.create(self.pods, pod(name, spec or self.spec(), dict(labels or {})))
 
-    async def kept(self, name: str, spec: Json, labels: Mapping[str, str] | None = None) -> Json:
-        """Creates a pod that stays when it is deleted, until it is released."""
-        made = pod(name, spec, dict(labels or {}))
-        made["metadata"]["finalizers"] = [FOREVER]
-        return await self.api.create(self.pods, made)
-
-    async def release(self, name: str) -> None:
-        """Takes the finalizer off a pod."""
-        await self.api.patch(f"{self.pods}/{name}", {"metadata": {"finalizers": None}})
+    def silence(self, node: str) -> None:
+        """The node's kubelet stops: pods that are deleted stay, and keep their room, until they are gone."""
+        self._nodes.kill(self.own(node))
 
     async def gone(self, name: str) -> None:
         """Deletes a pod at once."""
