@@ -51,18 +51,19 @@ async def namespace(control_plane: Plane) -> AsyncIterator[str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=CONTENDERS)
-async def contended(
+async def contender(
     request: pytest.FixtureRequest, control_plane: Plane, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Plane]:
-    """The real control plane with each of the two schedulers in turn, as the only one there."""
+) -> AsyncIterator[str]:
+    """Each of the two schedulers in turn, as the only one of the real control plane."""
     if control_plane.real is None:
         pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
-    async with contending(request.param, control_plane, tmp_path_factory.mktemp(request.param)):
-        yield control_plane
+    name: str = request.param
+    async with contending(name, control_plane, tmp_path_factory.mktemp(name)):
+        yield name
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def story(contended: Plane) -> AsyncIterator[Story]:
+async def story(contender: str, control_plane: Plane) -> AsyncIterator[Story]:
     """A story for the scheduler whose turn it is."""
-    async with telling(contended) as told:
+    async with telling(control_plane, contender) as told:
         yield told

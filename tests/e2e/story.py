@@ -7,6 +7,7 @@ A story has a namespace and nodes of its own; what it says of nodes is said in s
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -43,12 +44,12 @@ async def contending(contender: str, plane: Plane, folder: Path) -> AsyncIterato
 
 
 @asynccontextmanager
-async def telling(plane: Plane) -> AsyncIterator[Story]:
+async def telling(plane: Plane, scheduler: str) -> AsyncIterator[Story]:
     """A new story; at its end all that it made goes, and its pods go at once."""
     namespace = f"story-{uuid.uuid4().hex[:8]}"
     await plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     async with hollow(plane) as nodes:
-        story = Story(plane.api, namespace, nodes)
+        story = Story(plane.api, scheduler, namespace, nodes)
         try:
             yield story
         finally:
@@ -56,10 +57,11 @@ async def telling(plane: Plane) -> AsyncIterator[Story]:
 
 
 class Story:
-    """A namespace with nodes, and the questions that a story asks of them."""
+    """A namespace with nodes, and the questions that a story asks of them. `scheduler` is the contender's name."""
 
-    def __init__(self, api: ApiClient, namespace: str, nodes: HollowNodes) -> None:
+    def __init__(self, api: ApiClient, scheduler: str, namespace: str, nodes: HollowNodes) -> None:
         self.api = api
+        self.scheduler = scheduler
         self.namespace = namespace
         self.pods = self.at("v1", "pods")
         self._nodes = nodes
@@ -101,8 +103,17 @@ class Story:
         await self.api.patch(f"{NODES}/{self.own(node)}", {"metadata": {"labels": labels}})
 
     async def priority(self, name: str, value: int, **fields: object) -> str:
-        """A PriorityClass; returns its whole name."""
-        return await self.make(CLASSES, name, {"value": value, **fields})
+        """A PriorityClass, once the API server goes by it; returns its whole name."""
+        whole = await self.make(CLASSES, name, {"value": value, **fields})
+        tried = pod("tried", self.spec(priorityClassName=whole))
+        while True:
+            try:
+                await self.api.create(f"{self.pods}?dryRun=All", tried)
+            except ApiError as refusal:
+                if "no PriorityClass" not in refusal.message:
+                    raise
+            else:
+                return whole
 
     def spec(
         self,
@@ -174,9 +185,11 @@ class Story:
         """Nothing new can come into a namespace that is going; what is left there must not hold room any more."""
         await self.api.delete(f"/api/v1/namespaces/{self.namespace}")
         await self.api.delete(self.pods, gracePeriodSeconds=0)
-        for path in reversed(self._shared):
-            with suppress(ApiError):  # gone already: that was part of the story
-                await self.api.delete(path)
+        await asyncio.gather(*map(self._delete, self._shared))
+
+    async def _delete(self, path: str) -> None:
+        with suppress(ApiError):  # gone already: that was part of the story
+            await self.api.delete(path)
 
 
 def alive(found: Json) -> list[Json]:

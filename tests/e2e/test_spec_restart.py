@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.usefixtures("real_control_plane")
 async def test_pods_are_placed_across_a_restart(control_plane: Plane, tmp_path: Path, contender: str) -> None:
     labels = {"app": "web"}
-    async with telling(control_plane) as story:
+    async with telling(control_plane, contender) as story:
         for node in ("a", "b"):
             await story.node(node, cpu="2")
         controllers = story.at("v1", "replicationcontrollers")
