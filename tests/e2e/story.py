@@ -127,9 +127,9 @@ class Story:
         selector = {HOSTNAME: self.own(on)} if on else {}
         resources = {"requests": dict(asks), "limits": dict(asks)} if asks else {}
         container = {"name": "main", "image": "pause:1", "resources": resources, "ports": list(ports)}
-        made = pod_spec(NAME, self.namespace, containers=[container], **fields)
+        made = pod_spec(NAME, self.namespace)
         made["nodeSelector"] |= {**selector, **(where or {})}
-        return made
+        return {**made, "containers": [container], **fields}
 
     async def pod(self, name: str, spec: Json | None = None, labels: Mapping[str, str] | None = None) -> Json:
         """Creates a pod; without a spec it asks for nothing."""
@@ -159,9 +159,10 @@ class Story:
 
     async def places(self, count: int, selector: str = "") -> Counter[str]:
         """How many of `count` pods are on which node, once all have one and are not about to go."""
-        query = {"labelSelector": selector} if selector else {}
         found = await self.api.until(
-            self.pods, lambda found: len(alive(found)) == len(placed({"items": alive(found)})) == count, **query
+            self.pods,
+            lambda found: len(alive(found)) == len(placed({"items": alive(found)})) == count,
+            labelSelector=selector,
         )
         return Counter(self.short(node) for node in placed({"items": alive(found)}).values())
 
@@ -169,11 +170,15 @@ class Story:
         """Waits until these are the pods that there are."""
         await self.api.until(self.pods, lambda found: {item["metadata"]["name"] for item in alive(found)} == names)
 
-    async def events(self, name: str, reason: str, count: int = 1) -> list[Json]:
-        """What was said of a pod under that reason, once there is that much."""
-        path = self.at("events.k8s.io/v1", "events")
-        query = f"regarding.name={name},reason={reason}"
-        found = await self.api.until(path, lambda found: len(found["items"]) >= count, fieldSelector=query)
+    async def events(self, name: str, reason: str, times: int = 1) -> list[Json]:
+        """What was said of a pod under that reason, once it was said so often."""
+
+        def often(found: Json) -> bool:
+            counts: list[int] = [event.get("series", {}).get("count", 1) for event in found["items"]]
+            return sum(counts) >= times
+
+        path, query = self.at("events.k8s.io/v1", "events"), f"regarding.name={name},reason={reason}"
+        found = await self.api.until(path, often, fieldSelector=query)
         items: list[Json] = found["items"]
         return items
 
@@ -199,8 +204,7 @@ def alive(found: Json) -> list[Json]:
 
 def condition(item: Json, kind: str) -> Json:
     """A pod's condition without its times, {} if it has none of that type."""
-    conditions = item["status"].get("conditions", ())
-    found = next((c for c in conditions if c["type"] == kind), {})
+    found: Json = next((c for c in item["status"].get("conditions", ()) if c["type"] == kind), {})
     return {key: value for key, value in found.items() if key not in ("lastProbeTime", "lastTransitionTime")}
 
 

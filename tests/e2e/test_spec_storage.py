@@ -365,8 +365,8 @@ async def test_a_claim_for_one_pod_is_not_given_to_a_second(story: Story) -> Non
     await story.bound("first")
     await story.pod("second", story.spec(volumes=uses("data")))
     told = await story.refused("second")
-    taken = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-    assert f"2 {taken}" in told
+    taken = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+    assert f"2 node(s) unavailable due to {taken}" in told
     await story.gone("first")
     await story.bound("second")
 
