@@ -22,9 +22,9 @@ NO_VICTIMS = f"{TRIED}No preemption victims found for incoming pod."
 NO_HELP = f"{TRIED}Preemption is not helpful for scheduling."
 
 
-@pytest.mark.parametrize("resource", ["cpu", "memory", "ephemeral-storage", BEARDS])
+@pytest.mark.parametrize("resource", ["cpu", "ephemeral-storage", BEARDS])
 async def test_a_pod_too_many_waits_until_another_goes(story: Story, resource: str) -> None:
-    extra = {"ephemeral-storage": "10", BEARDS: "10", "memory": "10"}
+    extra = {"ephemeral-storage": "10", BEARDS: "10"}
     for node in ("a", "b"):
         await story.node(node, cpu="10", extra=extra)
         await story.pod(f"filler-{node}", story.spec({resource: "7"}, on=node))
