@@ -9,6 +9,7 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.extending import Answer, Call, FilterCall, Filtered
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.entry import Tier
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from tests.scenarios import fakes
@@ -191,6 +192,16 @@ def test_nobody_is_lost_while_profiles_come_and_go() -> None:
 # -- extenders ---------------------------------------------------------------------------------------------------------
 
 
+class Failures(Instrument):
+    """Whatever has raised."""
+
+    def __init__(self) -> None:
+        self.told: list[BaseException] = []
+
+    def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
+        self.told.append(error)
+
+
 def only(*names: str) -> Callable[[Pod, Call], Answer]:
     def answer(_: Pod, call: Call) -> Answer:
         assert isinstance(call, FilterCall)
@@ -251,7 +262,8 @@ def test_an_attempt_that_waits_for_an_extender_is_made_anew(after: str, says: li
 
 
 def test_one_whose_profile_goes_meanwhile_makes_way_for_the_next() -> None:
-    world = Harness(profiles(ONE, OTHER, more=FILTER))
+    failures = Failures()
+    world = Harness(profiles(ONE, OTHER, more=FILTER), instrument=failures)
     world.answer_extenders = False
     world.add(node("n1", cpu="1"), others("a").priority(5), pod("mine").requests(cpu="1"))
     world.run()
@@ -259,3 +271,4 @@ def test_one_whose_profile_goes_meanwhile_makes_way_for_the_next() -> None:
     world.run()
     assert world.where == {"mine": "n1"}
     assert waiting(world) == {}
+    assert failures.told == []
