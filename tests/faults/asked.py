@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 _POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)(/\w+)?")
 
@@ -35,14 +34,9 @@ class Asked:
 Matcher = Callable[[Asked], bool]
 
 
-class In(NamedTuple):
-    """Calls of one kind about the pods of one namespace."""
-
-    kind: Callable[[Asked], bool]
-    namespace: str
-
-    def __call__(self, asked: Asked) -> bool:
-        return self.kind(asked) and f"/namespaces/{self.namespace}/" in asked.path
+def within(namespace: str, kind: Matcher) -> Matcher:
+    """Calls of one kind that are about the objects of one namespace."""
+    return lambda asked: kind(asked) and f"/namespaces/{namespace}/" in asked.path
 
 
 def anything(asked: Asked) -> bool:

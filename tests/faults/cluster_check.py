@@ -22,7 +22,9 @@ PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 _SUFFIXES = {
     **{suffix: Fraction(1024) ** i for i, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
     **{suffix: Fraction(1000) ** i for i, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
-    **{"m": Fraction(1, 1000), "u": Fraction(1, 10**6), "n": Fraction(1, 10**9)},
+    "m": Fraction(1, 1000),
+    "u": Fraction(1, 10**6),
+    "n": Fraction(1, 10**9),
 }
 Amounts = dict[str, Fraction]
 
@@ -187,12 +189,12 @@ def _open(node: Json) -> bool:
 
 
 def _carries(node: Json, selector: Mapping[str, str]) -> bool:
-    return selector.items() <= node["metadata"].get("labels", {}).items()
+    return all(node["metadata"].get("labels", {}).get(key) == value for key, value in selector.items())
 
 
 def _waits(pod: Json) -> bool:
     spec, leaves = pod["spec"], pod["metadata"].get("deletionTimestamp")
-    return not (spec.get("nodeName") or spec.get("schedulingGates") or leaves or _ended(pod))
+    return not any((spec.get("nodeName"), spec.get("schedulingGates"), leaves, _ended(pod)))
 
 
 def _ended(pod: Json) -> bool:

@@ -45,6 +45,7 @@ async def level(control_plane: Plane, proxy: FaultProxy, subject: Subject) -> Le
     async with staged(control_plane, "warm-up", proxy) as world:
         await world.flood(WARM_UP)
         await world.many_bound(WARM_UP)
+        await world.rewatched()
     return await subject.level()
 
 

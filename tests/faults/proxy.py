@@ -78,7 +78,9 @@ class Exchange:
             if upstream.status >= 300:
                 await self.answer(await _whole(upstream))
                 return
-            self._writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+            self._writer.write(
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            )
             async for line in change(aiter(upstream.content)):
                 self._writer.write(b"%x\r\n%b\r\n" % (len(line), line))
                 await self._writer.drain()

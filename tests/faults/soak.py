@@ -1,4 +1,4 @@
-"""The soak: a cluster that churns for a long time, with faults all the while, and what the scheduler is like in the end.
+"""The soak: a cluster that churns for long, with faults all the while, and what the scheduler is like in the end.
 
     python -m tests.faults.soak --minutes 20 --control-plane real --out build/soak
 
@@ -30,7 +30,7 @@ from tests.faults.asked import Asked, anything, bindings, calls, evictions, list
 from tests.faults.churn import Churn
 from tests.faults.plot import Line, svg
 from tests.faults.proxy import Rule
-from tests.faults.subject import PATIENCE, Level, Subject, configuration, proxied, started
+from tests.faults.subject import MEMORY_SLACK, PATIENCE, Level, Subject, configuration, proxied, started
 from tests.faults.troubles import (
     GONE,
     INTERNAL,
@@ -56,8 +56,6 @@ QUIET = (0.5, 2.5)
 """Seconds between two faults, from and to."""
 LASTS = 3.0
 """Seconds of a fault that does not end by itself."""
-LEAK = 24 * 2**20
-"""Bytes by which memory at rest may have grown: the allocator's pieces, whatever the length of the run."""
 
 
 @dataclass
@@ -94,6 +92,7 @@ class Soak:
         await churn.begin()
         await self.world.many_bound(1)
         await self.world.well()
+        await self.world.rewatched()
         before = await self.subject.level()
         tasks = [asyncio.create_task(work) for work in (churn.run(), self._trouble(), self._watch())]
         done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
@@ -166,7 +165,7 @@ class Soak:
             stalls(PATIENCE + 0.5, after=True),
         )
         return [
-            *(lambda fault=fault: proxy.rule(some_writes, fault) for fault in on_writes),  # type: ignore[misc]
+            *(lambda fault=fault: proxy.rule(some_writes, fault) for fault in on_writes),
             lambda: proxy.rule(pods, refuses(GONE), 1),
             lambda: proxy.rule(pods, says(gone_event(), after=5), 2),
             lambda: proxy.rule(pods, cut_after(10), 5),
@@ -190,7 +189,7 @@ class Soak:
 def grown(before: Level, after: Level) -> list[str]:
     """What has leaked."""
     found = []
-    if after.memory > before.memory + LEAK:
+    if after.memory > before.memory + MEMORY_SLACK:
         found.append(f"memory: {after.memory / 2**20:.1f} MiB, before {before.memory / 2**20:.1f}")
     for name in ("tasks", "connections"):
         if getattr(after, name) > getattr(before, name):
@@ -213,7 +212,6 @@ async def cluster(target: str) -> AsyncIterator[Plane]:
 
 async def soak(target: str, seconds: float, seed: int, out: Path) -> list[str]:
     """Run it, write what was seen, and return what is wrong."""
-    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         async with cluster(target) as plane, proxied(plane) as proxy:
             await plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -261,6 +259,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("build/soak"))
     asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
     try:
         wrong = asyncio.run(soak(asked.control_plane, asked.minutes * 60, asked.seed, asked.out))
     except AssertionError as problem:

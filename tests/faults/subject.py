@@ -24,14 +24,15 @@ from tests.e2e.exposition import Page, page
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, SchedulerProcess, kubeconfig_of, replica
 from tests.faults.proxy import FaultProxy
+from tests.faults.waiting import until
 
 PLAIN, FAULTY = "faults", "faults-faulty"
 """The names that it schedules for: with kube-scheduler's plugins, and with one more that misbehaves on demand."""
 INSIDE = Path(__file__).parent / "inside"
 PATIENCE = 2.0
 """Seconds after which it gives a call up; in earnest they are 30."""
-MEMORY_SLACK = 16 * 2**20
-"""Bytes that a story may leave behind: the allocator's, not the scheduler's. What grows with every story, grows on."""
+MEMORY_SLACK = 24 * 2**20
+"""Bytes that all stories together may leave behind: the allocator's, not the scheduler's."""
 
 
 class Level(NamedTuple):
@@ -86,9 +87,7 @@ async def started(
 ) -> AsyncIterator[SchedulerProcess]:
     """A scheduler with that configuration, through the proxy if there is one; killed when the block ends."""
     os.environ["FAULTS_PATIENCE"] = str(PATIENCE)
-    folder.mkdir(exist_ok=True)
-    config = folder / "config.yaml"
-    config.write_text(text)
+    config = _written(folder, text)
     kubeconfig = None if proxy is None else await kubeconfig_through(proxy, plane, folder)
     async with replica(plane, config, folder, INSIDE, kubeconfig) as running:
         yield running
@@ -111,15 +110,19 @@ class Subject:
     async def back_at(self, before: Level, seconds: float = 15.0) -> None:
         """Wait until it takes no more than it did."""
         deadline = asyncio.get_running_loop().time() + seconds
-        while (found := await self.level()) and not _no_more(found, before):
+        found = await self.level()
+        while not _no_more(found, before):
             assert asyncio.get_running_loop().time() < deadline, f"{found}, and before {before}"
             await asyncio.sleep(0.2)
+            found = await self.level()
 
     async def has_assumed(self, count: int, seconds: float = 20.0) -> None:
         """Wait until so many pods have a place that nobody else knows of yet."""
-        async with asyncio.timeout(seconds):
-            while assumed(await self.metrics()) != count:
-                await asyncio.sleep(0.05)
+
+        async def has() -> bool:
+            return assumed(await self.metrics()) == count
+
+        await until(has, seconds)
 
     async def metrics(self) -> Page:
         """What it counts."""
@@ -139,12 +142,14 @@ class Subject:
         return sum(row[2].endswith(f":{port}") and row[9] in own for row in rows)
 
     async def _tasks(self) -> int:
-        known = self._told()
+        before = len(self._told())
         self.running.process.send_signal(signal.SIGUSR1)
-        async with asyncio.timeout(10):
-            while len(told := self._told()) == len(known):
-                await asyncio.sleep(0.01)
-        return told[-1]
+
+        async def told() -> bool:
+            return len(self._told()) > before
+
+        await until(told)
+        return self._told()[-1]
 
     def _told(self) -> list[int]:
         return [int(number) for number in re.findall(r"^tasks=(\d+)$", self.running.log.read_text(), re.M)]
@@ -163,6 +168,14 @@ def assumed(metrics: Page) -> int:
     """The pods that have a place of which the API server has not told yet."""
     sizes = metrics["scheduler_cache_size"].values
     return int(next(number for labels, number in sizes if labels["type"] == "assumed_pods"))
+
+
+def _written(folder: Path, text: str) -> Path:
+    """The configuration as a file in the folder, which is made."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "config.yaml"
+    file.write_text(text)
+    return file
 
 
 def _target(link: Path) -> str:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tests.e2e.workloads import placed
-from tests.faults.asked import Asked, In, Matcher, events, evictions, lists, pod_statuses, watches
+from tests.faults.asked import Asked, Matcher, events, evictions, lists, pod_statuses, watches, within
 from tests.faults.proxy import Fault, Rule
 from tests.faults.subject import PATIENCE
 from tests.faults.troubles import (
@@ -110,7 +110,7 @@ async def test_preemption(world: World) -> None:
     everywhere, urgent = NODES * 4, ("a", "b", "c", "d", "e")
     await world.flood(everywhere, prefix="low", cpu="1")
     await world.many_bound(everywhere)
-    with each_fault(world, In(pod_statuses, world.namespace), In(evictions, world.namespace)) as rules:
+    with each_fault(world, within(world.namespace, pod_statuses), within(world.namespace, evictions)) as rules:
         for name in urgent:
             await world.pod(name, cpu="2", priorityClassName=URGENT)
         await world.bound(*urgent)
@@ -119,7 +119,7 @@ async def test_preemption(world: World) -> None:
 
 
 async def test_events_that_nobody_takes(world: World) -> None:
-    with world.proxy.rule(In(events, world.namespace), refuses(INTERNAL)) as rule:
+    with world.proxy.rule(within(world.namespace, events), refuses(INTERNAL)) as rule:
         await world.flood(20)
         await world.many_bound(20)
         await rule.met(1)

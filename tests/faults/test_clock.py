@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.e2e.test_failover import Times, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
 from tests.faults.subject import configuration, started
+from tests.faults.waiting import until
 from tests.faults.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -33,12 +35,17 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+def jump(clock: Path, wall: float, now: float = 0.0) -> None:
+    """Have the clocks wrong by so many seconds."""
+    clock.write_text(f"{wall} {now}")
+
+
 async def test_under_load(world: World, tmp_path: Path, clock: Path) -> None:
     name = world.namespace
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "scheduler"):
         await world.pod("giant", name, cpu="64")
         for i, (wall, now) in enumerate(JUMPS.values(), 1):
-            clock.write_text(f"{wall} {now}")
+            jump(clock, wall, now)
             await world.flood(10, name, prefix=f"after-{i}")
             await world.many_bound(10 * i)
 
@@ -49,13 +56,12 @@ async def test_the_leader_goes_on_to_lead(
     await without_lease(world.plane)
     text = electing(world.namespace, SHORT, 5000)
     async with started(world.plane, text, tmp_path / "leader") as leader:
-        async with asyncio.timeout(20):
-            while not (leads := await holder(world.plane)):
-                await asyncio.sleep(0.05)
+        await until(partial(holder, world.plane))
+        leads = await holder(world.plane)
         monkeypatch.delenv("FAULTS_CLOCK")
         async with started(world.plane, text, tmp_path / "follower"):
             for i, wall in enumerate((-DAY, DAY), 1):
-                clock.write_text(f"{wall} 0")
+                jump(clock, wall)
                 await asyncio.sleep(SHORT.lease + SHORT.retry)
                 assert await holder(world.plane) == leads
                 await world.flood(5, world.namespace, prefix=f"after-{i}")

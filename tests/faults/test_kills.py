@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from tests.e2e.scheduler import SchedulerProcess
 from tests.e2e.test_failover import SHORT, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
-from tests.faults.asked import Asked, In, evictions, leases, writes
+from tests.faults.asked import Asked, evictions, leases, within, writes
 from tests.faults.subject import Subject, configuration, started
 from tests.faults.troubles import INTERNAL, Held, passes, refuses
+from tests.faults.waiting import until
 from tests.faults.world import NODES, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -33,7 +35,9 @@ async def killed(running: SchedulerProcess) -> None:
     await running.process.wait()
 
 
-@pytest.mark.parametrize("arrives", [False, True], ids=["which never arrive", "which arrive when the next one is at work"])
+@pytest.mark.parametrize(
+    "arrives", [False, True], ids=["which never arrive", "which arrive when the next one is at work"]
+)
 async def test_before_its_bindings_arrive(world: World, tmp_path: Path, arrives: bool) -> None:
     held = Held()
     with world.proxy.rule(world.bindings, held, times=4) as rule:
@@ -62,7 +66,7 @@ async def test_after_its_bindings_were_made_and_before_it_heard_of_it(world: Wor
 
 @pytest.mark.parametrize("evicted", [0, 1], ids=["before the first victim goes", "between two victims"])
 async def test_during_preemption(world: World, tmp_path: Path, evicted: int) -> None:
-    held, theirs = Held(), In(evictions, world.namespace)
+    held, theirs = Held(), within(world.namespace, evictions)
     with world.proxy.rule(theirs, held) as rule, world.proxy.rule(theirs, passes, times=evicted):
         async with scheduler(world, tmp_path / "first") as first:
             await world.flood(NODES * 4, world.namespace, prefix="low", cpu="1")
@@ -97,7 +101,7 @@ async def test_a_leader_whose_renewals_are_refused_ends_and_its_last_calls_do_no
     await without_lease(world.plane)
     text, held = electing(world.namespace, SHORT, 5000), Held()
     async with started(world.plane, text, tmp_path / "leader", world.proxy) as leader:
-        await _led(world)
+        await until(partial(holder, world.plane))
         async with started(world.plane, text, tmp_path / "follower"):
             with (
                 world.proxy.rule(world.bindings, held, times=4) as rule,
@@ -109,9 +113,3 @@ async def test_a_leader_whose_renewals_are_refused_ends_and_its_last_calls_do_no
                 held.release()
             await world.many_bound(PODS, 60)
     assert "Leaderelection lost" in leader.log.read_text()
-
-
-async def _led(world: World) -> None:
-    async with asyncio.timeout(20):
-        while not await holder(world.plane):
-            await asyncio.sleep(0.05)

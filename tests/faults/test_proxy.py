@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 
 import aiohttp
 import pytest
@@ -27,6 +28,7 @@ from tests.faults.troubles import (
     stays_silent_after,
     twice,
 )
+from tests.faults.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -61,7 +63,7 @@ async def names(client: aiohttp.ClientSession, proxy: FaultProxy) -> list[str]:
 
 async def told(client: aiohttp.ClientSession, proxy: FaultProxy, count: int) -> list[str]:
     """The first events of a watch from the beginning, by type and name."""
-    found = []
+    found: list[str] = []
     async with client.get(f"{proxy.url}{MAPS}?watch=1&resourceVersion=0") as answer:
         while len(found) < count and (line := await answer.content.readline()):
             event = json.loads(line)
@@ -108,9 +110,8 @@ async def test_held_calls_arrive_when_they_are_let_go_though_nobody_waits(
         making.cancel()
     assert await names(client, proxy) == []
     held.release()
-    async with asyncio.timeout(5):
-        while await names(client, proxy) != ["a"]:
-            await asyncio.sleep(0.01)
+    await until(partial(names, client, proxy))
+    assert await names(client, proxy) == ["a"]
 
 
 async def test_nobody_listens_and_then_somebody_does_at_the_same_place(
@@ -140,9 +141,7 @@ async def test_watches_that_misbehave(proxy: FaultProxy, client: aiohttp.ClientS
         await told(client, proxy, 2)
 
 
-async def test_a_watch_is_known_while_it_lasts_and_can_be_cut(
-    proxy: FaultProxy, client: aiohttp.ClientSession
-) -> None:
+async def test_a_watch_is_known_while_it_lasts_and_can_be_cut(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     with proxy.rule(watches(), stays_silent_after(gone_event()), times=1):
         async with client.get(f"{proxy.url}{MAPS}?watch=1") as answer:
             await answer.content.readline()

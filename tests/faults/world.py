@@ -12,10 +12,11 @@ from pyscheduler.embedded.hollow import HollowNodes
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
-from tests.faults.asked import In, bindings
+from tests.faults.asked import Matcher, bindings, watches, within
 from tests.faults.cluster_check import Witness, problems, witnessing
 from tests.faults.proxy import FaultProxy
 from tests.faults.subject import PLAIN
+from tests.faults.waiting import until
 
 NODES = 3
 CPU = "4"
@@ -38,24 +39,29 @@ class World:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
     @property
-    def bindings(self) -> In:
+    def bindings(self) -> Matcher:
         """Which calls bind them."""
-        return In(bindings, self.namespace)
+        return within(self.namespace, bindings)
 
     async def pod(
-        self, name: str, scheduler: str = PLAIN, cpu: str = "100m", labels: dict[str, str] | None = None, **fields: object
+        self,
+        name: str,
+        scheduler: str = PLAIN,
+        cpu: str = "100m",
+        labels: dict[str, str] | None = None,
+        **fields: object,
     ) -> Json:
         """Create one; `fields` are of its spec."""
         spec = pod_spec(scheduler, self.namespace, cpu, **fields)
         return await self.plane.api.create(self.pods, pod(name, spec, labels))
 
-    async def flood(self, count: int, scheduler: str = PLAIN, prefix: str = "p", **more: str) -> None:
+    async def flood(self, count: int, scheduler: str = PLAIN, prefix: str = "p", cpu: str = "100m") -> None:
         """Create many, a few at a time."""
         names = iter(f"{prefix}-{i}" for i in range(count))
 
         async def some() -> None:
             for name in names:
-                await self.pod(name, scheduler, **more)
+                await self.pod(name, scheduler, cpu)
 
         await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
@@ -69,9 +75,17 @@ class World:
 
     async def all_watched(self, before: Counter[str], seconds: float = 30.0) -> None:
         """Wait until each kind that was watched is watched again, and once."""
-        async with asyncio.timeout(seconds):
-            while self.proxy.watches != before:
-                await asyncio.sleep(0.05)
+
+        async def again() -> bool:
+            return self.proxy.watches == before
+
+        await until(again, seconds)
+
+    async def rewatched(self) -> None:
+        """Cut all watches once, and wait until they are there again."""
+        before = self.proxy.watches
+        self.proxy.cut(watches())
+        await self.all_watched(before)
 
     async def well(self, seconds: float = 30.0) -> None:
         """Wait until nothing is wrong with the cluster any more; what cannot be mended never is."""
@@ -96,4 +110,3 @@ async def staged(plane: Plane, namespace: str, proxy: FaultProxy) -> AsyncIterat
         yield world
         await world.well()
         await world.empty()
-

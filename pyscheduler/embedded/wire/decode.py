@@ -117,7 +117,7 @@ def _value(value: Any, field: Field) -> Any:
         case "s":
             return value.decode()
         case "i":
-            return value - (1 << 64) if value >= 1 << 63 else value
+            return _signed(value)
         case "b":
             return bool(value)
         case "m":
@@ -127,6 +127,11 @@ def _value(value: Any, field: Field) -> Any:
         case "d":
             return struct.unpack("<d", value)[0]
     return _special(value, field.kind)
+
+
+def _signed(value: int) -> int:
+    """An int64 from its two's complement."""
+    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 def _special(raw: bytes, kind: str) -> Any:
@@ -149,5 +154,5 @@ def _time(parts: dict[int, Any]) -> str | None:
     """A time; None for Go's zero time. Only MicroTime has fractions."""
     if not parts:
         return None
-    text, nanos = timestamp(parts.get(1, 0)), parts.get(2, 0)
+    text, nanos = timestamp(_signed(parts.get(1, 0))), parts.get(2, 0)
     return f"{text[:-1]}.{nanos // 1000:06d}Z" if nanos else text

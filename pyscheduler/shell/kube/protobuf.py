@@ -111,8 +111,10 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; not for negative numbers."""
+    """Seven bits a byte, the lowest first; negative numbers, as of a clock before 1970, are in two's complement."""
     encoded = bytearray()
+    if value < 0:
+        value += 1 << 64
     while value > 127:
         encoded.append(value & 127 | 128)
         value >>= 7

@@ -146,6 +146,9 @@ class Recorder:
             self._writing += 1
             try:
                 await self._write(series)
+            except Exception as problem:  # a bug of ours costs the Event, and nobody the scheduler
+                _log.crash("An Event could not be written", problem, pod=series.record.regarding.key)
+                self._dropped()
             finally:
                 self._writing -= 1
                 self._settle(series)

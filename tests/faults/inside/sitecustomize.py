@@ -44,6 +44,6 @@ def _tell_tasks(*_: object) -> None:
 
 Pool.__init__ = _made_impatient  # type: ignore[method-assign]
 if _clock.is_file():
-    SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])  # type: ignore[assignment]
-    SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])  # type: ignore[assignment]
+    SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])
+    SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])
 signal.signal(signal.SIGUSR1, _tell_tasks)

@@ -32,12 +32,12 @@ def test_a_binding_is_the_one_that_json_would_give(of: PodBuilder) -> None:
     }
 
 
-def recorded(note: str = "no room", *, related: bool = False, times: int = 1) -> Series:
+def recorded(note: str = "no room", *, related: bool = False, times: int = 1, wall: float = WALL) -> Series:
     other = pod("b").priority(5).build() if related else None
     record = Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod("a").build(), other)
-    series = Series(record, "a.17", WALL)
+    series = Series(record, "a.17", wall)
     for repetition in range(1, times):
-        series.again(WALL + 200 * repetition)
+        series.again(wall + 200 * repetition)
     return series
 
 
@@ -50,6 +50,7 @@ def recorded(note: str = "no room", *, related: bool = False, times: int = 1) ->
         pytest.param(recorded(times=200), id="a long series"),
         pytest.param(recorded("ä" * 2000), id="a note that is cut"),
         pytest.param(recorded(""), id="no note"),
+        pytest.param(recorded(wall=-1.25), id="a clock before 1970"),
     ],
 )
 def test_an_event_is_the_one_that_json_would_give(series: Series) -> None:

@@ -217,6 +217,16 @@ async def test_refused_events_are_let_go(
     assert len(api.calls) == 1
 
 
+async def test_an_event_that_cannot_be_written_down_costs_only_itself(
+    api: FakeApi, desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.script(EVENTS, CREATED)
+    broken = Record(EventType.NORMAL, "Scheduled", "\ud800", "no such letter", pod("b").build())
+    assert await desk.written(broken, failed()) == 0
+    assert (desk.lost, [call.json["regarding"]["name"] for call in api.calls]) == (1, ["a"])
+    assert "An Event could not be written" in caplog.text
+
+
 async def test_beside_bindings_one_writer_goes_on_alone_with_what_is_old(api: FakeApi, idle: Desk) -> None:
     api.script(EVENTS, *[refused(500)] * 2, *[CREATED] * 2)
     with idle.traffic:

@@ -1,0 +1,18 @@
+"""Waiting for what comes about elsewhere, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+POLL = 0.05
+"""Seconds."""
+
+
+async def until(holds: Callable[[], Awaitable[object]], seconds: float = 20.0) -> None:
+    """Ask until the answer is true. AssertionError if it never is."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not await holds():
+        assert loop.time() < deadline, f"that did not come to be in {seconds:g} s"
+        await asyncio.sleep(POLL)
