@@ -132,7 +132,8 @@ class Tls:
     def _use(self, state: object, believed: str) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._version
-        context.num_tickets = 0  # who comes back shows the certificate again
+        context.num_tickets = 0  # who comes back shows the certificate again, in TLS 1.2 too
+        context.options |= ssl.OP_NO_TICKET
         context.set_alpn_protocols(["http/1.1"])
         try:
             if self._ciphers:

@@ -232,7 +232,8 @@ async def test_a_client_can_trust_the_certificate_that_we_make() -> None:
         assert await asked(port, trusting(made[0].decode())) == "None"
 
 
-async def test_it_is_told_whose_authority_has_signed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=lambda each: each.name)
+async def test_it_is_told_whose_authority_has_signed(tmp_path: Path, version: ssl.TLSVersion) -> None:
     """The same name by another authority is somebody else."""
     clients, proxies, own = Authority(), Authority(), Authority()
     for name, authority in (("clients", clients), ("proxies", proxies)):
@@ -249,6 +250,7 @@ async def test_it_is_told_whose_authority_has_signed(tmp_path: Path) -> None:
     async with served(tls.context, answer) as port:
         for authority in (clients, proxies):
             client = trusting(own.certificate)
+            client.maximum_version = version
             client.load_cert_chain(*authority.client("alice").write(tmp_path, "alice"))
             assert "alice" in await asked(port, client)
         assert await asked(port, trusting(own.certificate)) == "None"
