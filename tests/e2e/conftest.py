@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.plane import EMBEDDED, TARGETS, Plane, opened
+from tests.e2e.story import CONTENDERS, Story, contending, telling
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,3 +48,22 @@ async def namespace(control_plane: Plane) -> AsyncIterator[str]:
     await control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
     await control_plane.api.delete(f"/api/v1/namespaces/{name}")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", params=CONTENDERS)
+async def contender(
+    request: pytest.FixtureRequest, control_plane: Plane, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[str]:
+    """Each of the two schedulers in turn, as the only one of the real control plane."""
+    if control_plane.real is None:
+        pytest.skip("needs the real control plane: pytest tests/e2e --control-plane=real")
+    name: str = request.param
+    async with contending(name, control_plane, tmp_path_factory.mktemp(name)):
+        yield name
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def story(contender: str, control_plane: Plane) -> AsyncIterator[Story]:
+    """A story for the scheduler whose turn it is."""
+    async with telling(control_plane, contender) as told:
+        yield told

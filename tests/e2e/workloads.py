@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pyscheduler.embedded.client import HttpClient
@@ -25,7 +25,13 @@ async def hollow_nodes(
 ) -> AsyncIterator[HollowNodes]:
     """Nodes that run the test's pods, gone when the block ends."""
     plain = node_templates(count, cpu=cpu, memory=memory, pods=pods, prefix=f"{pool}-")
-    templates = [in_pool(template, pool) for template in plain]
+    async with hollow(plane, [in_pool(template, pool) for template in plain]) as nodes:
+        yield nodes
+
+
+@asynccontextmanager
+async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncIterator[HollowNodes]:
+    """The same of these templates. What `add` adds to them is for the test to delete."""
     client = HttpClient(plane.api.server, tls=plane.api.tls)
     try:
         async with (

@@ -1,0 +1,278 @@
+"""What Kubernetes' SchedulerPredicates and SchedulerPriorities specs rely on: where a pod may and had better go.
+
+Which spec is told by which story stands in docs/specs.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+
+from tests.e2e.client import Json
+from tests.e2e.story import HOSTNAME, ZONE, Story, apart, condition, on_nodes_with, spread, together
+from tests.e2e.volumes import VOLUMES
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BEARDS = "example.com/beardsecond"
+TRIED = "no new claims to deallocate, preemption: 0/{0} nodes are available: {0} "
+NO_VICTIMS = f"{TRIED}No preemption victims found for incoming pod."
+NO_HELP = f"{TRIED}Preemption is not helpful for scheduling."
+
+
+@pytest.mark.parametrize("resource", ["cpu", "ephemeral-storage", BEARDS])
+async def test_a_pod_too_many_waits_until_another_goes(story: Story, resource: str) -> None:
+    extra = {"ephemeral-storage": "10", BEARDS: "10"}
+    for node in ("a", "b"):
+        await story.node(node, cpu="10", extra=extra)
+        await story.pod(f"filler-{node}", story.spec({resource: "7"}, on=node))
+        assert await story.bound(f"filler-{node}") == node
+    await story.pod("additional", story.spec({resource: "5"}))
+    told = await story.refused("additional")
+    assert told == f"0/2 nodes are available: 2 Insufficient {resource}. {NO_VICTIMS.format(2)}"
+    await story.gone("filler-b")
+    assert await story.bound("additional") == "b"
+
+
+async def test_the_overhead_of_a_runtime_counts_as_the_pods_own(story: Story) -> None:
+    overhead = {"handler": "test", "overhead": {"podFixed": {BEARDS: "250"}}}
+    runtime = await story.make("/apis/node.k8s.io/v1/runtimeclasses", "heavy", overhead)
+    await story.node("a", extra={BEARDS: "1000"})
+    await story.pod("filler", story.spec({BEARDS: "500"}, runtimeClassName=runtime))
+    assert await story.bound("filler") == "a"
+    await story.pod("heavy", story.spec({BEARDS: "200"}, runtimeClassName=runtime))
+    told = await story.refused("heavy")
+    assert told == f"0/1 nodes are available: 1 Insufficient {BEARDS}. {NO_VICTIMS.format(1)}"
+    await story.pod("light", story.spec({BEARDS: "200"}))
+    assert await story.bound("light") == "a"
+
+
+class Wish(NamedTuple):
+    """What pods wish for, and what `b` has to become so that the one who is refused at first gets it too."""
+
+    fits: Json
+    """Of the pod that node `a` suits from the start."""
+    refused: Json
+    message: str
+    labels: Mapping[str, str]
+
+
+def _in(key: str, *values: str) -> Json:
+    return on_nodes_with({"key": key, "operator": "In", "values": list(values)})
+
+
+UNMATCHED = "2 node(s) didn't match Pod's node affinity/selector"
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param(
+            Wish({"where": {"disk": "ssd"}}, {"where": {"disk": "hdd"}}, UNMATCHED, {"disk": "hdd"}), id="NodeSelector"
+        ),
+        pytest.param(
+            Wish(
+                {"affinity": _in("disk", "ssd", "tape")}, {"affinity": _in("disk", "hdd")}, UNMATCHED, {"disk": "hdd"}
+            ),
+            id="NodeAffinity",
+        ),
+        pytest.param(
+            Wish(
+                {"affinity": on_nodes_with({"key": "size", "operator": "Gt", "values": ["2"]})},
+                {"affinity": on_nodes_with({"key": "size", "operator": "Lt", "values": ["2"]})},
+                UNMATCHED,
+                {"size": "1"},
+            ),
+            id="NodeAffinity by number",
+        ),
+    ],
+)
+async def test_labels_of_nodes_are_respected(story: Story, wish: Wish) -> None:
+    await story.node("a", labels={"disk": "ssd", "size": "3"})
+    await story.node("b")
+    await story.pod("fits", story.spec(**wish.fits))
+    assert await story.bound("fits") == "a"
+    await story.pod("refused", story.spec(**wish.refused))
+    told = await story.refused("refused")
+    assert told == f"0/2 nodes are available: {wish.message}. {NO_HELP.format(2)}"
+    await story.label("b", **wish.labels)
+    assert await story.bound("refused") == "b"
+
+
+async def test_a_pod_can_ask_for_a_node_by_name(story: Story) -> None:
+    await story.node("a")
+    by_name = {"key": "metadata.name", "operator": "In", "values": [await story.node("b")]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [by_name]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    for number in range(3):
+        await story.pod(f"p-{number}", story.spec(affinity=affinity))
+    assert await story.places(3) == {"b": 3}
+
+
+async def test_a_taint_keeps_all_away_that_do_not_tolerate_it(story: Story) -> None:
+    await story.node("a", taints=[{"key": "kind", "value": "rare", "effect": "NoSchedule"}])
+    tolerates = {"key": "kind", "operator": "Equal", "value": "rare", "effect": "NoSchedule"}
+    await story.pod("tolerates", story.spec(tolerations=[tolerates]))
+    assert await story.bound("tolerates") == "a"
+    await story.pod("does-not", story.spec(tolerations=[{**tolerates, "value": "other"}]))
+    told = await story.refused("does-not")
+    assert told == f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {NO_HELP.format(1)}"
+    await story.api.patch(f"/api/v1/nodes/{story.own('a')}", {"spec": {"taints": None}})
+    assert await story.bound("does-not") == "a"
+
+
+async def test_a_cordoned_node_gets_nothing_until_it_is_open_again(story: Story) -> None:
+    node = f"/api/v1/nodes/{await story.node('a')}"
+    await story.api.patch(node, {"spec": {"unschedulable": True}})
+    await story.pod("late")
+    assert await story.refused("late") == f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}"
+    await story.api.patch(node, {"spec": {"unschedulable": False}})
+    assert await story.bound("late") == "a"
+
+
+def _port(number: int, address: str = "", protocol: str = "TCP") -> Json:
+    return {"containerPort": 8080, "hostPort": number, "hostIP": address, "protocol": protocol}
+
+
+async def test_host_ports_of_other_addresses_and_protocols_do_not_meet(story: Story) -> None:
+    await story.node("a")
+    for name, port in {
+        "one": _port(54321, "127.0.0.1"),
+        "other-address": _port(54321, "127.0.0.2"),
+        "other-protocol": _port(54321, "127.0.0.2", "UDP"),
+    }.items():
+        await story.pod(name, story.spec(ports=[port]))
+        assert await story.bound(name) == "a"
+
+
+async def test_a_host_port_on_all_addresses_meets_it_on_one(story: Story) -> None:
+    await story.node("a")
+    await story.pod("all", story.spec(ports=[_port(54322)]))
+    assert await story.bound("all") == "a"
+    await story.pod("one", story.spec(ports=[_port(54322, "127.0.0.1")]))
+    told = await story.refused("one")
+    ports = "1 node(s) didn't have free ports for the requested pod ports"
+    assert told == f"0/1 nodes are available: {ports}. {NO_VICTIMS.format(1)}"
+    await story.gone("all")
+    assert await story.bound("one") == "a"
+
+
+async def test_four_pods_are_spread_evenly_over_two_nodes(story: Story) -> None:
+    labels = {"app": "even"}
+    await story.node("a", cpu="64")
+    await story.node("b", cpu="1")
+    template = {"metadata": {"labels": labels}, "spec": story.spec(topologySpreadConstraints=spread(HOSTNAME, labels))}
+    body = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
+    await story.api.create(story.at("apps/v1", "replicasets"), {"metadata": {"name": "even"}, "spec": body})
+    assert await story.places(4) == {"a": 2, "b": 2}
+
+
+async def test_a_gated_pod_waits_for_its_last_gate(story: Story) -> None:
+    await story.node("a")
+    gates = [{"name": "example.com/quota"}, {"name": "example.com/audit"}]
+    await story.pod("gated", story.spec(schedulingGates=gates))
+    gated = await story.api.until(f"{story.pods}/gated", lambda found: condition(found, "PodScheduled"))
+    assert condition(gated, "PodScheduled")["reason"] == "SchedulingGated"
+    await story.api.patch(f"{story.pods}/gated", {"spec": {"schedulingGates": gates[1:]}})
+    await story.pod("free")
+    assert await story.bound("free") == "a"
+    still = await story.api.get(f"{story.pods}/gated")
+    assert "nodeName" not in still["spec"]
+    assert condition(still, "PodScheduled")["reason"] == "SchedulingGated"
+    await story.api.patch(f"{story.pods}/gated", {"spec": {"schedulingGates": None}})
+    assert await story.bound("gated") == "a"
+
+
+async def test_a_volume_may_name_nodes_that_do_not_exist(story: Story) -> None:
+    labels = {"disk": "ssd"}
+    await story.node("a", labels=labels)
+    await story.node("b")
+    hosts = {"key": HOSTNAME, "operator": "In", "values": [story.own("nowhere"), story.own("a")]}
+    needs = {"required": {"nodeSelectorTerms": [{"matchExpressions": [hosts]}]}}
+    shape = {"accessModes": ["ReadWriteOnce"], "storageClassName": story.own("manual")}
+    source = {"capacity": {"storage": "1Gi"}, "local": {"path": "/mnt/test"}, "nodeAffinity": needs}
+    made = await story.make(VOLUMES, "disk", {"spec": {**shape, **source}})
+    await story.api.until(f"{VOLUMES}/{made}", lambda found: found["status"].get("phase") == "Available")
+    claim = {**shape, "resources": {"requests": {"storage": "1Gi"}}}
+    claims = story.at("v1", "persistentvolumeclaims")
+    await story.api.create(claims, {"metadata": {"name": "disk"}, "spec": claim})
+    await story.api.until(f"{claims}/disk", lambda found: found["status"].get("phase") == "Bound")
+    uses = [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]
+    await story.pod("reader", story.spec(volumes=uses))
+    assert await story.bound("reader") == "a"
+
+
+async def test_a_limit_range_decides_what_a_pod_asks_for_that_does_not_say(story: Story) -> None:
+    limits = [{"type": "Container", "defaultRequest": {"cpu": "600m"}, "default": {"cpu": "1"}}]
+    await story.api.create(story.at("v1", "limitranges"), {"metadata": {"name": "usual"}, "spec": {"limits": limits}})
+    await story.node("a", cpu="1")
+    await story.pod("first")
+    assert await story.bound("first") == "a"
+    await story.pod("second")
+    assert await story.refused("second") == f"0/1 nodes are available: 1 Insufficient cpu. {NO_VICTIMS.format(1)}"
+
+
+async def test_pods_that_belong_together_follow_each_other_and_rivals_stay_apart(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    web, cache = {"app": "web"}, {"app": "cache"}
+    await story.pod("cache", story.spec(affinity=together(web)), cache)
+    assert (await story.refused("cache")).startswith("0/2 nodes are available: 2 node(s) didn't match pod affinity rul")
+    await story.pod("web", story.spec(on="b", affinity=apart({"app": "rival"})), web)
+    assert await story.bound("cache") == await story.bound("web") == "b"
+    await story.pod("rival", story.spec(), {"app": "rival"})
+    assert await story.bound("rival") == "a"
+
+
+async def test_a_pod_prefers_nodes_without_those_it_would_rather_not_meet(story: Story) -> None:
+    await story.node("a", cpu="64")
+    await story.node("b", cpu="1")
+    security = {"security": "S1"}
+    await story.pod("first", story.spec(on="a"), security)
+    assert await story.bound("first") == "a"
+    term = {"labelSelector": {"matchLabels": security}, "topologyKey": HOSTNAME}
+    preferred = [{"weight": 10, "podAffinityTerm": term}]
+    away = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    await story.pod("second", story.spec({"cpu": "100m"}, affinity=away))
+    assert await story.bound("second") == "b"
+
+
+async def test_a_pod_prefers_the_node_whose_taints_it_tolerates(story: Story) -> None:
+    for node in ("a", "b", "c"):
+        taints = [{"key": f"{node}-{n}", "value": "soft", "effect": "PreferNoSchedule"} for n in range(10)]
+        await story.node(node, cpu="1" if node == "b" else "64", taints=taints)
+    tolerations = [{"key": f"b-{n}", "operator": "Exists", "effect": "PreferNoSchedule"} for n in range(10)]
+    await story.pod("picky", story.spec({"cpu": "100m"}, tolerations=tolerations))
+    assert await story.bound("picky") == "b"
+
+
+async def test_a_pod_prefers_the_node_that_makes_the_spread_more_even(story: Story) -> None:
+    labels = {"app": "even"}
+    await story.node("a", cpu="64")
+    await story.node("b", cpu="1")
+    for number in range(4):
+        await story.pod(f"there-{number}", story.spec(on="a"), labels)
+    assert await story.places(4) == {"a": 4}
+    wish = spread(HOSTNAME, labels, hard=False)
+    await story.pod("last", story.spec({"cpu": "100m"}, topologySpreadConstraints=wish), labels)
+    assert await story.bound("last") == "b"
+
+
+@pytest.mark.parametrize("owner", ["service", "replication controller"])
+async def test_the_pods_of_one_owner_are_spread_over_zones(story: Story, owner: str) -> None:
+    labels = {"app": "spread"}
+    for zone, cpu in {"x": "16", "y": "8", "z": "8"}.items():
+        await story.node(zone, cpu=cpu, labels={ZONE: f"{story.namespace}-{zone}"})
+    if owner == "service":
+        body: Json = {"selector": labels, "ports": [{"port": 80}]}
+        await story.api.create(story.at("v1", "services"), {"metadata": {"name": "spread"}, "spec": body})
+        for number in range(6):
+            await story.pod(f"p-{number}", labels=labels)
+    else:
+        template = {"metadata": {"labels": labels}, "spec": story.spec()}
+        body = {"replicas": 6, "selector": labels, "template": template}
+        controllers = story.at("v1", "replicationcontrollers")
+        await story.api.create(controllers, {"metadata": {"name": "spread"}, "spec": body})
+    assert await story.places(6) == {"x": 2, "y": 2, "z": 2}

@@ -1,0 +1,389 @@
+"""What Kubernetes' sig-storage specs rely on the scheduler for: pods go where their volumes are, or can be.
+
+The hands of a provisioner are played here; claims and volumes are bound to each other by the real controllers.
+Which spec is told by which story stands in docs/specs.md.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.client import Json
+from tests.e2e.story import HOSTNAME, ZONE, Story, apart, condition, on_nodes_with, together
+from tests.e2e.volumes import CLASSES, VOLUMES, selected_node
+from tests.e2e.workloads import placed
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ONCE, BY_ONE_POD = "ReadWriteOnce", "ReadWriteOncePod"
+NOBODY = "kubernetes.io/no-provisioner"
+LABELS = {"app": "web"}
+DRIVERS, CSI_NODES = "/apis/storage.k8s.io/v1/csidrivers", "/apis/storage.k8s.io/v1/csinodes"
+
+
+async def late(story: Story, provisioner: str = NOBODY, **fields: object) -> str:
+    """A StorageClass whose claims wait for their first pod; returns its whole name."""
+    mode = {"volumeBindingMode": "WaitForFirstConsumer"}
+    return await story.make(CLASSES, "late", {"provisioner": provisioner, **mode, **fields})
+
+
+def volume(story: Story, name: str, storage_class: str, node: str = "", size: str = "1Gi", mode: str = ONCE) -> Json:
+    """A volume, local to a node if one is named."""
+    spec: Json = {"accessModes": [mode], "capacity": {"storage": size}, "storageClassName": storage_class}
+    if node:
+        affinity = on_nodes_with({"key": HOSTNAME, "operator": "In", "values": [story.own(node)]})["nodeAffinity"]
+        needs = {"required": affinity["requiredDuringSchedulingIgnoredDuringExecution"]}
+        return {"spec": {**spec, "local": {"path": f"/mnt/{name}"}, "nodeAffinity": needs}}
+    return {"spec": {**spec, "csi": {"driver": story.own("driver"), "volumeHandle": story.own(name)}}}
+
+
+async def local(story: Story, name: str, storage_class: str, node: str, size: str = "1Gi") -> str:
+    """Makes a volume that only one node has."""
+    return await story.make(VOLUMES, name, volume(story, name, storage_class, node, size))
+
+
+def wanting(storage_class: str, mode: str = ONCE) -> Json:
+    """What a claim asks for."""
+    return {"accessModes": [mode], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": storage_class}
+
+
+async def claim(story: Story, name: str, storage_class: str, mode: str = ONCE) -> str:
+    """Makes a claim and returns its path."""
+    claims = story.at("v1", "persistentvolumeclaims")
+    await story.api.create(claims, {"metadata": {"name": name}, "spec": wanting(storage_class, mode)})
+    return f"{claims}/{name}"
+
+
+async def bound_claim(story: Story, name: str, mode: str = ONCE, node: str = "", **metadata: object) -> str:
+    """A volume and a claim of a class that binds at once, bound to each other; returns the claim's path."""
+    made = volume(story, name, story.own("at-once"), node, mode=mode)
+    whole = await story.make(VOLUMES, name, {"metadata": metadata, **made})
+    await story.api.until(f"{VOLUMES}/{whole}", lambda found: found["status"].get("phase") == "Available")
+    path = await claim(story, name, story.own("at-once"), mode)
+    await story.api.until(path, lambda found: found["status"].get("phase") == "Bound")
+    return path
+
+
+def uses(*claims: str) -> list[Json]:
+    """A pod's volumes."""
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+
+
+async def provision(story: Story, name: str, wanted: Json) -> None:
+    """What a provisioner does for a claim: it makes a volume that is meant for it."""
+    made = volume(story, name, wanted["spec"]["storageClassName"])
+    made["spec"]["claimRef"] = {key: wanted["metadata"][key] for key in ("namespace", "name", "uid")}
+    await story.make(VOLUMES, name, made)
+
+
+# Volumes that are there.
+
+
+@pytest.mark.parametrize("by", ["node selector", "node affinity"])
+async def test_a_pod_sent_away_from_its_local_volume_waits(story: Story, by: str) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    await bound_claim(story, "data", node="a")
+    elsewhere = on_nodes_with({"key": HOSTNAME, "operator": "In", "values": [story.own("b")]})
+    sent: Json = {"on": "b"} if by == "node selector" else {"affinity": elsewhere}
+    await story.pod("astray", story.spec(volumes=uses("data"), **sent))
+    told = await story.refused("astray")
+    assert told.startswith("0/2 nodes are available: ")
+    assert "didn't match Pod's node affinity/selector" in told
+    await story.pod("home", story.spec(volumes=uses("data")))
+    assert await story.bound("home") == "a"
+
+
+async def test_a_claim_that_waits_gets_the_volume_of_the_node_that_suits_its_pod(story: Story) -> None:
+    await story.node("small", cpu="1")
+    await story.node("large", cpu="4")
+    waiting = await late(story)
+    for name, node, size in (("on-small", "small", "1Gi"), ("on-large", "large", "1Gi"), ("more", "large", "5Gi")):
+        await local(story, name, waiting, node, size)
+    data = await claim(story, "data", waiting)
+    await story.pod("web", story.spec({"cpu": "2"}, volumes=uses("data")))
+    assert await story.bound("web") == "large"
+    bound = await story.api.until(data, lambda found: found["status"].get("phase") == "Bound")
+    assert bound["spec"]["volumeName"] == story.own("on-large"), "the smallest that is large enough"
+    for name in ("on-small", "more"):
+        left = await story.api.get(f"{VOLUMES}/{story.own(name)}")
+        assert "claimRef" not in left["spec"]
+
+
+async def test_two_claims_of_one_pod_are_met_by_one_node(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    waiting = await late(story)
+    for name, node in (("a-1", "a"), ("b-1", "b"), ("b-2", "b")):
+        await local(story, name, waiting, node)
+    for name in ("data", "log"):
+        await claim(story, name, waiting)
+    await story.pod("web", story.spec(volumes=uses("data", "log")))
+    assert await story.bound("web") == "b"
+    await claim(story, "more", waiting)
+    await claim(story, "too-much", waiting)
+    await story.pod("second", story.spec(volumes=uses("more", "too-much")))
+    assert "2 node(s) didn't find available persistent volumes to bind" in await story.refused("second")
+    await local(story, "a-2", waiting, "a")
+    assert await story.bound("second") == "a"
+
+
+@pytest.mark.parametrize("affinity", ["apart", "together"])
+async def test_a_stateful_set_finds_local_volumes(story: Story, affinity: str) -> None:
+    waiting = await late(story)
+    for node in ("a", "b", "c"):
+        await story.node(node)
+        for number in range(3):
+            await local(story, f"{node}-{number}", waiting, node)
+    spec = story.spec(affinity=apart(LABELS) if affinity == "apart" else together(LABELS))
+    body = {
+        "serviceName": "web",
+        "replicas": 3,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": spec},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": wanting(waiting)}],
+    }
+    await story.api.create(story.at("apps/v1", "statefulsets"), {"metadata": {"name": "web"}, "spec": body})
+    places = await story.places(3)
+    assert sorted(places.values()) == ([1, 1, 1] if affinity == "apart" else [3])
+
+
+async def test_pods_that_share_a_claim_follow_its_volume(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    waiting = await late(story)
+    await local(story, "shared", waiting, "b")
+    await claim(story, "shared", waiting)
+    template = {"metadata": {"labels": LABELS}, "spec": story.spec(volumes=uses("shared"))}
+    body = {"replicas": 4, "selector": {"matchLabels": LABELS}, "template": template}
+    await story.api.create(story.at("apps/v1", "deployments"), {"metadata": {"name": "web"}, "spec": body})
+    assert await story.places(4) == {"b": 4}
+
+
+async def test_a_volume_of_a_zone_draws_its_pod_there(story: Story) -> None:
+    zones = {node: story.own(f"zone-{node}") for node in ("a", "b")}
+    for node, zone in zones.items():
+        await story.node(node, labels={ZONE: zone})
+    await bound_claim(story, "data", labels={ZONE: zones["b"]})
+    await story.pod("web", story.spec(volumes=uses("data")))
+    assert await story.bound("web") == "b"
+    await story.pod("astray", story.spec(volumes=uses("data"), on="a"))
+    assert "1 node(s) had no available volume zone" in await story.refused("astray")
+
+
+async def test_a_claim_that_does_not_wait_has_to_be_bound_first(story: Story) -> None:
+    await story.node("a")
+    data = await claim(story, "data", story.own("at-once"))
+    await story.pod("web", story.spec(volumes=uses("data")))
+    assert "pod has unbound immediate PersistentVolumeClaims" in await story.refused("web")
+    await provision(story, "data", await story.api.get(data))
+    assert await story.bound("web") == "a"
+
+
+async def test_a_claim_that_is_being_deleted_takes_no_more_pods(story: Story) -> None:
+    await story.node("a")
+    data = await bound_claim(story, "data")
+    await story.pod("first", story.spec(volumes=uses("data")))
+    assert await story.bound("first") == "a"
+    await story.api.delete(data)
+    await story.pod("second", story.spec(volumes=uses("data")))
+    assert 'persistentvolumeclaim "data" is being deleted' in await story.refused("second")
+
+
+async def test_a_stateful_set_makes_a_lost_claim_again_while_its_pod_waits(story: Story) -> None:
+    waiting = await late(story)
+    body = {
+        "serviceName": "web",
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": story.spec()},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": wanting(waiting)}],
+    }
+    await story.node("a")
+    await story.api.create(story.at("apps/v1", "statefulsets"), {"metadata": {"name": "web"}, "spec": body})
+    assert "didn't find available persistent volumes to bind" in await story.refused("web-0")
+    claims = story.at("v1", "persistentvolumeclaims")
+    lost = (await story.api.get(f"{claims}/data-web-0"))["metadata"]["uid"]
+
+    def is_gone(found: Json) -> bool:
+        return lost not in {item["metadata"]["uid"] for item in found["items"]}
+
+    await story.api.delete(f"{claims}/data-web-0")
+    await story.api.until(claims, is_gone)
+    await story.api.patch(f"{story.pods}/web-0", {"metadata": {"annotations": {"look": "again"}}})
+    await story.api.until(f"{claims}/data-web-0", lambda found: found["metadata"]["uid"] != lost)
+    await local(story, "there", waiting, "a")
+    assert await story.bound("web-0") == "a"
+
+
+# Volumes that are to be made.
+
+
+async def test_a_provisioner_is_told_for_which_node(story: Story) -> None:
+    await story.node("a", cpu="1")
+    node = await story.node("b", cpu="4")
+    data = await claim(story, "data", await late(story, story.own("driver")))
+    await story.pod("web", story.spec({"cpu": "2"}, volumes=uses("data")))
+    wanted = await story.api.until(data, selected_node)
+    assert selected_node(wanted) == node
+    assert "nodeName" not in (await story.api.get(f"{story.pods}/web"))["spec"], "not before there is a volume"
+    await provision(story, "data", wanted)
+    assert await story.bound("web") == "b"
+
+
+async def test_a_class_says_in_which_zones_volumes_can_be_made(story: Story) -> None:
+    zones = {node: story.own(f"zone-{node}") for node in ("a", "b")}
+    for node, zone in zones.items():
+        await story.node(node, labels={ZONE: zone})
+    only_b = [{"matchLabelExpressions": [{"key": ZONE, "values": [zones["b"]]}]}]
+    waiting = await late(story, story.own("driver"), allowedTopologies=only_b)
+    data = await claim(story, "data", waiting)
+    await story.pod("astray", story.spec(volumes=uses("data"), on="a"))
+    assert "1 node(s) didn't find available persistent volumes to bind" in await story.refused("astray")
+    await story.pod("web", story.spec(volumes=uses("data")))
+    wanted = await story.api.until(data, selected_node)
+    assert selected_node(wanted) == story.own("b")
+    await provision(story, "data", wanted)
+    assert await story.bound("web") == "b"
+
+
+async def driver(story: Story, **fields: object) -> str:
+    """A CSIDriver, and a StorageClass of it whose claims wait; returns the class's name."""
+    await story.make(DRIVERS, "driver", {"spec": {"attachRequired": True, **fields}})
+    return await late(story, story.own("driver"))
+
+
+async def room(story: Story, name: str, storage_class: str, amount: str, node: str) -> str:
+    """Says how much storage can be made on a node; returns the object's path."""
+    topology = {"nodeTopology": {"matchLabels": {HOSTNAME: story.own(node)}}}
+    path = story.at("storage.k8s.io/v1", "csistoragecapacities")
+    body = {"metadata": {"name": name}, "storageClassName": storage_class, "capacity": amount, **topology}
+    await story.api.create(path, body)
+    return f"{path}/{name}"
+
+
+async def test_a_pod_waits_for_storage_capacity(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    waiting = await driver(story, storageCapacity=True)
+    data = await claim(story, "data", waiting)
+    await story.pod("web", story.spec(volumes=uses("data")))
+    assert "2 node(s) did not have enough free storage" in await story.refused("web")
+    little = await room(story, "little", waiting, "1Mi", "a")
+    await room(story, "enough", waiting, "10Gi", "b")
+    wanted = await story.api.until(data, selected_node)
+    assert selected_node(wanted) == story.own("b")
+    assert (await story.api.get(little))["capacity"] == "1Mi"
+    await provision(story, "data", wanted)
+    assert await story.bound("web") == "b"
+
+
+@pytest.mark.parametrize("fields", [{"storageCapacity": False}, {}], ids=["disabled", "unused"])
+async def test_a_driver_that_does_not_tell_its_capacity_is_not_asked(story: Story, fields: Json) -> None:
+    await story.node("a")
+    data = await claim(story, "data", await driver(story, **fields))
+    await story.pod("web", story.spec(volumes=uses("data")))
+    wanted = await story.api.until(data, selected_node)
+    await provision(story, "data", wanted)
+    assert await story.bound("web") == "a"
+
+
+async def test_a_provisioner_that_finds_no_room_gets_another_node(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    waiting = await driver(story, storageCapacity=True)
+    there = await room(story, "there", waiting, "10Gi", "a")
+    data = await claim(story, "data", waiting)
+    await story.pod("web", story.spec(volumes=uses("data")))
+    assert selected_node(await story.api.until(data, selected_node)) == story.own("a")
+    await story.api.delete(there)
+    await room(story, "elsewhere", waiting, "10Gi", "b")
+    await story.api.patch(data, {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": None}}})
+    wanted = await story.api.until(data, lambda found: selected_node(found) == story.own("b"))
+    await provision(story, "data", wanted)
+    assert await story.bound("web") == "b"
+
+
+# How many, and by whom.
+
+
+def csi_node(story: Story, node: str, count: int) -> Json:
+    """How many volumes of the driver a node can have."""
+    drivers = [{"name": story.own("driver"), "nodeID": node, "topologyKeys": [], "allocatable": {"count": count}}]
+    return {"spec": {"drivers": drivers}}
+
+
+async def limit(story: Story, node: str, count: int) -> None:
+    """Says so for the first time."""
+    await story.make(CSI_NODES, node, csi_node(story, node, count))
+
+
+async def test_a_node_takes_as_many_volumes_as_its_driver_says(story: Story) -> None:
+    await story.node("a")
+    await limit(story, "a", 1)
+    for name in ("first", "second"):
+        await bound_claim(story, name)
+    await story.pod("first", story.spec(volumes=uses("first")))
+    assert await story.bound("first") == "a"
+    await story.pod("sharing", story.spec(volumes=uses("first")))
+    assert await story.bound("sharing") == "a", "the same volume is counted once"
+    await story.pod("second", story.spec(volumes=uses("second")))
+    assert "1 node(s) exceed max volume count" in await story.refused("second")
+    await story.gone("first")
+    await story.gone("sharing")
+    assert await story.bound("second") == "a"
+
+
+async def test_a_limit_that_is_raised_lets_the_next_volume_in(story: Story) -> None:
+    await story.node("a")
+    await limit(story, "a", 1)
+    for name in ("first", "second"):
+        await bound_claim(story, name)
+        await story.pod(name, story.spec(volumes=uses(name)))
+    assert "1 node(s) exceed max volume count" in await story.refused("second")
+    await story.api.patch(f"{CSI_NODES}/{story.own('a')}", csi_node(story, "a", 2))
+    assert await story.places(2) == {"a": 2}
+
+
+async def test_volumes_that_live_with_their_pod_are_claimed_and_counted(story: Story) -> None:
+    await story.node("a")
+    await limit(story, "a", 1)
+    waiting = await late(story, story.own("driver"))
+    own = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": wanting(waiting)}}}]
+    made = await story.pod("first", story.spec(volumes=own))
+    claims = story.at("v1", "persistentvolumeclaims")
+    wanted = await story.api.until(f"{claims}/first-scratch", selected_node)
+    assert wanted["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    await provision(story, "scratch", wanted)
+    assert await story.bound("first") == "a"
+    await story.pod("second", story.spec(volumes=own))
+    await story.api.until(
+        f"{story.pods}/second",
+        lambda found: "1 node(s) exceed max volume count" in condition(found, "PodScheduled").get("message", ""),
+    )
+
+
+async def test_a_claim_for_one_pod_is_not_given_to_a_second(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    await bound_claim(story, "data", BY_ONE_POD)
+    await story.pod("first", story.spec(volumes=uses("data")))
+    await story.bound("first")
+    await story.pod("second", story.spec(volumes=uses("data")))
+    told = await story.refused("second")
+    taken = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+    assert f"2 node(s) unavailable due to {taken}" in told
+    await story.gone("first")
+    await story.bound("second")
+
+
+async def test_a_claim_for_one_pod_goes_to_the_pod_that_matters_more(story: Story) -> None:
+    for node in ("a", "b"):
+        await story.node(node)
+    await bound_claim(story, "data", BY_ONE_POD)
+    await story.pod("low", story.spec(volumes=uses("data"), priorityClassName=await story.priority("low", 1)))
+    taken = await story.bound("low")
+    await story.pod("high", story.spec(volumes=uses("data"), priorityClassName=await story.priority("high", 1000)))
+    assert await story.bound("high") == taken
+    found = await story.api.until(story.pods, lambda found: "low" not in placed(found))
+    assert set(placed(found)) == {"high"}
