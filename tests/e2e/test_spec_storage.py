@@ -202,10 +202,16 @@ async def test_a_stateful_set_makes_a_lost_claim_again_while_its_pod_waits(story
     await story.node("a")
     await story.api.create(story.at("apps/v1", "statefulsets"), {"metadata": {"name": "web"}, "spec": body})
     assert "didn't find available persistent volumes to bind" in await story.refused("web-0")
-    data = f"{story.at('v1', 'persistentvolumeclaims')}/data-web-0"
-    lost = await story.api.get(data)
-    await story.api.delete(data)
-    await story.api.until(data, lambda found: found["metadata"]["uid"] != lost["metadata"]["uid"])
+    claims = story.at("v1", "persistentvolumeclaims")
+    lost = (await story.api.get(f"{claims}/data-web-0"))["metadata"]["uid"]
+
+    def is_gone(found: Json) -> bool:
+        return lost not in {item["metadata"]["uid"] for item in found["items"]}
+
+    await story.api.delete(f"{claims}/data-web-0")
+    await story.api.until(claims, is_gone)
+    await story.api.patch(f"{story.pods}/web-0", {"metadata": {"annotations": {"look": "again"}}})
+    await story.api.until(f"{claims}/data-web-0", lambda found: found["metadata"]["uid"] != lost)
     await local(story, "there", waiting, "a")
     assert await story.bound("web-0") == "a"
 
