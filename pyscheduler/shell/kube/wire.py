@@ -253,7 +253,9 @@ class StreamWire(_Reading):
     async def _more(self) -> None:
         """Wait until something happens."""
         if self._problem is not None:
-            raise self._problem
+            # A copy: one that is kept here would keep this wire by its traceback, until garbage is collected.
+            problem = self._problem
+            raise Refused(problem.status, problem.reason, str(problem), problem.retry_after)
         self._news = self._loop.create_future()
         await self._news
 
