@@ -16,13 +16,8 @@ import pytest
 import pytest_asyncio
 
 from tests.controlplane.cluster import ControlPlane
-from tests.e2e.plane import EMBEDDED, TARGETS, Plane, opened
+from tests.e2e.plane import EMBEDDED, Plane, opened
 from tests.e2e.story import CONTENDERS, Story, contending, telling
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --control-plane."""
-    parser.addoption("--control-plane", choices=TARGETS, default=EMBEDDED, help="what the end-to-end tests run against")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -51,8 +51,6 @@ _SHORT_WATCH = 1.0
 _RELIST_AFTER = 5
 _YIELD_EVERY = 100
 """Objects after which what has come meanwhile is read: a page that nobody reads holds the server up."""
-_TURNS_TO_SEND = 2
-"""Turns of the event loop: one to write a request, one to send it."""
 _log = logs.get("reflector")
 
 
@@ -169,8 +167,7 @@ class Reflector(Generic[T]):
             token = self._decoder.next_page(body)
             coming = asyncio.create_task(self._page(limit, token)) if token else None
             try:
-                if coming is not None:
-                    await _sent()
+                await asyncio.sleep(0)  # it is sent
                 page = self._decoder.page(body)
                 await self._take_in(page, seen)
                 if coming is None:
@@ -309,12 +306,6 @@ class Reflector(Generic[T]):
     def _path(self, query: dict[str, object]) -> str:
         asked = {k: v for k, v in {"fieldSelector": self._watched.field_selector, **query}.items() if v != ""}
         return f"{collection(self._watched.kind)}?{urlencode(asked)}"
-
-
-async def _sent() -> None:
-    """Let a call that was just begun get on its way: uvloop sends what is written at the end of a turn."""
-    for _ in range(_TURNS_TO_SEND):
-        await asyncio.sleep(0)
 
 
 def _drop(call: asyncio.Task[bytes]) -> None:

@@ -126,7 +126,6 @@ async def test_the_next_page_is_on_its_way_before_this_one_is_read(
     async def request(_: str, path: str) -> bytes:
         token = parse_qs(urlsplit(path).query).get("continue", [""])[0]
         order.append(f"asked for {token or 'the first'}")
-        asyncio.get_running_loop().call_soon(order.append, "sent")  # what uvloop is given to write waits for its turn
         return pages[token]
 
     monkeypatch.setattr(connection, "request", request)
@@ -136,7 +135,7 @@ async def test_the_next_page_is_on_its_way_before_this_one_is_read(
     task = asyncio.create_task(reflector.run())
     await reflector.synced.wait()
     task.cancel()
-    assert order == ["asked for the first", "sent", "asked for more", "sent", "read", "a@1", "read", "b@2"]
+    assert order == ["asked for the first", "asked for more", "read", "a@1", "read", "b@2"]
 
 
 async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(api: FakeApi, follow: Follow) -> None:
