@@ -88,10 +88,11 @@ async def test_what_was_told_before_a_relist_is_told_again(world: World, backwar
         await rule.met()
         await world.flood(FULL, prefix="old", cpu="1")
         await world.many_bound(FULL)
+    told = list(memory.lines)  # of pods that are placed, and nothing yet of their end
     await world.empty()
-    again = repeating(reversed(memory.lines) if backwards else memory.lines)
+    again = repeating(reversed(told) if backwards else told)
     before = asked_for(world, lists("pods"))
-    with world.proxy.rule(POD_WATCH, again, times=1), world.proxy.rule(POD_WATCH, refuses(GONE), times=1) as rule:
+    with world.proxy.rule(POD_WATCH, again, times=1) as rule, world.proxy.rule(POD_WATCH, refuses(GONE), times=1):
         world.proxy.cut(POD_WATCH)
         await rule.met()
         await world.flood(FULL, prefix="new", cpu="1")
