@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e faults soak check fmt bench bench-decide conformance constraints clean
+.PHONY: help run test e2e faults soak check fmt bench bench-decide conformance fuzz audit constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,6 +43,12 @@ bench: $(VENV)/.dev ## Measure this scheduler beside the real kube-scheduler; op
 
 conformance: $(VENV)/.dev ## Compare decisions with the real kube-scheduler's code on random clusters; options in CONFORMANCE="--cases 5000 ..."
 	@$(BIN)/python -m tests.conformance $(CONFORMANCE)
+
+fuzz: $(VENV)/.dev ## Play 100,000 random sequences of events through the core; options in FUZZ="--seed 7 --count 1000 ..."
+	@$(BIN)/python -m tests.properties.sequences $(FUZZ)
+
+audit: $(VENV)/.dev ## Look whether dependencies are pinned, installed as published, and not withdrawn
+	@$(BIN)/python -m tools.audit
 
 bench-decide: $(VENV)/.dev ## Measure decisions alone, in process; options in BENCH="--nodes 15000 ..."
 	@$(BIN)/pyscheduler bench decide $(BENCH)

@@ -7,7 +7,7 @@ NodeTable, whose columns are arrays with one entry per node. Amounts are int64: 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -79,6 +79,11 @@ class NodeTable(ABC):
     @abstractmethod
     def version(self) -> int:
         """Another number whenever any node object of the cluster has changed, or a node came or went."""
+
+    @property
+    @abstractmethod
+    def label_keys(self) -> Collection[str]:
+        """The keys of all labels that nodes of the whole cluster have; live."""
 
     @abstractmethod
     def allocatable(self, resource: str) -> Ints:

@@ -38,17 +38,24 @@ class VolumeClaim(NamedTuple):
 class PodTemplate:
     """What a controller stamps pods from. Interned like shapes, of which it has many where pods are less alike."""
 
-    __slots__ = ("__weakref__", "id", "namespace", "owner", "requests", "resized", "spec")
+    __slots__ = ("__weakref__", "id", "namespace", "owner", "requests", "resized", "size", "spec")
 
     def __init__(
-        self, id: int, namespace: str, owner: OwnerReference | None, spec: PodSpec, resized: Resized | None = None
+        self,
+        id: int,
+        namespace: str,
+        owner: OwnerReference | None,
+        spec: PodSpec,
+        resized: Resized | None = None,
+        size: int = 0,
     ) -> None:
-        """The claims in `spec` have no names. QuantityError if an amount cannot be read."""
+        """The claims in `spec` have no names, `size` is its bytes. QuantityError if an amount cannot be read."""
         self.id = id
         self.namespace = namespace
         self.owner = owner
         self.spec = spec
         self.resized = resized
+        self.size = size
         self.requests = pod_requests(spec, resized)
 
 
@@ -62,8 +69,12 @@ class PodShape:
         labels: Mapping[str, str],
         annotations: Mapping[str, str],
         spec: PodSpec | None = None,
+        size: int = 0,
     ) -> None:
-        """`spec` is the template's with the names of the claims; None where it has no claims."""
+        """`spec` is the template's with the names of the claims; None where it has no claims.
+
+        `size` is how many bytes there are besides the template.
+        """
         self.id = id
         self.labels = labels
         self.annotations = annotations
@@ -75,6 +86,8 @@ class PodShape:
         self.spec = spec or template.spec
         """The decoded pod spec; `spec.node_name` is always "" here: a shape is not bound to a node."""
         self.requests = template.requests
+        self.size = template.size + size
+        """Bytes of all that scheduling reads, packed; 0 where it is not known."""
         self.resized = template.resized
         """What containers hold instead of what the spec states, while a resize is under way; None nearly always."""
 

@@ -29,6 +29,11 @@ class PodCount(ABC):
     def terminating(self) -> bool:
         """Whether pods that are being deleted count."""
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it holds so much that it is better counted anew each time than kept."""
+        return False
+
     @abstractmethod
     def of(self, shape: PodShape) -> int:
         """What one pod of the shape counts for. Must depend on the shape and on this value alone."""

@@ -62,6 +62,8 @@ def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
         context.queue.delete(pod.uid)
     if not context.queue.is_listening:
         return
+    if assumed is not None and assumed.node_name != pod.node_name:
+        context.wake((pod_deleted(assumed.pod.on(assumed.node_name)),), now)  # the place that was held for it is free
     if old is None or not old.node_name:
         added = ClusterEvent(ASSIGNED_POD, Action.ADD, None, pod, "AssignedPodAdd")
         context.wake((added,), now)

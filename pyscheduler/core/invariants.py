@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.core.context import Context, Stage
+from pyscheduler.core.queue.entry import Tier
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
 
@@ -14,6 +15,8 @@ def validate(context: Context) -> None:
     _nobody_is_made_up(context)
     _waiting_room_is_assumed(context)
     _consulted_in_flight(context)
+    _attempts_have_ended(context)
+    _promised_wait(context)
     _books_are_right(context.state)
 
 
@@ -55,6 +58,26 @@ def _consulted_in_flight(context: Context) -> None:
     if context.consulting is not None:
         pod = context.consulting.pod
         assert context.queue.in_flight(pod.uid), f"extenders are asked about {pod}, which is not being tried"
+
+
+def _attempts_have_ended(context: Context) -> None:
+    """Between two calls nobody is being tried but who is parked by Permit or asked about."""
+    for tier, queued in context.queue.known():
+        if tier is Tier.IN_FLIGHT:
+            uid = queued.pod.uid
+            asked = context.consulting is not None and context.consulting.queued is queued
+            assert asked or uid in context.handle.waiting, f"{queued.pod} is in flight and nobody tries it"
+
+
+def _promised_wait(context: Context) -> None:
+    """A nomination goes with its pod, or when the pod has a place; a pod that is being deleted keeps it for a while."""
+    nominator, queue = context.queue.nominator, context.queue
+    for name in nominator.nodes():
+        for pod in nominator.pods_on(name):
+            known = context.pods.get(pod.uid)
+            assert known is not None, f"{pod} is nominated to {name} and no longer exists"
+            waits = pod.uid in queue or (queue.in_flight(pod.uid) and pod.uid not in context.assumed)
+            assert waits or known.deleting, f"{pod} is nominated to {name} and does not wait for a place"
 
 
 def _books_are_right(state: ClusterState) -> None:

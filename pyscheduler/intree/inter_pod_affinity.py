@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -49,13 +49,15 @@ from pyscheduler.intree.affinity.counts import (
 from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
 from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
-from pyscheduler.intree.affinity.terms import SHAPES, Labels, Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms
 
 NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
 NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
 KEPT_OFF = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
 
 _MOST_WEIGHT = 100
+_SHAPES = 64
+"""For how many shapes it is remembered what they draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         terms = affinity_terms(pod.shape)
         if terms.problem:
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
-        keys = nodes.carried(KeepingOffKeys())
+        keys = _of_nodes(nodes, nodes.carried(KeepingOffKeys()))
         if not keys and not terms.affinity and not terms.anti_affinity:
             return SKIP_SHAPE
         newcomer = self._newcomer(pod)
@@ -185,7 +187,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             newcomer,
             nodes,
             friends=counted(nodes, {term.key: friends for term in near}),
-            strangers=counted(nodes, {key: TimesMeant(peers) for key, peers in _by_key(apart).items()}),
+            strangers=counted(nodes, {k: TimesMeant(p) for k, p in _by_key(apart).items() if k in nodes.label_keys}),
             keepers=keepers,
             may_be_first=all_match(near, pod),
         )
@@ -230,12 +232,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return SKIP_SHAPE
-        carried = nodes.carried(DrawingKeys(self.args.hard_pod_affinity_weight))
+        carried = _of_nodes(nodes, nodes.carried(DrawingKeys(self.args.hard_pod_affinity_weight)))
         if not own and not carried:
             return SKIP_SHAPE
         if terms.problem:  # PreFilter, which rejects such pods, may be off
             raise StatusError(f"failed to parse pod: {terms.problem}")
-        drawing = self._drawing(pod, tuple(carried))
+        every = self._drawing(pod, tuple(carried))
+        drawing = {key: every[key] for key in _of_nodes(nodes, every)}
         pull = counted(nodes, drawing)
         if not pull.total:
             # Weights may come to 0 together; nothing to score is only where there is nothing to weigh.
@@ -248,19 +251,20 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def _drawing(self, pod: Pod, carried: tuple[str, ...]) -> Mapping[str, Drawing]:
         """What is counted by each topology key, `carried` being those of placed pods; found once for a shape."""
         version = self._namespaces.version
-        if version != self._drawn_at or len(self._drawn) >= SHAPES:
+        if version != self._drawn_at or len(self._drawn) >= _SHAPES:
             self._drawn_at = version
             self._drawn.clear()
         place = (pod.shape, carried)
         known = self._drawn.get(place)
         if known is None:
             newcomer = self._newcomer(pod)
-            preferred: dict[str, tuple[Weighted, ...]] = dict.fromkeys(carried, ())
+            preferred: dict[str, list[Weighted]] = {key: [] for key in carried}
             for term, weight in affinity_terms(pod.shape).preferred:
-                preferred[term.key] = (*preferred.get(term.key, ()), Weighted(self._resolved(term), weight))
+                preferred.setdefault(term.key, []).append(Weighted(self._resolved(term), weight))
             required_weight = self.args.hard_pod_affinity_weight
-            known = {key: Drawing(newcomer, key, wishes, required_weight) for key, wishes in preferred.items()}
-            self._drawn[place] = known
+            known = {key: Drawing(newcomer, key, tuple(wishes), required_weight) for key, wishes in preferred.items()}
+            if not newcomer.is_large:
+                self._drawn[place] = known
         return known
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
@@ -283,9 +287,17 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return Term(term.key, replace(term.peers, namespaces=namespaces))
 
 
+def _of_nodes(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:
+    """Those topology keys that nodes have: by the others, of which one pod may name thousands, nothing counts."""
+    here = nodes.label_keys
+    if len(keys) <= len(here):
+        return [key for key in keys if key in here]
+    return [key for key in here if key in keys]
+
+
 def _by_key(terms: Iterable[Term]) -> dict[str, tuple[Peers, ...]]:
     """The peers of all terms that have the same topology key."""
-    peers: dict[str, tuple[Peers, ...]] = {}
+    peers: dict[str, list[Peers]] = {}
     for term in terms:
-        peers[term.key] = (*peers.get(term.key, ()), term.peers)
-    return peers
+        peers.setdefault(term.key, []).append(term.peers)
+    return {key: tuple(meant) for key, meant in peers.items()}

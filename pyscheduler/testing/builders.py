@@ -26,7 +26,7 @@ class _Builder:
     def _with(self, path: str, value: Any) -> Self:
         """A copy with the value at a dotted path, lists appended to."""
         changed = type(self).__new__(type(self))
-        changed.manifest = copy.deepcopy(self.manifest)
+        changed.manifest = _copy(self.manifest)
         *parents, last = path.split(".")
         target = changed.manifest
         for key in parents:
@@ -39,6 +39,13 @@ class _Builder:
 
     def annotation(self, key: str, value: str = "") -> Self:
         return self._with("metadata.annotations", {**self.manifest["metadata"].get("annotations", {}), key: value})
+
+
+def _copy(part: Any) -> Any:
+    """A copy of plain JSON, several times as fast as copy.deepcopy."""
+    if type(part) is dict:
+        return {key: _copy(value) for key, value in part.items()}
+    return [_copy(value) for value in part] if type(part) is list else part
 
 
 class PodBuilder(_Builder):

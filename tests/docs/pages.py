@@ -14,7 +14,10 @@ PAGES = tuple(
     sorted(
         str(path.relative_to(ROOT))
         for path in (
-            *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+            *(
+                ROOT / name
+                for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
+            ),
             *(ROOT / "docs").rglob("*.md"),
             ROOT / "plugins" / "README.md",
         )

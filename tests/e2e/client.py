@@ -94,6 +94,10 @@ class ApiClient:
         """POSTs to a collection or a subresource (binding, eviction, token)."""
         return await self._json("POST", path, body)
 
+    async def post(self, path: str, body: bytes) -> Json:
+        """The same with bytes that need not be JSON at all."""
+        return await self._json("POST", path, body)
+
     async def replace(self, path: str, body: Json) -> Json:
         """PUTs a whole object."""
         return await self._json("PUT", path, body)
@@ -165,7 +169,7 @@ class ApiClient:
         content_type: str = "application/json",
         tls: ssl.SSLContext | None = None,
     ) -> str:
-        data = None if body is None else json.dumps(body).encode()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": content_type} if data is not None else {}
         trusted = tls if tls is not None else True
         async with self._opened().request(method, url, data=data, params=query, headers=headers, ssl=trusted) as answer:

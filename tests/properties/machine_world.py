@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 from hypothesis import strategies as st
 
 from pyscheduler.api import Cycle, NodeInfo, Pod
 from pyscheduler.api.resources import amount
+from pyscheduler.config.load import loads
+from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.decide.decider import Choice, Decider
 from pyscheduler.core.events import BindFailed, EvictFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
+from pyscheduler.core.queue import Tier
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.properties.doorman import Doorman
 from tests.properties.state_steps import scripts
@@ -57,6 +61,12 @@ WHAT = (*_PODS, *_NODES, *_BINDINGS, *_EVICTIONS, *_REST)
 STEPS = scripts(st.tuples(st.sampled_from(WHAT), st.integers(0, 9), st.integers(0, 11)), longest=40)
 MOODS = ("yes", "yes", "wait", "wait", "reserve", "permit", "prebind")
 SECONDS = (0.0, 0.05, 0.5, 1.5, 6.0, 25.0, 310.0)
+
+
+@cache
+def config() -> LoadedConfig:
+    """CONFIG, read once for all worlds."""
+    return loads(CONFIG)
 
 
 def node_of(name: str, kind: int) -> NodeBuilder:
@@ -98,7 +108,7 @@ class MachineWorld:
     """Steps are done one by one, each followed by attempts and a look at everything."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.harness = Harness(CONFIG, seed=seed)
+        self.harness = Harness(config(), seed=seed)
         self.harness.answer_bindings = self.harness.answer_evictions = False
         self.harness.refuse_binding = self._refusal
         (plugin,) = self.harness.machine.context.profiles["default-scheduler"].permit
@@ -132,11 +142,14 @@ class MachineWorld:
         return f"p{who}"
 
     def heal(self) -> None:
-        """There is room for everyone, all gates open, and much time passes."""
+        """There is room for everyone, all gates open, who is being deleted goes, and much time passes."""
         for i in range(10):
             self.harness.add(self._node_told(f"big{i}", node(f"big{i}", cpu="64").label("disk", "ssd")))
         for uid, built in list(self.books.alive.items()):
-            self._see(uid, _ungated(built))
+            if _is_deleting(built):
+                self._delete(built.manifest["metadata"]["name"], 0)
+            else:
+                self._see(uid, _ungated(built))
         self.calm_down(400.0)
 
     def calm_down(self, seconds: float) -> None:
@@ -158,7 +171,8 @@ class MachineWorld:
         context = self.harness.machine.context
         profile = context.profiles["default-scheduler"]
         decider = Decider(profile, context.state, context.queue.nominator, Instrument())
-        asleep = [q.pod for q in context.queue.pending() if not q.gating_plugin and not q.pod.deleting]
+        tiers = context.queue.known()
+        asleep = [q.pod for tier, q in tiers if tier is Tier.UNSCHEDULABLE and not q.pod.deleting]
         tries = [(pod, decider.decide(Cycle(0.0, profile.name, pod.uid), pod)) for pod in asleep]
         return [f"{pod} would fit {tried.node.name}" for pod, tried in tries if isinstance(tried, Choice)]
 
@@ -365,8 +379,8 @@ class MachineWorld:
         What is wrong is remembered: an exception here would pass for the plugin's own.
         """
         there = [uid for uid in self.books.alive if self._counts_on(uid) == chosen.name]
-        told = self._nodes[chosen.name].build().status.allocatable or {}
-        asked = sum(self.books.alive[uid].build().requests.real["cpu"] for uid in there)
+        told = self._nodes[chosen.name].manifest["status"]["allocatable"]
+        asked = sum(_cpu(self.books.alive[uid]) for uid in there)
         if pod.uid not in there:
             self._wrong.append(f"{pod} was to be tried and is not known to be there")
         if asked > amount("cpu", told["cpu"]):
@@ -407,6 +421,30 @@ class MachineWorld:
         """The harness has shown the pod so already."""
         if uid in self.books.alive:
             self.books.alive[uid] = self.books.alive[uid].nominated(node_name)
+
+
+def prove_sound(script: list[Step]) -> None:
+    """Whatever happens, everybody is bound in the end."""
+    world = MachineWorld()
+    for step in script:
+        world.do(step)
+    world.heal()
+    assert not world.left_over(), f"never bound: {world.left_over()}"
+
+
+def prove_woken(script: list[Step]) -> None:
+    """Whatever happens, nobody goes on waiting who would fit."""
+    world = MachineWorld()
+    for step in script:
+        world.do(step)
+    # Longer than any backoff, too short for the flush of pods that have waited for five minutes.
+    world.calm_down(13.0)
+    assert not world.overslept(), world.overslept()
+
+
+def _cpu(built: PodBuilder) -> int:
+    """What the pod asks for, in thousandths."""
+    return amount("cpu", built.manifest["spec"]["containers"][0]["resources"]["requests"]["cpu"])
 
 
 def _ungated(built: PodBuilder) -> PodBuilder:

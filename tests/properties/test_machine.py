@@ -16,31 +16,14 @@ from pyscheduler.core.decide.staleness import Change, Scope
 from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.intree import NodeResourcesFit
-from tests.properties.machine_world import STEPS, MachineWorld, Step
+from tests.properties.machine_world import STEPS, Step, prove_sound, prove_woken
 from tests.properties.profiles import assert_caught, quick
-
-
-def prove_sound(script: list[Step]) -> None:
-    world = MachineWorld()
-    for step in script:
-        world.do(step)
-    world.heal()
-    assert not world.left_over(), f"never bound: {world.left_over()}"
 
 
 @quick(100)
 @given(STEPS)
 def test_nothing_is_lost_oversold_or_told_twice(script: list[Step]) -> None:
     prove_sound(script)
-
-
-def prove_woken(script: list[Step]) -> None:
-    world = MachineWorld()
-    for step in script:
-        world.do(step)
-    # Longer than any backoff, too short for the flush of pods that have waited for five minutes.
-    world.calm_down(13.0)
-    assert not world.overslept(), world.overslept()
 
 
 @quick(100)

@@ -39,6 +39,19 @@ def test_what_happened_while_a_pod_waited_counts_when_it_comes_back() -> None:
     assert world.handle.waiting_pod("a"), "the new node may help, so it is tried again"
 
 
+def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_is_free_at_once() -> None:
+    world = Harness()
+    world.answer_bindings = False
+    world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"), pod("b").requests(cpu="1"))
+    world.run()
+    world.add(node("full", cpu="0"))
+    world.advance(20)
+    assert list(world.held) == ["default/a"]
+    world.add(pod("a").requests(cpu="1").on("full"))
+    world.advance(2)
+    assert sorted(world.held) == ["default/a", "default/b"]
+
+
 def test_if_nothing_happened_it_waits_until_something_does() -> None:
     world = Harness(config("Everywhere"))
     world.add(node("n1"), waiting("a"))

@@ -10,8 +10,9 @@
 
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's clock, which must not run backwards. Nothing blocks: `pop` gives None
-when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. One thing differs: a pod rests for a
-moment (`backoff.EARLY_REST`) before it is taken out of its backoff early.
+when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. Two things differ: a pod rests for a
+moment (`backoff.EARLY_REST`) before it is taken out of its backoff early, and of the events during one attempt no more
+than `inflight.MOST_EVENTS` are kept.
 
 What the caller has to keep to:
 - `pop` puts a pod in flight; each popped pod needs one `put_back` or one `done`. `done` comes before PreBind: a pod

@@ -7,7 +7,7 @@ one for the node object and one for the pods on it, and that is all that increme
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 
@@ -49,6 +49,10 @@ class ClusterState:
         self.placed = PlacedPods()
         """The pods on known nodes by shape, and what plugins count of them."""
         self._topologies: dict[str, tuple[int, Domains]] = {}
+        self._label_keys: Counter[str] = Counter()
+        """How many nodes have a label."""
+        self._no_label: Categories[str | None] = Categories(None)
+        """The column of every label that no node has: pods may ask for any number of those."""
         self._by_name: dict[str, NodeRow] = {}
         self._ghosts: dict[str, NodeRow] = {}
         self._node_of: dict[str, NodeRow] = {}
@@ -90,7 +94,8 @@ class ClusterState:
             return before
         if node is None:
             node = self._ghosts.get(name) or NodeRow(name)
-        images = node.images if before else {}
+        images: Mapping[str, int] = node.images if before else {}
+        labels: Mapping[str, str] = node.labels if before else {}
         node.describe(source)
         self._ghosts.pop(name, None)
         if before is None:
@@ -101,6 +106,8 @@ class ClusterState:
                 self.placed.changed(node, pod, 1)
         self._count_images(images, -1)
         self._count_images(node.images, 1)
+        self._count_labels(labels, -1)
+        self._count_labels(node.labels, 1)
         self.order.put(name, node.labels)
         self._write(node)
         return before
@@ -124,12 +131,15 @@ class ClusterState:
         self.nodes_version = next(_versions)
         node.row = -1
         self._count_images(node.images, -1)
+        self._count_labels(node.labels, -1)
         if node.pods:
             self._ghosts[name] = node
         return node.node
 
     def label_column(self, key: str) -> Categories[str | None]:
         """The values of one label, None where a node lacks it; built when first asked for."""
+        if key not in self._label_keys:
+            return self._no_label
         column = self.columns.labels.get(key)
         if column is None:
             column = self.columns.new_label(key)
@@ -137,8 +147,18 @@ class ClusterState:
                 column.set(node.row, node.labels.get(key))
         return column
 
+    @property
+    def label_keys(self) -> Collection[str]:
+        """The keys of all labels that nodes have; live."""
+        return self._label_keys.keys()
+
+    def known_label(self, key: str) -> str:
+        """The key itself, or "" for all those that no node has as a label."""
+        return key if key in self._label_keys else ""
+
     def topology(self, key: str) -> Domains:
         """The domains of all nodes by the values of one label; the same object while no node changes."""
+        key = self.known_label(key)
         known = self._topologies.get(key)
         column = self.label_column(key)
         if known is None or known[0] != self.nodes_version or known[1].known is not column.known:
@@ -149,13 +169,19 @@ class ClusterState:
             known = self._topologies[key] = (self.nodes_version, Domains(ids, column.known))
         return known[1]
 
-    def _count_images(self, images: dict[str, int], sign: int) -> None:
+    def _count_images(self, images: Mapping[str, int], sign: int) -> None:
         for image, size in images.items():
             self.image_nodes[image] += sign
             if not self.image_nodes[image]:
                 del self.image_nodes[image], self.image_sizes[image]
             else:
                 self.image_sizes.setdefault(image, size)
+
+    def _count_labels(self, labels: Iterable[str], sign: int) -> None:
+        for key in labels:
+            self._label_keys[key] += sign
+            if not self._label_keys[key]:
+                del self._label_keys[key]
 
     def _write(self, node: NodeRow) -> None:
         """Bring every column of the node's row up to date."""

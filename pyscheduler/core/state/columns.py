@@ -28,6 +28,11 @@ class Numbers:
     def __init__(self, capacity: int = _FIRST_CAPACITY) -> None:
         self.cells: Ints = np.zeros(capacity, np.int64)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether any row has some."""
+        return bool(self.cells.any())
+
     def set(self, row: int, amount: int) -> None:
         """Write one row, growing as needed."""
         try:

@@ -18,16 +18,20 @@ from pyscheduler.api.pod import Pod, PodShape
 from pyscheduler.api.topology import MISSING, Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.shapes import LARGE
 
 JOURNAL = 1 << 13
 """Entries that the journal keeps at least; to read more of them would cost as much as counting afresh."""
 KEEP_BYTES = 64 * 1024 * 1024
 """How much memory the kept counts may take before those that were not asked for the longest go."""
 KEEP_COUNTS = 16
+MOST_COUNTS = 1024
+"""How many counts are kept however little each takes: what it remembers of shapes takes more than its cells, and each
+has to be brought up to date when a row moves."""
 KEEP_FACETS = 64
 FEW = 8
 """Up to so many nodes are counted one by one."""
-_REMEMBER = 4096
+_REMEMBER = 1024
 """How many shapes a kept count remembers its answer for."""
 
 
@@ -73,6 +77,11 @@ class PlacedPods:
         if not self._counts and not self._facets and not self._sums:
             self._base += 1  # nobody reads along
             return
+        if pod.shape.size > LARGE:
+            # An entry would hold on to megabytes long after the pod has gone: whoever reads along counts afresh.
+            self._base += len(self._journal) + 1
+            self._journal.clear()
+            return
         self._journal.append((node.row, group, sign))
         if len(self._journal) > 2 * JOURNAL:
             del self._journal[:JOURNAL]
@@ -90,8 +99,10 @@ class PlacedPods:
         """What the pods of each of all `n` nodes count for now; live, to be read only."""
         kept = self._counts.get(count)
         if kept is None:
-            kept = self._counts[count] = _Count(count, n)
-            while len(self._counts) > max(KEEP_COUNTS, KEEP_BYTES // (8 * max(1, n))):
+            kept = _Count(count, n)
+            if not count.is_large:
+                self._counts[count] = kept
+            while len(self._counts) > _most(8 * n):
                 self._counts.popitem(last=False)
         else:
             self._counts.move_to_end(count)
@@ -106,8 +117,10 @@ class PlacedPods:
         place = (count, id(domains))
         kept = self._sums.get(place)
         if kept is None:
-            kept = self._sums[place] = _Sums(count, domains)
-            while len(self._sums) > max(KEEP_COUNTS, KEEP_BYTES // (16 * max(1, len(domains.ids)))):
+            kept = _Sums(count, domains)
+            if not count.is_large:
+                self._sums[place] = kept
+            while len(self._sums) > _most(16 * len(domains.ids)):
                 self._sums.popitem(last=False)
         else:
             self._sums.move_to_end(place)
@@ -140,6 +153,11 @@ class PlacedPods:
     def groups(self) -> Iterator[Group]:
         """All groups that have pods."""
         return iter(self._groups.values())
+
+
+def _most(each: int) -> int:
+    """How many counts of so many bytes may be kept."""
+    return min(MOST_COUNTS, max(KEEP_COUNTS, KEEP_BYTES // max(1, each)))
 
 
 class _Each:

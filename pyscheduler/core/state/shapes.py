@@ -23,6 +23,9 @@ from pyscheduler.api.pod import Pod, PodShape, PodTemplate
 from pyscheduler.api.resize import resized
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+LARGE = 64 * 1024
+"""Bytes of a pod from which on nothing is remembered for its sake: what plugins make of 5,000 terms is as large as the
+pod again, and must go with it."""
 _DISRUPTION_TARGET = "DisruptionTarget"
 
 
@@ -63,12 +66,13 @@ class Shapes:
         annotations = meta.annotations or {}
         if _NOISY_ANNOTATION in annotations:
             annotations = {k: v for k, v in annotations.items() if k != _NOISY_ANNOTATION}
-        key = (template.id, self._pack((meta.labels, annotations, claims)))
+        packed = self._pack((meta.labels, annotations, claims))
+        key = (template.id, packed)
         shape = self._known.get(key)
         if shape is None:
             labels = {intern(k): intern(v) for k, v in (meta.labels or {}).items()}
             own = spec if claims else None
-            shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations, own)
+            shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations, own, len(packed))
         return shape
 
     def _template(self, source: PodObject, spec: PodSpec) -> PodTemplate:
@@ -76,7 +80,7 @@ class Shapes:
         key = self._pack((meta.namespace, owner, spec, held))
         template = self._templates.get(key)
         if template is None:
-            template = PodTemplate(self._new_id(), intern(meta.namespace), owner, spec, held)
+            template = PodTemplate(self._new_id(), intern(meta.namespace), owner, spec, held, len(key))
             self._templates[key] = template
         return template
 

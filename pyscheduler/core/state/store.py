@@ -12,7 +12,8 @@ from pyscheduler.core.state.columns import Categories, Numbers
 from pyscheduler.core.state.node import NodeRow
 
 _MANY = 256
-"""From so many columns of a kind on, those that nobody needs are dropped: pods may name any resource and any label."""
+"""From so many columns of a kind on, those that nobody needs are dropped: pods may name any resource and any label.
+A power of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,8 @@ class NodeColumns:
 def _column(columns: dict[str, Numbers], resource: str) -> Numbers:
     column = columns.get(resource)
     if column is None:
-        if len(columns) >= _MANY:
-            for name in [name for name, numbers in columns.items() if not numbers.cells.any()]:
+        if len(columns) >= _MANY and len(columns).bit_count() == 1:  # each time their number has doubled
+            for name in [name for name, numbers in columns.items() if not numbers.is_needed]:
                 del columns[name]
         column = columns[resource] = Numbers()
     return column

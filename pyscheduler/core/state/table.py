@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,6 +116,10 @@ class ColumnTable(NodeTable):
         return self._state.nodes_version
 
     @property
+    def label_keys(self) -> Collection[str]:
+        return self._state.label_keys
+
+    @property
     def whole(self) -> NodeTable:
         return self if isinstance(self._rows, slice) else self._state.table()
 
@@ -123,6 +127,7 @@ class ColumnTable(NodeTable):
         whole = self._state.topology(key)
         if isinstance(self._rows, slice):
             return whole
+        key = self._state.known_label(key)
         known = self._topologies.get(key)
         if known is None or known.known is not whole.known:
             known = self._topologies[key] = Domains(whole.ids.take(self._rows), whole.known)

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
+from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodCount, PodFacet, PodShape
-from pyscheduler.intree.affinity.terms import NO_TERMS, SHAPES, Labels, Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree.affinity.terms import NO_TERMS, Labels, Peers, Term, Weighted, affinity_terms
+
+LARGE = 64 * 1024
+"""Bytes of a pod for which nothing is remembered."""
+_MANY = 256
+"""Terms of a pod from which on what they count is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,10 @@ class Newcomer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_labels", frozenset(self.namespace_labels.items()))
+
+    @property
+    def is_large(self) -> bool:
+        return self.shape.size > LARGE
 
     def is_meant_by(self, term: Term) -> bool:
         return term.peers.include(self.shape, self.namespace_labels)
@@ -43,6 +52,10 @@ class MeantByAll(_Count):
 
     peers: tuple[Peers, ...]
 
+    @property
+    def is_large(self) -> bool:
+        return len(self.peers) > _MANY
+
     def of(self, shape: PodShape) -> int:
         return int(all(peers.include(shape) for peers in self.peers))
 
@@ -52,6 +65,10 @@ class TimesMeant(_Count):
     """How many of some terms of the newcomer speak of a pod."""
 
     peers: tuple[Peers, ...]
+
+    @property
+    def is_large(self) -> bool:
+        return len(self.peers) > _MANY
 
     def of(self, shape: PodShape) -> int:
         return sum(peers.include(shape) for peers in self.peers)
@@ -63,6 +80,10 @@ class KeepingOff(_Count):
 
     newcomer: Newcomer
     key: str
+
+    @property
+    def is_large(self) -> bool:
+        return self.newcomer.is_large
 
     def of(self, shape: PodShape) -> int:
         terms = affinity_terms(shape).anti_affinity
@@ -81,6 +102,10 @@ class Drawing(_Count):
     preferred: tuple[Weighted, ...]
     required_weight: int
     weighed: bool = True
+
+    @property
+    def is_large(self) -> bool:
+        return self.newcomer.is_large
 
     def of(self, shape: PodShape) -> int:
         weights = [weight for term, weight in self.preferred if term.peers.include(shape)]
@@ -110,17 +135,24 @@ class DrawingKeys(PodFacet):
 
 def drawing_terms(shape: PodShape, required_weight: int) -> Mapping[str, tuple[Weighted, ...]]:
     """The terms by which pods of the shape draw others to them or, with weights below 0, away; by topology key."""
-    return _NOTHING if affinity_terms(shape) is NO_TERMS else _drawing_terms(shape, required_weight)
+    if affinity_terms(shape) is NO_TERMS:
+        return _NOTHING
+    known = _drawn.setdefault(shape, {})
+    terms = known.get(required_weight)
+    if terms is None:
+        terms = known[required_weight] = _drawing_terms(shape, required_weight)
+    return terms
 
 
-@lru_cache(maxsize=SHAPES)
 def _drawing_terms(shape: PodShape, required_weight: int) -> Mapping[str, tuple[Weighted, ...]]:
     terms = affinity_terms(shape)
     required = terms.affinity if required_weight > 0 else ()
-    by_key: dict[str, tuple[Weighted, ...]] = {}
+    by_key: dict[str, list[Weighted]] = {}
     for weighted in (*(Weighted(term, required_weight) for term in required), *terms.preferred):
-        by_key[weighted.term.key] = (*by_key.get(weighted.term.key, ()), weighted)
-    return by_key
+        by_key.setdefault(weighted.term.key, []).append(weighted)
+    return {key: tuple(weighted) for key, weighted in by_key.items()}
 
 
 _NOTHING: Mapping[str, tuple[Weighted, ...]] = MappingProxyType({})
+_drawn: WeakKeyDictionary[PodShape, dict[int, Mapping[str, tuple[Weighted, ...]]]] = WeakKeyDictionary()
+"""By shape and weight of required terms; it goes with the last pod of the shape."""

@@ -136,7 +136,11 @@ def _plus(counted: Sum, amounts: Mapping[int, int]) -> Sum:
 def counted(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
     """What is to be counted by each topology key, as it is now in the whole cluster."""
     whole, sums = nodes.whole, {}
+    found: dict[tuple[int, int], Sum] = {}
     for key, count in counts.items():
         domains = whole.topology(key)
-        sums[key] = Sum(domains, *whole.count_by_domain(count, domains))
+        alike = (id(count), id(domains))  # topologies that no node has are all the same, and there may be thousands
+        if alike not in found:
+            found[alike] = Sum(domains, *whole.count_by_domain(count, domains))
+        sums[key] = found[alike]
     return DomainCounts(sums)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodShape, Selector
 from pyscheduler.api.match import SelectorError
@@ -19,8 +19,8 @@ from pyscheduler.intree._label_selectors import aggregate, read_selector
 Labels = Mapping[str, str]
 T = TypeVar("T")
 NO_LABELS: Labels = MappingProxyType({})
-SHAPES = 4096
-"""For how many shapes the compiled terms are remembered."""
+_known: WeakKeyDictionary[PodShape, AffinityTerms] = WeakKeyDictionary()
+"""What has been compiled goes with the last pod of its shape: terms may come to megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,12 @@ def affinity_terms(shape: PodShape) -> AffinityTerms:
     affinity = shape.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    return _compiled(shape)
+    terms = _known.get(shape)
+    if terms is None:
+        terms = _known[shape] = _compiled(shape)
+    return terms
 
 
-@lru_cache(maxsize=SHAPES)
 def _compiled(shape: PodShape) -> AffinityTerms:
     problems: list[str] = []
 

@@ -86,10 +86,15 @@ def _regions(
     spreads: Spreads, topologies: list[Domains], shape: PodShape, nodes: NodeTable, require_all: bool
 ) -> tuple[Region, ...]:
     everywhere = complete(topologies) if require_all else np.ones(len(nodes), np.bool_)
-    return tuple(
-        _region(topology, everywhere & _included(spread, shape, nodes), require_all)
-        for spread, topology in zip(spreads, topologies, strict=True)
-    )
+    found: dict[Hashable, Region] = {}
+    regions = []
+    for spread, topology in zip(spreads, topologies, strict=True):
+        # A pod may state thousands of constraints, but nodes have few labels: all others are one topology.
+        alike = (id(topology), spread.honors_affinity, spread.honors_taints)
+        if alike not in found:
+            found[alike] = _region(topology, everywhere & _included(spread, shape, nodes), require_all)
+        regions.append(found[alike])
+    return tuple(regions)
 
 
 def _region(topology: Domains, mask: Mask, require_all: bool) -> Region:

@@ -21,6 +21,7 @@ _CHANGES = (ADDED, MODIFIED, DELETED)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _REMEMBERED = 1000
 _ITEMS = b',"items":'
+_MOST_TEXT = 200
 _log = logs.get("decode")
 
 
@@ -71,7 +72,7 @@ class Refusals:
     def report(self, resource: str, namespace: str, name: str, problem: BaseException) -> None:
         """An object of `resource` (plural) was skipped. Also for pods whose quantities or selectors make no sense."""
         self._count(resource)
-        key, text = (resource, namespace, name), str(problem)
+        key, text = (resource, namespace, name), str(problem)[:_MOST_TEXT]
         if self._last.get(key) == text:
             return
         if len(self._last) >= _REMEMBERED:

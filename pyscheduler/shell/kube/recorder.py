@@ -11,6 +11,7 @@ import asyncio
 import socket
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -24,7 +25,7 @@ from pyscheduler.shell.kube import protobuf
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection
 from pyscheduler.shell.kube.http1 import PROTOBUF
 from pyscheduler.shell.kube.paths import EVENTS, collection
-from pyscheduler.shell.kube.series import Series, SeriesKey, event_name, series_key
+from pyscheduler.shell.kube.series import MAX_NOTE, Series, SeriesKey, cut, event_name, series_key
 from pyscheduler.shell.kube.traffic import Traffic
 
 FINISH_AFTER: Final = 360.0
@@ -80,6 +81,8 @@ class Recorder:
 
     def record(self, record: Record) -> None:
         """Have an Event written in time."""
+        if len(record.note) > MAX_NOTE:
+            record = replace(record, note=cut(record.note))  # thousands may be remembered
         wall = self._clock.wall()
         known = self._series[record.type]
         key = series_key(record)

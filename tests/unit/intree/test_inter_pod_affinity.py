@@ -237,7 +237,8 @@ def test_terms_of_others_that_cannot_be_read_are_passed_over() -> None:
 def test_more_topology_keys_than_are_remembered() -> None:
     keys = [f"key-{i}" for i in range(300)]
     state = ClusterState()
-    for built in (node("n1"), node("n2").label("key-0", "x").label("key-299", "x"), node("n3").label("key-0", "y")):
+    labelled = node("n3")._with("metadata.labels", dict.fromkeys(keys, "y"))
+    for built in (node("n1"), node("n2").label("key-0", "x").label("key-299", "x"), labelled):
         state.set_node(built.build())
     state.table().topology("key-0")
     state.set_node(node("n1").label("key-0", "z").build())  # first now, but last when the values were numbered
@@ -326,3 +327,18 @@ def test_weights_out_of_range_are_refused(weight: int) -> None:
     told = rf"^hardPodAffinityWeight: Invalid value: {weight}: not in valid range \[0, 100\]$"
     with pytest.raises(ValueError, match=told):
         InterPodAffinity.Args(hard_pod_affinity_weight=weight)
+
+
+def test_topologies_that_no_node_has_are_not_counted_by() -> None:
+    state = ClusterState()
+    state.set_node(node("n1").label("key-1", "x").build())
+    state.add_pod(DB.apart(*(term(IS_WEB, f"key-{i}") for i in range(1_000))).on("n1").build())
+    subject, of = plugin(), WEB.apart(*(term(IS_DB, f"key-{i}") for i in range(1_000))).build()
+    for _ in range(2):
+        attempt, cluster = cycle(), state.table()
+        assert subject.pre_filter(attempt, of, cluster) is None
+        assert [subject.filter(attempt, of, n) is None for n in cluster] == [False]
+        assert len(state.placed._sums) == 2
+    state.set_node(node("n1").build())
+    assert not isinstance(subject.pre_filter(attempt, of, state.table()), Rejection)
+    assert [subject.filter(attempt, of, n) for n in state.table()] == [None]

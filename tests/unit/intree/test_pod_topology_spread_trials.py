@@ -161,17 +161,19 @@ def test_one_plugin_may_look_at_several_clusters() -> None:
 
 def test_counts_outlive_a_renumbering_of_the_zones() -> None:
     plugin, state, of = build(PodTopologySpread), ClusterState(), web(spread(), spread(skew=1, when=SOFT))
-    state.table().topology(ZONE)
-    for n in (node("b1").zone("a"), IN_A, IN_B):  # b1 was in zone a first, so zone a has got the first number
+    keys = {f"label-{i}": "" for i in range(300)}
+    many = IN_A._with("metadata.labels", {**IN_A.manifest["metadata"]["labels"], **keys})
+    for n in (node("b1").zone("a"), many, IN_B):  # b1 was in zone a first, so zone a has got the first number
         state.set_node(n.build())
+        state.table().topology(ZONE)
     for other in placed("a1", "a1"):
         state.add_pod(other.build())
     attempt, cluster = cycle(), state.table()
     plugin.pre_filter(attempt, of.build(), cluster)
     plugin.pre_score(attempt, of.build(), cluster)
     numbers = dict(cluster.topology(ZONE).known)
-    for i in range(300):
-        cluster.topology(f"label-{i}")  # so many that all are dropped, to be numbered again when asked for
+    for key in keys:
+        cluster.topology(key)  # so many that all are dropped, to be numbered again when asked for
     assert dict(cluster.topology(ZONE).known) != numbers
     verdicts = plugin.filter_all(attempt, of.build(), cluster)
     assert [verdicts.at(i) for i in range(2)] == [plugin.filter(attempt, of.build(), n) for n in cluster]

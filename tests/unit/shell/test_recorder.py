@@ -13,7 +13,7 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.shell.clock import rfc3339_micro
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
-from pyscheduler.shell.kube.series import cut, event_name
+from pyscheduler.shell.kube.series import MAX_NOTE, cut, event_name
 from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.testing import pod
 
@@ -117,6 +117,14 @@ async def test_another_note_is_another_event(api: FakeApi, desk: Desk) -> None:
     await desk.written(failed(), failed(note="still no room"), failed("b"))
     assert [call.method for call in api.calls] == ["POST"] * 3
     assert len({call.json["metadata"]["name"] for call in api.calls}) == 3
+
+
+async def test_of_a_long_note_only_what_is_sent_is_remembered(api: FakeApi, desk: Desk) -> None:
+    api.script(EVENTS, CREATED)
+    await desk.written(failed(note="no room " * 100_000))
+    (series,) = desk.recorder._series[EventType.WARNING].values()
+    assert len(series.record.note) == MAX_NOTE
+    assert api.calls[0].json["note"] == series.record.note
 
 
 async def test_a_series_is_written_again_after_half_an_hour_and_when_it_has_ended(api: FakeApi, desk: Desk) -> None:

@@ -164,6 +164,13 @@ def test_few_nodes_and_many_shapes_do_not_fill_the_memory() -> None:
     assert len(bench.decider._kept) <= decider_module.MOST_KEPT
 
 
+@pytest.mark.parametrize("tenants", [pod("a").annotation("a", "x" * 70_000), pod("a").label("a", "x" * 70_000)])
+def test_of_a_pod_that_is_large_nothing_is_kept(tenants: PodBuilder) -> None:
+    bench = Bench(node("n1"))
+    assert bench.chosen(tenants) == bench.chosen(tenants) == "n1"
+    assert not bench.decider._kept
+
+
 def kept_of_a_hundred(monkeypatch: pytest.MonkeyPatch, least: int) -> list[Evaluation]:
     """What is kept where there is memory for a few, after pods of a hundred templates."""
     monkeypatch.setattr(decider_module, "KEEP_BYTES", 100_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.api import Action, ClusterEvent, QueuedPod
-from pyscheduler.core.queue.inflight import InFlight
+from pyscheduler.core.queue.inflight import MOST_EVENTS, InFlight
 from pyscheduler.testing.builders import pod
 from tests.unit.core.queue.world import NODE_ADDED, POD_DELETED, World
 
@@ -48,6 +48,31 @@ def test_events_go_with_the_oldest_pod_that_needs_them() -> None:
     flights.done("d")
     flights.record(event(4))
     assert flights.recorded == 0
+
+
+def test_of_a_long_wait_not_all_events_are_kept_and_who_has_missed_some_is_told_so() -> None:
+    flights = InFlight()
+    start(flights, "early")
+    for number in range(MOST_EVENTS):
+        flights.record(event(number))
+    start(flights, "late")
+    flights.record(event(-1))
+    assert (flights.recorded, seen(flights, "early"), seen(flights, "late")) == (MOST_EVENTS // 2 + 1, None, ["-1"])
+    flights.done("early")
+    assert (flights.recorded, seen(flights, "late")) == (1, ["-1"])
+    flights.done("late")
+    start(flights, "later")
+    assert (flights.recorded, seen(flights, "later")) == (0, [])
+
+
+def test_who_has_missed_events_is_tried_again_after_its_backoff() -> None:
+    world = World()
+    world.add("p")
+    pending = world.take()
+    for _ in range(MOST_EVENTS + 1):
+        world.move(POD_DELETED)
+    world.fail(pending, "Affinity")
+    assert world.counts() == (0, 1, 0, 0)
 
 
 def test_an_event_during_the_attempt_wakes_the_pod_when_it_comes_back() -> None:

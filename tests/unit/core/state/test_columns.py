@@ -112,11 +112,43 @@ def test_pods_that_brought_strange_resources_leave_nothing_behind() -> None:
     assert state.table().allocatable("example.com/real").tolist() == [3]
 
 
-def test_asking_for_strange_labels_does_not_pile_up() -> None:
+def test_columns_are_looked_through_only_each_time_their_number_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Numbers] = []
+
+    def look(numbers: Numbers) -> bool:
+        looked.append(numbers)
+        return True
+
+    monkeypatch.setattr(Numbers, "is_needed", property(look))
+    state, built = ClusterState(), node("a")
+    built.manifest["status"]["allocatable"].update({f"example.com/{i}": "1" for i in range(3_000)})
+    state.set_node(built.build())
+    assert len(looked) == 256 + 512 + 1_024 + 2_048
+    assert state.table().allocatable("example.com/2999").tolist() == [1]
+
+
+def test_labels_that_no_node_has_share_one_column() -> None:
     state = ClusterState()
     state.set_node(node("a").label("real", "yes").build())
     for i in range(2_000):
         assert state.table().label_holds(Requirement(f"strange-{i}", "Exists")).tolist() == [False]
+        assert state.table().topology(f"strange-{i}") is state.table().topology("strange")
+    assert not state.columns.labels
+    state.set_node(node("a").label("strange", "no more").build())
+    assert state.table().label_holds(Requirement("strange", "Exists")).tolist() == [True]
+    assert state.table().label_holds(Requirement("real", "Exists")).tolist() == [False]
+    state.remove_node("a")
+    state.set_node(node("b").label("real", "yes").build())
+    assert state.table().label_holds(Requirement("strange", "Exists")).tolist() == [False]
+    assert state.table().label_holds(Requirement("real", "Exists")).tolist() == [True]
+
+
+def test_asking_for_many_labels_does_not_pile_up() -> None:
+    state = ClusterState()
+    labels = {"real": "yes", **{f"strange-{i}": "" for i in range(2_000)}}
+    state.set_node(node("a")._with("metadata.labels", labels).build())
+    for i in range(2_000):
+        assert state.table().label_holds(Requirement(f"strange-{i}", "Exists")).tolist() == [True]
     assert len(state.columns.labels) < 1_000
     assert state.table().label_holds(Requirement("real", "Exists")).tolist() == [True]
 

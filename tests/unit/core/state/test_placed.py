@@ -126,6 +126,16 @@ def test_only_so_many_counts_are_kept(world: World, monkeypatch: pytest.MonkeyPa
     assert len(world.state.placed._counts) == placed.KEEP_COUNTS
 
 
+def test_however_few_the_nodes_there_is_an_end_to_the_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placed, "MOST_COUNTS", 20)
+    table = world.state.table()
+    for i in range(100):
+        world.count(f"app-{i}")
+        table.count_by_domain(App(f"app-{i}"), table.topology("zone"))
+    kept = world.state.placed
+    assert (len(kept._counts), len(kept._sums)) == (20, 20)
+
+
 def test_pods_being_deleted_count_only_for_who_says_so(world: World) -> None:
     assert world.count("web", terminating=False) == [1, 0, 2]
     world.state.replace(pod("w1").label("app", "web").on("n1").deleting().build(world.shapes))

@@ -1,0 +1,182 @@
+"""Objects that nobody means well with: what a tenant may try to send, what becomes of each, and what it may cost.
+
+The unit of cost is a plain pod: what one without any wishes costs from its bytes to its binding, in the same run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pyscheduler.testing import PodBuilder, pod
+
+Json = dict[str, Any]
+
+SCHEDULED, WAITS, SKIPPED, LEFT_ALONE, NEVER = "scheduled", "waits", "skipped", "left alone", "never comes"
+"""What becomes of it: bound; pending with a reason; not readable, counted and passed over; none of ours; nothing that
+an API server could send."""
+MANY = 5_000
+SOMETHING = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+
+
+class Hostile(NamedTuple):
+    """One pod. `cost` is how many plain pods it may cost to read it and to try it once; `admitted` is whether the
+    API server of Kubernetes 1.36 takes it, which the end-to-end test finds out."""
+
+    make: Callable[[], PodBuilder | bytes]
+    fate: str = SCHEDULED
+    cost: int = 300
+    admitted: bool = True
+
+    @property
+    def raw(self) -> bytes:
+        """The object as it comes off the wire."""
+        made = self.make()
+        return made if isinstance(made, bytes) else json.dumps(made.manifest).encode()
+
+
+def hostile() -> PodBuilder:
+    return pod("hostile").requests(cpu="1m")
+
+
+def term(key: str, i: int) -> Json:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {f"k{i}": f"v{i}"}}}
+
+
+def spreads(when: str) -> PodBuilder:
+    selector = {"matchLabels": {"app": "web"}}
+    same = {"maxSkew": 1, "whenUnsatisfiable": when, "labelSelector": selector}
+    return hostile().spec(topologySpreadConstraints=[{**same, "topologyKey": f"t{i}"} for i in range(MANY)])
+
+
+def node_terms(key: str) -> PodBuilder:
+    return hostile().node_affinity(
+        *({"matchExpressions": [{"key": f"{key}{i}", "operator": "In", "values": ["x"]}]} for i in range(MANY))
+    )
+
+
+def node_preferences() -> PodBuilder:
+    wish = "preferredDuringSchedulingIgnoredDuringExecution"
+    wishes = [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": f"p{i}", "operator": "Exists"}]}} for i in range(MANY)
+    ]
+    return hostile().spec(affinity={"nodeAffinity": {wish: wishes}})
+
+
+def preferred_terms() -> PodBuilder:
+    wish = "preferredDuringSchedulingIgnoredDuringExecution"
+    wishes = [{"weight": 1, "podAffinityTerm": term(f"t{i}", i)} for i in range(MANY)]
+    return hostile().spec(affinity={"podAntiAffinity": {wish: wishes}})
+
+
+def with_labels(number: int) -> PodBuilder:
+    return hostile()._with("metadata.labels", {f"label-{i}": "v" * 40 for i in range(number)})
+
+
+def broken(path: str, value: Any) -> PodBuilder:
+    return hostile()._with(path, value)
+
+
+def raw(text: bytes) -> bytes:
+    """A pod with these bytes after its name."""
+    return (
+        b'{"metadata":{"name":"hostile","namespace":"default","uid":"hostile"' + text + b"},"
+        b'"spec":{"containers":[],"schedulerName":"default-scheduler"}}'
+    )
+
+
+def deep(levels: int) -> bytes:
+    return raw(b',"unknown":' + b'{"a":' * levels + b"1" + b"}" * levels)
+
+
+def containers(number: int) -> PodBuilder:
+    one = {"image": "a:1", "resources": {"requests": {"cpu": "1u", "memory": "1"}, "limits": {"memory": "1"}}}
+    return hostile().spec(containers=[{**one, "name": f"c{i}"} for i in range(number)])
+
+
+def host_ports() -> PodBuilder:
+    ports = [{"containerPort": i, "hostPort": i, "protocol": "TCP"} for i in range(1, 15_001)]
+    return hostile().spec(containers=[{"name": "more", "image": "a:1", "ports": ports}])
+
+
+def resources(number: int, amount: str) -> PodBuilder:
+    amounts = {f"example.com/r{i}": amount for i in range(number)}
+    return hostile().spec(
+        containers=[{"name": "m", "image": "a:1", "resources": {"requests": amounts, "limits": amounts}}]
+    )
+
+
+def owned() -> PodBuilder:
+    owner = {"apiVersion": "v1", "kind": "Pod", "controller": False}
+    return broken("metadata.ownerReferences", [{**owner, "name": f"o{i}", "uid": f"u{i}"} for i in range(MANY)])
+
+
+def claims() -> PodBuilder:
+    return hostile().spec(
+        volumes=[{"name": f"v{i}", "persistentVolumeClaim": {"claimName": f"c{i}"}} for i in range(MANY)]
+    )
+
+
+PODS: dict[str, Hostile] = {
+    # -- size
+    "an annotation of a megabyte": Hostile(lambda: hostile().annotation("a", "x" * 1_000_000), admitted=False),
+    "annotations of 250 KiB": Hostile(lambda: hostile().annotation("a", "x" * 250_000)),
+    "10,000 labels": Hostile(lambda: with_labels(10_000)),
+    "5,000 owners": Hostile(owned),
+    "3,000 containers": Hostile(lambda: containers(3_000)),
+    "15,000 host ports": Hostile(host_ports),
+    "5,000 volumes that claim": Hostile(claims, WAITS),
+    "5,000 scheduling gates": Hostile(
+        lambda: hostile().spec(schedulingGates=[{"name": f"g{i}"} for i in range(MANY)]), WAITS
+    ),
+    "5,000 tolerations": Hostile(
+        lambda: hostile().spec(tolerations=[{"key": f"k{i}", "operator": "Exists"} for i in range(MANY)])
+    ),
+    "5,000 resources that nobody has": Hostile(lambda: resources(MANY, "1"), WAITS, 3_000),
+    "5,000 times none of a resource": Hostile(lambda: resources(MANY, "0"), SCHEDULED, 3_000),
+    "5,000 conditions": Hostile(
+        lambda: hostile().status(conditions=[{"type": f"t{i}", "status": "True"} for i in range(MANY)])
+    ),
+    # -- selectors
+    "5,000 node affinity terms": Hostile(lambda: node_terms("a"), WAITS, 3_000),
+    "5,000 node preferences": Hostile(node_preferences, SCHEDULED, 3_000),
+    "5,000 anti-affinity terms, all of one topology": Hostile(
+        lambda: hostile().apart(*(term("kubernetes.io/hostname", i) for i in range(MANY))), SCHEDULED, 2_000
+    ),
+    "5,000 anti-affinity terms, each of its own topology": Hostile(
+        lambda: hostile().apart(*(term(f"t{i}", i) for i in range(MANY))), SCHEDULED, 3_000
+    ),
+    "5,000 affinity terms": Hostile(lambda: hostile().near(*(term(f"t{i}", i) for i in range(MANY))), WAITS, 3_000),
+    "5,000 preferred anti-affinity terms": Hostile(preferred_terms, SCHEDULED, 3_000),
+    "5,000 spread constraints that must hold": Hostile(lambda: spreads("DoNotSchedule"), WAITS, 3_000),
+    "5,000 spread constraints that should hold": Hostile(lambda: spreads("ScheduleAnyway"), SCHEDULED, 3_000),
+    # -- numbers
+    "10^30 of cpu": Hostile(lambda: hostile().requests(cpu="1e30"), WAITS),
+    "10^30 of memory": Hostile(lambda: hostile().requests(memory="1" + "0" * 30), WAITS),
+    "1e400 of cpu": Hostile(lambda: hostile().requests(cpu="1e400"), SKIPPED),
+    "NaN of cpu": Hostile(lambda: hostile().requests(cpu="NaN"), SKIPPED, admitted=False),
+    "Infinity of memory": Hostile(lambda: hostile().requests(memory="Infinity"), SKIPPED, admitted=False),
+    "less than nothing": Hostile(lambda: hostile().requests(cpu="-1"), SCHEDULED, admitted=False),
+    "a hundred thousand digits": Hostile(lambda: hostile().requests(cpu="1" * 100_000), SKIPPED),
+    "a number beyond floats": Hostile(lambda: raw(b',"generation":1e999'), SKIPPED, admitted=False),
+    "a priority of 2^31": Hostile(lambda: hostile().priority(2**31), admitted=False),
+    "a priority of -2^31": Hostile(lambda: hostile().priority(-(2**31)), admitted=False),
+    "a priority of 10^400": Hostile(lambda: hostile().priority(10**400), SKIPPED, admitted=False),
+    # -- text
+    "a label that is not UTF-8": Hostile(lambda: raw(b',"labels":{"a":"\xff\xfe"}'), SKIPPED, admitted=False),
+    "half a surrogate pair": Hostile(lambda: raw(b',"labels":{"a":"\\ud800"}'), NEVER, admitted=False),
+    "a label with control characters": Hostile(lambda: hostile().label("a/b/c", "\x00\n"), admitted=False),
+    "an unknown field of 100,000 levels": Hostile(lambda: deep(100_000), NEVER, admitted=False),
+    "a version that is no number": Hostile(lambda: broken("metadata.resourceVersion", "9" * 10_000)),
+    # -- shape
+    "labels that are a list": Hostile(lambda: broken("metadata.labels", ["a"]), SKIPPED, admitted=False),
+    "a spec that is text": Hostile(lambda: broken("spec", "none"), SKIPPED, admitted=False),
+    "containers that are a number": Hostile(lambda: pod("hostile").spec(containers=7), SKIPPED, admitted=False),
+    "a null for a name": Hostile(lambda: broken("metadata.name", None), SKIPPED, admitted=False),
+    # -- names
+    "another scheduler's name, nearly ours": Hostile(lambda: hostile().scheduler("default-scheduler "), LEFT_ALONE),
+    "a node that is nowhere": Hostile(lambda: hostile().on("nowhere"), LEFT_ALONE),
+    "a nomination to nowhere": Hostile(lambda: hostile().nominated("nowhere")),
+    "a group that is nowhere": Hostile(lambda: hostile().spec(schedulingGroup={"podGroupName": "nowhere"})),
+}
