@@ -201,6 +201,7 @@ def test_a_node_of_which_not_all_is_known_beforehand_takes_a_trial() -> None:
 
 
 ABOUT_NODES = {
+    "label_keys",
     "allocatable",
     "allowed_pods",
     "by_images",
