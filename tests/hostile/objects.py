@@ -124,9 +124,9 @@ PODS: dict[str, Hostile] = {
     "annotations of 250 KiB": Hostile(lambda: hostile().annotation("a", "x" * 250_000)),
     "10,000 labels": Hostile(lambda: with_labels(10_000)),
     "5,000 owners": Hostile(owned),
-    "3,000 containers": Hostile(lambda: containers(3_000)),
-    "15,000 host ports": Hostile(host_ports),
-    "5,000 volumes that claim": Hostile(claims, WAITS),
+    "3,000 containers": Hostile(lambda: containers(3_000), SCHEDULED, 3_000),
+    "15,000 host ports": Hostile(host_ports, SCHEDULED, 3_000),
+    "5,000 volumes that claim": Hostile(claims, WAITS, 3_000),
     "5,000 scheduling gates": Hostile(
         lambda: hostile().spec(schedulingGates=[{"name": f"g{i}"} for i in range(MANY)]), WAITS
     ),

@@ -131,7 +131,7 @@ HUGE = {"cpu": "1e30", "memory": "9" * 30, "pods": "1e30"}
         ("status.allocatable", {"cpu": "NaN"}, True),
         ("status.allocatable", {"cpu": "1e400"}, True),
         ("status.allocatable", ["cpu"], True),
-        ("status.images", [{"names": ["a"], "sizeBytes": 10**400}], True),
+        ("status.images", [{"names": ["pause:1"], "sizeBytes": 10**400}], False),
         ("spec.taints", {"key": "a"}, True),
     ],
     ids=[
@@ -158,4 +158,14 @@ def test_a_hostile_node_harms_nobody_else(path: str, value: Any, skipped: bool, 
     assert world.skipped == (["nodes"] if skipped else [])
     beside = cpu(lambda: schedule(world, "after", NEIGHBOURS)) / NEIGHBOURS
     assert beside < 50 * plain_pod, f"each pod costs as much as {beside / plain_pod:.0f} plain pods"
+    world.sound()
+
+
+def test_an_image_without_end_is_like_a_big_one() -> None:
+    """It is the node that tells how big images are, and pods of that image should not suffer for it."""
+    world = World(nodes=2)
+    world.see_node(node("bad")._with("status.images", [{"names": ["huge:1"], "sizeBytes": 10**400}]).manifest)
+    world.see(plain("wanted").image("huge:1"))
+    world.run()
+    assert world.where == {"wanted": "bad"}
     world.sound()

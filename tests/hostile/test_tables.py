@@ -92,8 +92,8 @@ def flood(world: World, make: Callable[[int], PodBuilder], start: int) -> int:
     world.sound()
     assert not context.pods
     assert not len(context.queue)
-    assert len(context.shapes) <= 100, "a shape is let go of with its last pod, but for those that answers are kept of"
     gc.collect()
+    assert len(context.shapes) <= 100, "a shape is let go of with its last pod, but for those that answers are kept of"
     return tracemalloc.get_traced_memory()[0]
 
 

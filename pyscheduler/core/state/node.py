@@ -16,6 +16,8 @@ from pyscheduler.api.resources import CPU, MEMORY, PODS, amounts
 
 _NO_PORTS: frozenset[HostPort] = frozenset()
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_LARGEST_IMAGE = 1 << 50
+"""Bytes that an image is believed to have: so many of them can still be added up."""
 
 
 class NodeRow(NodeInfo):
@@ -62,7 +64,8 @@ class NodeRow(NodeInfo):
         self.labels = source.metadata.labels or _NOTHING
         self.taints = source.spec.taints or ()
         self.unschedulable = source.spec.unschedulable
-        self.images = {name: i.size_bytes for i in source.status.images or () for name in i.names or ()}
+        images = source.status.images or ()
+        self.images = {name: min(image.size_bytes, _LARGEST_IMAGE) for image in images for name in image.names or ()}
 
     def put(self, pod: Pod) -> None:
         """Count the pod in."""
