@@ -19,6 +19,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.changes import pod_deleted
 from pyscheduler.core.decide.consulting import ConsultingDecider
 from pyscheduler.core.decide.decider import Decider
 from pyscheduler.core.decide.order import Start
@@ -165,6 +166,11 @@ class Context(msgspec.Struct, eq=False):
             return
         for event in events:
             self.queue.move_all(event, now)
+
+    def promise_ended(self, pod: Pod, now: float) -> None:
+        """The pod is nominated to a node no longer: pods of its priority or below may use the room."""
+        if self.queue.is_listening:
+            self.queue.move_all(pod_deleted(pod), now, only=lambda other: other.priority <= pod.priority)
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether one of our profiles is to schedule the pod."""

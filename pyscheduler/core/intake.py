@@ -102,7 +102,7 @@ def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     events = pod_events(old, pod)
     context.queue.update(old, pod, events, now)
     if old.nominated_node_name and old.nominated_node_name != pod.nominated_node_name:
-        _room_made(context, old, now)
+        context.promise_ended(old, now)
 
 
 def adopt(context: Context, names: Collection[str], now: float) -> None:
@@ -135,14 +135,9 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
     if placed or assumed is not None:
         context.wake((pod_deleted(pod),), now)
     elif pod.nominated_node_name:
-        _room_made(context, pod, now)
+        context.promise_ended(pod, now)
     if pod.node_name or context.is_ours(pod):
         context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
-
-
-def _room_made(context: Context, pod: Pod, now: float) -> None:
-    """A nomination ended: pods of its priority or below may use the room."""
-    context.queue.move_all(pod_deleted(pod), now, only=lambda other: other.priority <= pod.priority)
 
 
 def node_changed(context: Context, source: NodeObject, now: float) -> None:

@@ -164,3 +164,17 @@ def test_an_error_clears_the_nomination() -> None:
     world.add(node("n1"), pod("a").nominated("n1"))
     world.run()
     assert [c.nominated_node_name for c in world.commands if isinstance(c, PatchStatus)] == [""]
+
+
+def test_a_pod_that_goes_elsewhere_than_promised_makes_room_for_those_it_kept_off() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"), node("n2", cpu="4"))
+    world.add(pod("other").requests(cpu="500m").on("n1"))
+    world.add(
+        pod("modest").requests(cpu="500m").node_selector(**{"kubernetes.io/hostname": "n1"}),
+        pod("promised").requests(cpu="1").nominated("n1"),
+    )
+    world.run()
+    assert "modest" not in world.where
+    world.advance(3)
+    assert world.where == {"other": "n1", "promised": "n2", "modest": "n1"}
