@@ -306,8 +306,8 @@ PLANTS = (
     _elsewhere(
         "DefaultPreemption",
         "the most victims are best",
-        "intree.preemption.victims._CRITERIA",
-        (lambda candidate: -len(candidate.victims),),
+        "intree.preemption.victims._loss",
+        lambda victims: (-len(victims),),
     ),
     _plant(
         "DefaultPreemption",
