@@ -17,7 +17,8 @@ from tests.faults.subject import Level, Subject, configuration, proxied, started
 from tests.faults.world import World, staged
 
 __all__ = ["control_plane", "namespace"]
-WARM_UP = 60
+WARM_UP = 300
+"""Pods at once, so that it has as many connections as it ever has."""
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

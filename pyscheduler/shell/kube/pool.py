@@ -83,6 +83,7 @@ class Pool:
                 del self._due[answer]
                 if wire.asked is answer:
                     wire.close()
+                del answer, wire  # an exception of the answer refers to this call, which would refer to it
 
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
         """A call on a connection of its own, whose answer is read as it comes. Refused if there is none.

@@ -138,6 +138,7 @@ class Wire(_Reading):
             self._answered()
         else:
             self._fail(lost(exc))
+        self._transport = None  # which refers to us: with its buffers it is freed now, not when garbage is collected
         self._ended(self)
 
     def _answered(self) -> None:
