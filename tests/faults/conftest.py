@@ -17,7 +17,7 @@ from tests.faults.subject import Level, Subject, configuration, proxied, started
 from tests.faults.world import World, staged
 
 __all__ = ["control_plane", "namespace"]
-WARM_UP = 300
+WARM_UP = 150
 """Pods at once, so that it has as many connections as it ever has."""
 
 
@@ -44,7 +44,7 @@ async def level(control_plane: Plane, proxy: FaultProxy, subject: Subject) -> Le
     """What the scheduler takes at rest, once it has worked: modules are loaded, connections are open."""
     await control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": "warm-up"}})
     async with staged(control_plane, "warm-up", proxy) as world:
-        await world.flood(WARM_UP)
+        await world.flood(WARM_UP, cpu="1m")
         await world.many_bound(WARM_UP)
         await world.rewatched()
     return await subject.level()
