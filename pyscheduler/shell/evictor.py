@@ -19,8 +19,8 @@ from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 
 log = logs.get("evictor")
-WORKERS = 32
-"""Pods for which room is made at the same time. Many, since writes that wait together cost the API server less each."""
+WORKERS = 8
+"""Pods for which room is made at the same time."""
 REST = 1.0
 """Seconds after a failed eviction before its preemptor is tried again; kube-scheduler does so at once, without end."""
 
