@@ -29,22 +29,22 @@ _RENEWED = 2000
 class Breadth:
     """`wide` and `narrow` are the numbers; `took` is told the seconds of each call that bound a pod."""
 
-    __slots__ = ("_calls", "_few", "_most", "_quick", "narrow", "wide")
+    __slots__ = ("_calls", "_few", "_fewest", "_most", "_quick", "narrow", "wide")
 
     def __init__(self, most: int) -> None:
         self._most = float(most)
-        self._few = min(FEW, self._most)
+        self._few, self._fewest = min(FEW, self._most), min(FEWEST, self._most)
         self._quick = float("inf")
         self._calls = 0
         self.wide = self.narrow = min(_FIRST, self._few)
 
     def took(self, seconds: float) -> None:
-        self.wide = min(self._most, self.wide + 1) if seconds < LONG else max(min(FEWEST, self._most), self.wide - 1)
+        self.wide = min(self._most, self.wide + 1) if seconds < LONG else max(self._fewest, self.wide - 1)
         self._calls += 1
         if self._calls == _RENEWED:
             self._calls, self._quick, self.narrow = 0, float("inf"), 1.0
         self._quick = min(self._quick, seconds)
         if seconds > self._quick * _CROWDED:
-            self.narrow = max(FEWEST, self.narrow - _STEP)
+            self.narrow = max(self._fewest, self.narrow - _STEP)
         else:
             self.narrow = min(self._few, self.narrow + _STEP)

@@ -100,14 +100,7 @@ class Scheduler:
         handle = CoreHandle()
         profiles = self._extenders.with_binders(build_profiles(config, handle), handle)
         self.machine = Machine(profiles, handle, instrument, settings)
-        traffic = Traffic()
-        self.executor = Executor(
-            KubeWriter(connections.calls, clock),
-            StatusWriter(connections.calls, clock),
-            Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
-            traffic,
-            clock,
-        )
+        self.executor = _executor(connections, clock, metrics)
         self.executor.instrument = instrument
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
         connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
@@ -349,3 +342,15 @@ def _tell_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.crash("A watch has ended", error)
+
+
+def _executor(connections: Connections, clock: Clock, metrics: Metrics) -> Executor:
+    """Bindings and statuses on one connection, Events on the other, which yields to the bindings under way."""
+    traffic = Traffic()
+    return Executor(
+        KubeWriter(connections.calls, clock),
+        StatusWriter(connections.calls, clock),
+        Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
+        traffic,
+        clock,
+    )
