@@ -147,7 +147,7 @@ class ApiClient:
                 if error.status not in NOT_YET:
                     raise
             await asyncio.sleep(POLL_SECONDS)
-        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {str(last)[:6000]}")
+        raise TimeoutError(f"{path} was not as expected after {seconds:g} s; last seen: {_told(last)[:12000]}")
 
     async def _json(
         self,
@@ -182,6 +182,16 @@ class ApiClient:
         if self._session is None:
             raise RuntimeError("open the client first: async with ApiClient(kubeconfig) as api")
         return self._session
+
+
+def _told(found: object) -> str:
+    """What was seen last, in so few words that it can be read: who manages which field helps nobody."""
+    if not isinstance(found, dict):
+        return str(found)
+    for item in found.get("items", (found,)):
+        if isinstance(item, dict):
+            item.get("metadata", {}).pop("managedFields", None)
+    return json.dumps(found)
 
 
 def _current(kubeconfig: Json) -> tuple[Json, Json]:
