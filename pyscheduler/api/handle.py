@@ -116,6 +116,9 @@ class Handle(Protocol):
         None if they rest on more than the node, its pods and those nominated to it.
         """
 
+    def nominated_node(self, pod: Pod) -> str:
+        """The node that a pending pod is promised, "" if there is none; known before the pod's status says so."""
+
     def is_preempting(self, uid: str) -> bool:
         """Whether pods are being evicted to make room for this one, and the API server has not let go of them all."""
 

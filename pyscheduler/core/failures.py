@@ -62,14 +62,15 @@ def fail(context: Context, queued: QueuedPod, failure: Failure, now: float) -> l
     if pod is None or pod.node_name or not context.is_ours(pod):
         context.queue.done(uid)
         return []
-    if failure.nominate is not None:
-        context.queue.nominator.add(pod, failure.nominate)
-    elif pod.nominated_node_name:
-        context.queue.nominator.add(pod)
+    promised = context.queue.nominator.promised(pod)
+    nominate = promised if failure.nominate is None else failure.nominate
+    context.queue.nominator.add(pod, nominate)
+    # What memory knows and the pod's status does not say may have got lost on its way there.
+    as_it_is = not failure.nominate and nominate == promised == pod.nominated_node_name
     context.queue.put_back(queued, pod, set(failure.unschedulable_plugins), set(failure.pending_plugins), now)
     return [
         Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
-        PatchStatus(pod, Condition(failure.reason, failure.message), failure.nominate),
+        PatchStatus(pod, Condition(failure.reason, failure.message), None if as_it_is else nominate),
     ]
 
 

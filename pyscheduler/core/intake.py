@@ -131,10 +131,11 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
         release(context, assumed)
         context.queue.done(uid)
     placed = context.state.remove(uid) is not None
+    promised = context.queue.nominator.node_of(uid)
     context.queue.delete(uid)
     if placed or assumed is not None:
         context.wake((pod_deleted(pod),), now)
-    elif pod.nominated_node_name:
+    elif promised or pod.nominated_node_name:
         context.promise_ended(pod, now)
     if pod.node_name or context.is_ours(pod):
         context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)

@@ -26,9 +26,15 @@ def make_room(context: Context, preemptor: Pod, node_name: str, victims: Sequenc
 
 
 def _less_promising(context: Context, preemptor: Pod, node_name: str) -> list[Command]:
-    """Take back the nominations of lower pods to the node, so that they look elsewhere at once."""
-    nominated = context.queue.nominator.pods_on(node_name)
-    lower = [p for p in nominated if p.priority < preemptor.priority and p.nominated_node_name]
+    """Take back the nominations of lower pods to the node, so that they look elsewhere at once.
+
+    Memory follows when the pod's status does; where that says nothing yet, no change of it would be seen.
+    """
+    nominator = context.queue.nominator
+    lower = [pod for pod in nominator.pods_on(node_name) if pod.priority < preemptor.priority]
+    for pod in lower:
+        if not pod.nominated_node_name:
+            nominator.remove(pod.uid)
     return [PatchStatus(pod, nominated_node_name="") for pod in lower]
 
 

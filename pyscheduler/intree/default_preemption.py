@@ -170,9 +170,11 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     def _not_eligible(self, pod: Pod, diagnosis: Diagnosis) -> str:
         if pod.spec.preemption_policy == "Never":
             return _NEVER
-        if not pod.nominated_node_name or not _may_help(diagnosis.status_of(pod.nominated_node_name)):
+        # Not the pod's status: what an earlier attempt has promised it may not have been written yet.
+        nominated = self.handle.nominated_node(pod)
+        if not nominated or not _may_help(diagnosis.status_of(nominated)):
             return ""
-        node = next((n for n in self.handle.nodes() if n.name == pod.nominated_node_name), None)
+        node = next((n for n in self.handle.nodes() if n.name == nominated), None)
         pods = node.pods.values() if node else ()
         return _UNDER_WAY if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
 

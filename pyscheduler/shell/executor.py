@@ -8,11 +8,10 @@ to decide no further until a worker is about to be free.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from pyscheduler.api.handle import ApiError, ApiWriter
+from pyscheduler.api.handle import ApiWriter
 from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event
 from pyscheduler.core.instrument import Instrument
@@ -24,14 +23,11 @@ from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.patcher import Patcher
 
 log = logs.get("executor")
 WORKERS: Final = 96
 """The most bindings under way; an API server of default settings has 245 calls of service accounts in hand at once."""
-PATCHERS = 4
-"""Workers for conditions and nominations."""
-YIELD = 0.02
-"""Seconds that each of them leaves to the bindings under way before it writes."""
 
 
 class Executor:
@@ -53,7 +49,6 @@ class Executor:
         self.consult: Callable[[Consult], None] = _nobody
         """Who asks extenders, where there are any."""
         self._api = api
-        self._status = status
         self._recorder = recorder
         self._traffic = traffic
         self._clock = clock
@@ -62,11 +57,10 @@ class Executor:
         self._minds_others = True
         """Whether the pod that was decided on last does."""
         self._bindings: asyncio.Queue[Bind] = asyncio.Queue()
-        self._patches: OrderedDict[str, PatchStatus] = OrderedDict()
+        self._patcher = Patcher(status, traffic, clock)
         self._evictor = Evictor(status, recorder, clock)
         self._evictor.tell = lambda event: self.tell(event)
         self._evictor.room_made = lambda result, seconds: self.instrument.room_made(result, seconds)
-        self._patches_due = asyncio.Event()
         self._preparing: dict[str, asyncio.Task[None]] = {}
         self._called_off: dict[str, Evict] = {}
         self._unfinished = 0
@@ -98,10 +92,7 @@ class Executor:
         elif isinstance(command, Record):
             self._recorder.record(command)
         elif isinstance(command, PatchStatus):
-            # Only the newest of what a pod's status is to say matters; what has not been sent yet is replaced.
-            waiting = self._patches.get(command.pod.uid)
-            self._patches[command.pod.uid] = command if waiting is None else command.after(waiting)
-            self._patches_due.set()
+            self._patcher.add(command)
         elif isinstance(command, Consult):
             self.consult(command)
         else:
@@ -116,18 +107,17 @@ class Executor:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._bind_forever())
-            for _ in range(PATCHERS):
-                group.create_task(self._patch_forever())
+            group.create_task(self._patcher.run())
             group.create_task(self._evictor.run())
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:
         """Wait until no binding is under way and conditions are written, at most `timeout` seconds."""
         deadline = self._clock.now() + timeout
-        while (self._unfinished or self._patches) and self._clock.now() < deadline:
+        while (self._unfinished or self._patcher.left) and self._clock.now() < deadline:
             await self._clock.sleep(0.05)
-        if self._unfinished or self._patches:
-            log.warning("Stopped with work left", bindings=self._unfinished, conditions=len(self._patches))
+        if self._unfinished or self._patcher.left:
+            log.warning("Stopped with work left", bindings=self._unfinished, conditions=self._patcher.left)
 
     async def flush(self, timeout: float) -> None:
         """Wait until Events are written, at most `timeout` seconds; what is left is logged."""
@@ -173,20 +163,6 @@ class Executor:
     def _end(self, outcome: Bound | BindFailed) -> None:
         self._unfinished -= 1
         self.tell(outcome)
-
-    async def _patch_forever(self) -> None:
-        while True:
-            await self._patches_due.wait()
-            if self._traffic.bindings:
-                await self._clock.sleep(YIELD)
-            if not self._patches:
-                self._patches_due.clear()
-                continue
-            _, command = self._patches.popitem(last=False)
-            try:
-                await self._status.patch(command)
-            except ApiError as problem:
-                log.warning("A pod's status could not be written", problem, pod=command.pod.key)
 
 
 def _nobody(command: Consult) -> None:

@@ -84,6 +84,8 @@ class Harness:
         """Why a victim cannot be evicted; "" lets it go."""
         self.answer_evictions = True
         """False keeps the API server from hearing of evictions, for as long as the test likes."""
+        self.answer_patches = True
+        """False keeps the API server from hearing of nominations: those that are told of meanwhile get lost."""
         self.graceful = False
         """Whether victims take their time to end: they are being deleted until the test deletes them."""
         self.ask_extender: Callable[[Pod, Call], Answer] = lambda _pod, _call: CallFailed("nobody is there")
@@ -200,6 +202,11 @@ class Harness:
         patches = [c for c in self.commands if isinstance(c, PatchStatus) and c.pod.name == name and c.condition]
         return patches[-1].condition.message if patches and patches[-1].condition else ""
 
+    def nominated(self, name: str, namespace: str = "default") -> str:
+        """The node that the pod's status promises it, "" if there is none."""
+        status = self._pods[f"{namespace}/{name}"].manifest.get("status", {})
+        return str(status.get("nominatedNodeName", ""))
+
     def evicted(self) -> list[str]:
         """The names of the pods to be evicted, in order."""
         return [c.victim.name for c in self.commands if isinstance(c, Evict)]
@@ -229,7 +236,8 @@ class Harness:
                 if self.answer_evictions:
                     self._evict(command)
             elif isinstance(command, PatchStatus):
-                self._nominate(command)
+                if self.answer_patches:
+                    self._nominate(command)
             elif isinstance(command, Consult) and self.answer_extenders:
                 self._consult(command)
 
@@ -260,7 +268,7 @@ class Harness:
 
     def _nominate(self, command: PatchStatus) -> None:
         pod, wanted = self._pods.get(command.pod.key), command.nominated_node_name
-        if pod is not None and wanted is not None and wanted != command.pod.nominated_node_name:
+        if pod is not None and wanted is not None and wanted != self.nominated(command.pod.name, command.pod.namespace):
             self._show(pod.nominated(wanted))
 
     def _bind(self, command: Bind) -> None:

@@ -93,6 +93,52 @@ def test_while_victims_end_nobody_else_has_to_go() -> None:
     assert harness.where == {"b": "n2", "high": "n1"}
 
 
+def test_while_victims_end_nobody_else_has_to_go_even_if_the_nomination_is_written_late() -> None:
+    harness = Harness()
+    harness.graceful, harness.answer_patches = True, False
+    harness.add(node("n1", cpu="2"), low("a", cpu="2"), high())
+    harness.run()
+    harness.add(node("n2", cpu="2"), low("b", "n2", cpu="2").priority(-1))
+    harness.advance(20)
+    assert harness.evicted() == ["a"], "b would be the better victim, had nobody been evicted yet"
+    harness.delete_pod("a")
+    harness.advance(20)
+    assert harness.where == {"b": "n2", "high": "n1"}
+
+
+def test_a_nomination_that_got_lost_on_its_way_is_written_again() -> None:
+    harness = Harness()
+    harness.graceful, harness.answer_patches = True, False
+    harness.add(node("n1", cpu="2"), low("a", cpu="2"), high())
+    harness.run()
+    harness.answer_patches = True
+    assert harness.nominated("high") == ""
+    harness.advance(340)
+    assert harness.nominated("high") == "n1"
+
+
+def test_a_nomination_that_was_taken_back_does_not_return_with_an_older_status() -> None:
+    harness = Harness()
+    harness.add(node("n1", cpu="1"), low("placed"), high(cpu="1", priority=0).nominated("n1"))
+    harness.answer_patches = False
+    harness.run()
+    assert [c.nominated_node_name for c in harness.commands if isinstance(c, PatchStatus)] == [""]
+    harness.add(high(cpu="1", priority=0).nominated("n1").label("note", "changed"))
+    assert "high" not in harness.machine.context.queue.nominator
+
+
+def test_a_nomination_that_nobody_was_told_of_goes_with_its_pod() -> None:
+    harness = Harness()
+    harness.graceful, harness.answer_patches = True, False
+    harness.add(node("n1", cpu="1"), low("a"), high(cpu="1"))
+    harness.run()
+    harness.delete_pod("a")
+    harness.add(high("later", cpu="1", priority=50))
+    harness.delete_pod("high")
+    harness.advance(20)
+    assert harness.where == {"later": "n1"}
+
+
 def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
     harness = Harness()
     harness.graceful = True

@@ -65,7 +65,7 @@ class ConsultingDecider(Decider):
 
     def _nominated(self, talk: Talk) -> Steps[Choice | None]:
         """The node that an earlier attempt made room on, if it fits and no extender is against it."""
-        name = talk.pod.nominated_node_name
+        name = self._finder.promised(talk.pod)
         if not name or not _is_free(self._look(talk).nominated):
             return None
         try:

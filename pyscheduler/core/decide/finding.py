@@ -104,9 +104,13 @@ class Finder:
         kept, asked = evaluation.begin(pod.shape), self._profile.evaluations.pre_filter
         return run_pre_filter(self._profile.pre_filter, cycle, pod, self._state.table(), kept, asked)
 
+    def promised(self, pod: Pod) -> str:
+        """The node that an earlier attempt made room on for the pod, "" if none did."""
+        return self._nominator.promised(pod)
+
     def nominated(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Nominated | None:
         """Ask Filter of the pod's nominated node, if it has one, before any other and whatever PreFilter left."""
-        name = pod.nominated_node_name
+        name = self.promised(pod)
         node = self._state.info(name) if name else None
         return None if node is None else Nominated(node, self._refusal(cycle, pod, node, pre))
 

@@ -127,6 +127,9 @@ class CoreHandle:
     def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
         return self._cluster.footing(cycle, pod, node)
 
+    def nominated_node(self, pod: Pod) -> str:
+        return self._cluster.nominator.promised(pod)
+
     def is_preempting(self, uid: str) -> bool:
         return self.evictions.under_way_for(uid)
 

@@ -16,6 +16,8 @@ class Nominator:
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, Pod]] = {}
+        self._ended: set[str] = set()
+        """Pods whose nomination was ended here, while their status still told of it."""
         self._changes = 0
         self._changed: dict[str, int] = {}
         """Which of all changes was the last to the nominations of a node that has some."""
@@ -29,6 +31,12 @@ class Nominator:
     def node_of(self, uid: str) -> str:
         """The node that the pod is nominated to, or ""."""
         return self._node_of.get(uid, "")
+
+    def promised(self, pod: Pod) -> str:
+        """The node that the pod is to have, or "": what was decided here goes before its status, which comes later."""
+        if pod.uid in self._ended:
+            return ""
+        return self._node_of.get(pod.uid) or pod.nominated_node_name
 
     def pods_on(self, node_name: str) -> tuple[Pod, ...]:
         """The pods nominated to the node, in the order in which they were."""
@@ -55,22 +63,23 @@ class Nominator:
         """
         self.remove(pod.uid)
         node_name = pod.nominated_node_name if node_name is None else node_name
-        if not node_name or pod.node_name:
+        if pod.node_name:
+            return
+        if not node_name:
+            if pod.nominated_node_name:
+                self._ended.add(pod.uid)
             return
         self._node_of[pod.uid] = node_name
         self._pods_on.setdefault(node_name, {})[pod.uid] = pod
         self._note(node_name)
 
     def update(self, old: Pod, new: Pod) -> None:
-        """Follow the pod's status where either version names a node; otherwise keep the nomination made here."""
-        if not old.nominated_node_name and not new.nominated_node_name:
-            if old.uid in self._node_of:
-                self.add(new, self._node_of[old.uid])
-            return
-        self.add(new)
+        """Follow the pod's status where it names another node than before; otherwise keep to what was decided here."""
+        self.add(new, self.promised(new) if old.nominated_node_name == new.nominated_node_name else None)
 
     def remove(self, uid: str) -> None:
         """The pod is assumed, bound or gone."""
+        self._ended.discard(uid)
         node_name = self._node_of.pop(uid, None)
         if node_name is None:
             return

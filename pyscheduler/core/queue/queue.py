@@ -193,6 +193,8 @@ class SchedulingQueue:
         if new.uid in self._in_flight:
             for event in events:
                 self._in_flight.record(event)
+            if new.uid in self.nominator:
+                self.nominator.update(old, new)
         elif self._active.replace(new) or self._backoff.replace(new):
             self.nominator.update(old, new)
         elif (queued := self._unschedulable.get(new.uid)) is not None:

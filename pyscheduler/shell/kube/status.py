@@ -43,9 +43,8 @@ class StatusWriter:
         if command.condition is not None:
             said = command.condition
             status |= self._condition(command.pod, POD_SCHEDULED, "False", said.reason, said.message)
-        wanted = command.nominated_node_name
-        if wanted is not None and wanted != command.pod.nominated_node_name:
-            status["nominatedNodeName"] = wanted or None
+        if command.nominated_node_name is not None:
+            status["nominatedNodeName"] = command.nominated_node_name or None
         if status:
             await self._patch(command.pod, status)
 

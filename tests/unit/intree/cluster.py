@@ -83,6 +83,9 @@ class NoHandle(Handle):
     def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
         return {}
 
+    def nominated_node(self, pod: Pod) -> str:
+        return pod.nominated_node_name
+
     def is_preempting(self, uid: str) -> bool:
         return False
 

@@ -72,6 +72,16 @@ class World:
         return 0
 
 
+class Slow(World):
+    """What is said of pod `a` first takes until the test lets go."""
+
+    async def patch(self, command: PatchStatus) -> None:
+        assert command.condition is not None
+        if command.condition.message == "first":
+            await self.awake.wait()
+        await super().patch(command)
+
+
 class Binder(BindPlugin):
     name = "Binder"
 
@@ -275,6 +285,20 @@ async def test_a_status_that_replaces_another_loses_nothing_of_it() -> None:
         executor.carry_out(cleared)
         await settle()
     assert world.patched == ["a: no room"]
+
+
+async def test_what_is_said_of_a_pod_later_is_written_later() -> None:
+    world, subject = Slow(), pod("a").build()
+    async with executing(world) as executor:
+        executor.carry_out(PatchStatus(subject, Condition("Unschedulable", "first")))
+        await settle()
+        executor.carry_out(PatchStatus(subject, Condition("Unschedulable", "second")))
+        executor.carry_out(PatchStatus(pod("b").build(), Condition("Unschedulable", "other")))
+        await settle()
+        assert world.patched == ["b: other"], "the server might take the older one last"
+        world.awake.set()
+        await settle()
+    assert world.patched == ["b: other", "a: first", "a: second"]
 
 
 async def test_a_victim_that_lives_on_is_told_to_who_waits_for_its_room() -> None:

@@ -83,8 +83,6 @@ async def test_a_changed_condition(api: FakeApi, writer: StatusWriter, has: dict
 
 async def test_nothing_new_is_not_written(api: FakeApi, writer: StatusWriter) -> None:
     await writer.patch(PatchStatus(said(), UNFIT))
-    await writer.patch(PatchStatus(pod("a").nominated("n1").build(), None, "n1"))
-    await writer.patch(PatchStatus(pod("a").build(), None, ""))
     assert api.calls == []
 
 

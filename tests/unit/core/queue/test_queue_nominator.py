@@ -63,8 +63,8 @@ def test_a_bound_pod_is_not_nominated() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
-    [("", "", "n1"), ("", "n2", "n2"), ("n1", "n2", "n2"), ("n1", "", ""), ("n1", "n1", "n1")],
-    ids=["not yet written", "written by another", "moved", "taken back", "unchanged"],
+    [("", "", "n1"), ("", "n2", "n2"), ("n1", "n2", "n2"), ("n1", "", ""), ("n1", "n1", "n1"), ("n0", "n0", "n1")],
+    ids=["not yet written", "written by another", "moved", "taken back", "unchanged", "the one before"],
 )
 def test_an_update_follows_the_status_unless_it_does_not_know_yet(old: str, new: str, expected: str) -> None:
     nominator = nominated("n1")
@@ -72,6 +72,25 @@ def test_an_update_follows_the_status_unless_it_does_not_know_yet(old: str, new:
     nominator.update(pod("p").nominated(old).build(), version)
     assert nominator.node_of("p") == expected
     assert nominator.pods_on(expected) == ((version,) if expected else ())
+
+
+def test_what_was_taken_back_here_stays_so_until_the_status_names_a_node_anew() -> None:
+    nominator, before = Nominator(), pod("p").nominated("n1").build()
+    nominator.add(before)
+    nominator.add(before, "")
+    nominator.update(before, pod("p").nominated("n1").label("x").build())
+    assert (nominator.promised(before), len(nominator)) == ("", 0)
+    nominator.update(before, PLAIN)
+    nominator.update(PLAIN, before)
+    assert nominator.promised(before) == "n1"
+
+
+@pytest.mark.parametrize(("status", "here", "promised"), [("", "n1", "n1"), ("n0", "n1", "n1"), ("n0", "", "n0")])
+def test_what_was_decided_here_goes_before_the_status(status: str, here: str, promised: str) -> None:
+    nominator, subject = Nominator(), pod("p").nominated(status).build()
+    if here:
+        nominator.add(subject, here)
+    assert nominator.promised(subject) == promised
 
 
 def test_an_update_nominates_nobody_by_itself() -> None:

@@ -1,0 +1,73 @@
+"""Writes conditions and nominations of pods, behind the bindings that are under way.
+
+Only the newest of what a pod's status is to say matters: what has not been sent yet is replaced. And one write about a
+pod follows the other, since the server would else be free to take the older one last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+
+from pyscheduler.api.handle import ApiError
+from pyscheduler.core.commands import PatchStatus
+from pyscheduler.shell import logs
+from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.shell.kube.traffic import Traffic
+
+log = logs.get("patcher")
+WORKERS = 4
+"""Pods whose status is written at the same time."""
+YIELD = 0.02
+"""Seconds that each of them leaves to the bindings under way before it writes."""
+
+
+class Patcher:
+    """Takes statuses, never blocks; what fails for good is logged, and the pod's next attempt says it anew."""
+
+    def __init__(self, status: StatusWriter, traffic: Traffic, clock: Clock) -> None:
+        self._status = status
+        self._traffic = traffic
+        self._clock = clock
+        self._waiting: OrderedDict[str, PatchStatus] = OrderedDict()
+        self._in_hand: set[str] = set()
+        """Pods that are being written about, by UID."""
+        self._due = asyncio.Event()
+
+    @property
+    def left(self) -> int:
+        """Writes that have not begun."""
+        return len(self._waiting)
+
+    def add(self, command: PatchStatus) -> None:
+        """Have it written."""
+        waiting = self._waiting.get(command.pod.uid)
+        self._waiting[command.pod.uid] = command if waiting is None else command.after(waiting)
+        self._due.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WORKERS):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            await self._due.wait()
+            if self._traffic.bindings:
+                await self._clock.sleep(YIELD)
+            uid = next((uid for uid in self._waiting if uid not in self._in_hand), None)
+            if uid is None:
+                self._due.clear()
+                continue
+            command = self._waiting.pop(uid)
+            self._in_hand.add(uid)
+            try:
+                await self._status.patch(command)
+            except ApiError as problem:
+                log.warning("A pod's status could not be written", problem, pod=command.pod.key)
+            finally:
+                self._in_hand.discard(uid)
+                if self._waiting:
+                    self._due.set()
