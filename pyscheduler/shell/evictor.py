@@ -19,7 +19,7 @@ from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 
 log = logs.get("evictor")
-WORKERS = 8
+WORKERS = 32
 """Pods for which room is made at the same time."""
 REST = 1.0
 """Seconds after a failed eviction before its preemptor is tried again; kube-scheduler does so at once, without end."""

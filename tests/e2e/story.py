@@ -24,6 +24,8 @@ NAME = "default-scheduler"
 USER = "system:kube-scheduler"
 KUBE_SCHEDULER, PYSCHEDULER = "kube-scheduler", "pyscheduler"
 CONTENDERS = (KUBE_SCHEDULER, PYSCHEDULER)
+PREFIX = "story-"
+"""What the namespaces of stories begin with."""
 NODES, CLASSES = "/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -32,6 +34,7 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 async def contending(contender: str, plane: Plane, folder: Path) -> AsyncIterator[None]:
     """One of the contenders as the only scheduler, until the block ends."""
     assert plane.real is not None
+    await _nobody_else_waits(plane.api)
     document = Configured(NAME).document()
     if contender == KUBE_SCHEDULER:
         async with plane.real.kube_scheduler(document):
@@ -43,10 +46,20 @@ async def contending(contender: str, plane: Plane, folder: Path) -> AsyncIterato
         yield
 
 
+async def _nobody_else_waits(api: ApiClient) -> None:
+    """Pods of other tests that wait for a default scheduler would take room that a story has counted on."""
+
+    def others(found: Json) -> list[Json]:
+        waiting = [item for item in alive(found) if "nodeName" not in item["spec"]]
+        return [item for item in waiting if not item["metadata"]["namespace"].startswith(PREFIX)]
+
+    await api.until("/api/v1/pods", lambda found: not others(found), fieldSelector=f"spec.schedulerName={NAME}")
+
+
 @asynccontextmanager
 async def telling(plane: Plane, scheduler: str) -> AsyncIterator[Story]:
     """A new story; at its end all that it made goes, and its pods go at once."""
-    namespace = f"story-{uuid.uuid4().hex[:8]}"
+    namespace = f"{PREFIX}{uuid.uuid4().hex[:8]}"
     await plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     async with hollow(plane) as nodes:
         story = Story(plane.api, scheduler, namespace, nodes)

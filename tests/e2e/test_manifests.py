@@ -12,14 +12,17 @@ from tests.e2e.scheduler import ROOT, scheduler_with
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+DEPLOYMENT = "/apis/apps/v1/namespaces/kube-system/deployments/pyscheduler"
 CONFIG_MAPS = "/api/v1/namespaces/kube-system/configmaps"
 
 
 async def test_the_manifests_deploy_a_second_scheduler(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
     api, pods = control_plane.api, f"/api/v1/namespaces/{namespace}/pods"
     await kubectl(control_plane, "apply", "-k", str(ROOT / "manifests"))
-    deployment = await api.get("/apis/apps/v1/namespaces/kube-system/deployments/pyscheduler")
+    deployment = await api.get(DEPLOYMENT)
     template = deployment["spec"]["template"]["spec"]
+    # Its pods would wait for a default scheduler, and take room in the first story that has one.
+    await api.delete(DEPLOYMENT, propagationPolicy="Background")
     assert template["serviceAccountName"] == "pyscheduler"
     mounted = next(v["configMap"]["name"] for v in template["volumes"] if "configMap" in v)
     config = tmp_path / "config.yaml"
