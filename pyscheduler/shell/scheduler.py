@@ -224,6 +224,7 @@ class Scheduler:
         metrics.inflight_events.read = queue.in_flight_counts
         metrics.cache_size.read = self._cache_sizes
         metrics.goroutines.read = lambda: {"binding": self.executor.unfinished}
+        metrics.held_up.read = self.executor.bindings.held_up
         metrics.evaluations.read = self._evaluations
         metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
 
