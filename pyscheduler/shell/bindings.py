@@ -30,7 +30,10 @@ from pyscheduler.shell.hand import Hand
 from pyscheduler.shell.kube.traffic import Traffic
 
 LONG: Final = 5.0
-"""Seconds that a worker's plugin may take, a binding's own call not counted, before nobody waits for it any more."""
+"""Seconds that a worker's plugin may take, a binding's own call not counted, before nobody waits for it any more.
+
+The more pods it keeps already, the fewer.
+"""
 LONG_PREPARING: Final = 120.0
 """Seconds after which PreBind is said to take long; volumes may take a minute to be made."""
 _LOOK_EVERY: Final = 1.0
@@ -114,16 +117,16 @@ class Bindings:
 
     def look(self) -> None:
         """Look after the cycles under way."""
-        now = self._clock.now()
+        now, held = self._clock.now(), self.held_up()
         late: dict[tuple[str, str], list[Hand]] = {}
         for hand, command in self._at_work():
-            took = now - hand.began
+            took, who = now - hand.began, (hand.plugin, hand.point)
             if hand.is_binding or hand.is_called_off:
                 continue
             if self.timeout and took > self.timeout:
                 self._call_off(hand, "timeout", self._give_up(hand, command))
-            elif not hand.is_set_aside and took > (LONG_PREPARING if hand.point == PRE_BIND else LONG):
-                late.setdefault((hand.plugin, hand.point), []).append(hand)
+            elif not hand.is_set_aside and took > _long(hand.point) / (1 + held.get(who, 0)):
+                late.setdefault(who, []).append(hand)
         for (plugin, point), hands in late.items():
             self._tell_late(plugin, point, hands, now)
         if late:
@@ -233,3 +236,7 @@ class Bindings:
         failed = BindFailed(self._clock.now(), uid, message, plugin)
         is_sure = point == PRE_BIND or hand.is_told
         self._end(hand, failed if is_sure else await settled(hand, command, failed, self._api, self._clock))
+
+
+def _long(point: str) -> float:
+    return LONG_PREPARING if point == PRE_BIND else LONG

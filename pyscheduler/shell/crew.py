@@ -96,10 +96,16 @@ class Crew:
 
 
 async def stopped(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait until they have ended; who does not stop in time is left alone, and that is told."""
+    """Cancel tasks and wait until they have ended; who does not stop in time is left alone, and that is told.
+
+    Asyncio forgets them then, or the process would wait for them at its end.
+    """
     for task in tasks:
         task.cancel()
-    if tasks:
-        _, running = await asyncio.wait(tasks, timeout=STOPPING)
-        if running:
-            log.error("Plugins go on though they were cancelled", tasks=len(running))
+    if not tasks:
+        return
+    _, running = await asyncio.wait(tasks, timeout=STOPPING)
+    for task in running:
+        asyncio._unregister_task(task)
+    if running:
+        log.error("Plugins go on though they were cancelled", tasks=len(running))
