@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from pyscheduler.config.binding_timeout import validate_binding_timeout
 from pyscheduler.config.decode import decode
 from pyscheduler.config.discover import Catalogue, installed
 from pyscheduler.config.expand import ProfileSpec, expand
@@ -110,6 +111,7 @@ def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfi
     )
     specs = _ordered(specs, python.node_order, ours)
     validate_queue_sort(specs, kube)
+    validate_binding_timeout(python, specs, ours)
     warn_of_unserved(configuration, kube)
     for report in (kube, ours):
         problems += [p for p in report.problems if p not in problems]

@@ -173,3 +173,8 @@ class PySchedulerConfiguration(Section, frozen=True):
 
     Left out, a profile has kube-scheduler's order if it has a percentageOfNodesToScore, its own or the global one.
     """
+    binding_timeout: Seconds | None = None
+    """How long PreBind, or Bind and PostBind, may take for a pod before they are called off; 0 for any time.
+
+    Left out, half an hour, or a quarter longer than volumes may take to be bound.
+    """

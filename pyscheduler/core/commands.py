@@ -33,6 +33,15 @@ class Bind(Struct, frozen=True):
     """
 
 
+class CallOff(Struct, frozen=True):
+    """End the binding cycle of a pod that has lost its place: it is gone, on its way out, or on another node.
+
+    There is no answer. `Bind` may have been answered already.
+    """
+
+    uid: str
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """The PodScheduled condition to be written, always with status False."""
@@ -105,4 +114,4 @@ class Consult(Struct, frozen=True):
 
 IN_MEMORY = " (in kube-scheduler memory)."
 """Ends the notes on victims that had only begun to arrive, as kube-scheduler's do."""
-Command = Bind | PatchStatus | Evict | Record | Consult
+Command = Bind | CallOff | PatchStatus | Evict | Record | Consult

@@ -116,6 +116,8 @@ class Context(msgspec.Struct, eq=False):
     uid_of: dict[str, str] = msgspec.field(default_factory=dict)
     """The UID of the pod of that namespace/name."""
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
+    called_off: list[str] = msgspec.field(default_factory=list)
+    """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
     attempts: int = 0
     """How many there have been."""
     consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)

@@ -107,5 +107,8 @@ class Instrument:
     def room_made(self, result: str, seconds: float) -> None:
         """The victims of one pod have been evicted (success), or one of them could not be (error)."""
 
+    def called_off(self, plugin: str, point: str, reason: str) -> None:
+        """A binding cycle was ended while a plugin was at work, because of a `reason`: gone, preempted, timeout."""
+
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         """A plugin raised; the pod pays one backoff, the loop goes on."""

@@ -13,7 +13,7 @@ from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.binding import release
 from pyscheduler.core.changes import node_events, pod_deleted, pod_events
-from pyscheduler.core.context import Context, Stage
+from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.queue.labels import POD_ADD, POD_UPDATE
 
 _ENDED = ("Succeeded", "Failed")
@@ -78,17 +78,24 @@ def _confirm(context: Context, pod: Pod) -> None:
         del context.assumed[pod.uid]
     elif assumed.stage is Stage.WAITING or assumed.node_name != pod.node_name:
         # Somebody else bound it meanwhile: its reservations here are void.
-        release(context, assumed)
+        _let_go(context, assumed)
         context.queue.done(pod.uid)
 
 
 def _assumed_changed(context: Context, pod: Pod, now: float) -> None:
-    """Only the start of a deletion matters: a parked pod is let go of, a pod being bound fails on its own."""
+    """Only the start of a deletion matters: from then on the API server binds the pod to no node."""
     assumed = context.assumed[pod.uid]
-    if pod.deleting and assumed.stage is Stage.WAITING:
-        release(context, assumed)
+    if pod.deleting and assumed.stage is not Stage.BOUND:
+        _let_go(context, assumed)
         context.queue.done(pod.uid)
         context.wake((pod_deleted(pod.on(assumed.node_name)),), now)
+
+
+def _let_go(context: Context, assumed: Assumed) -> None:
+    """The pod has lost its place: undo what assuming did, and have its binding called off."""
+    if assumed.stage is Stage.BINDING:
+        context.called_off.append(assumed.pod.uid)
+    release(context, assumed)
 
 
 def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
@@ -128,7 +135,7 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
     if assumed is not None:
         pod = pod.on(assumed.node_name)
         assumed.confirmed = False
-        release(context, assumed)
+        _let_go(context, assumed)
         context.queue.done(uid)
     placed = context.state.remove(uid) is not None
     promised = context.queue.nominator.node_of(uid)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pyscheduler.core import intake
 from pyscheduler.core.attempts import attempt, broken, consulted, overtaken
 from pyscheduler.core.binding import bind_failed, bound, expire_waits, settle_waiting
-from pyscheduler.core.commands import Command
+from pyscheduler.core.commands import CallOff, Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
     BindFailed,
@@ -49,7 +49,11 @@ class Machine:
 
     def handle(self, event: Event) -> list[Command]:
         """Take one event in. ValueError, with nothing changed, for an object that scheduling cannot read."""
-        return self._dispatch(event) + self._follow_up(event.at)
+        commands = self._dispatch(event) + self._follow_up(event.at)
+        if self.context.called_off:
+            commands += map(CallOff, self.context.called_off)
+            self.context.called_off.clear()
+        return commands
 
     def cycle(self, now: float) -> list[Command] | None:
         """Make one scheduling attempt; None when no pod is ready for one, or one is still under way."""

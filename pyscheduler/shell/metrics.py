@@ -130,6 +130,16 @@ class PluginMetrics(_Family):
         self.plugin_failures = Counter(
             "pyscheduler_plugin_failures", "Exceptions raised by plugins.", ("plugin", "extension_point")
         )
+        self.held_up = Gauges(
+            "pyscheduler_bindings_held_up",
+            "Pods that a plugin keeps from being bound for long.",
+            ("plugin", "extension_point"),
+        )
+        self.called_off = Counter(
+            "pyscheduler_bindings_called_off",
+            "Binding cycles that were ended while a plugin was at work: gone, preempted, timeout.",
+            ("plugin", "extension_point", "reason"),
+        )
 
 
 class ProcessMetrics(_Family):

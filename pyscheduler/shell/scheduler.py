@@ -13,6 +13,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.config.binding_timeout import binding_timeout
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.gates import GATES, Gates
 from pyscheduler.config.loaded import LoadedConfig
@@ -102,6 +103,7 @@ class Scheduler:
         self.machine = Machine(profiles, handle, instrument, settings)
         self.executor = _executor(connections, clock, metrics)
         self.executor.instrument = instrument
+        self.executor.bindings.timeout = binding_timeout(config)
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
         connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
         self._show(config.gates)
@@ -189,6 +191,7 @@ class Scheduler:
         profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
         self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
+        self.executor.bindings.timeout = binding_timeout(config)
         self._attend()
         return rebuilt.restart
 
@@ -224,6 +227,7 @@ class Scheduler:
         metrics.inflight_events.read = queue.in_flight_counts
         metrics.cache_size.read = self._cache_sizes
         metrics.goroutines.read = lambda: {"binding": self.executor.unfinished}
+        metrics.held_up.read = self.executor.bindings.held_up
         metrics.evaluations.read = self._evaluations
         metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
 

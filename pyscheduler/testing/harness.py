@@ -27,7 +27,7 @@ from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
-from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, PatchStatus, Record
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     BindFailed,
@@ -235,6 +235,8 @@ class Harness:
             elif isinstance(command, Evict):
                 if self.answer_evictions:
                     self._evict(command)
+            elif isinstance(command, CallOff):
+                self._call_off(command.uid)
             elif isinstance(command, PatchStatus):
                 if self.answer_patches:
                     self._nominate(command)
@@ -247,10 +249,7 @@ class Harness:
 
     def _evict(self, command: Evict) -> None:
         victim = command.victim
-        binding = next((r for r in self._running if r.command.pod.uid == victim.uid), None)
-        if binding is not None:
-            self._running.remove(binding)
-            binding.cycle.close()
+        if self._call_off(victim.uid):
             self.commands += [record] if (record := command.called_off()) else []
             self.tell(BindFailed(self.now, victim.uid, f"preempted by {command.plugin}"))
             return
@@ -265,6 +264,15 @@ class Harness:
             self._show(self._pods[victim.key].deleting().condition(**target))
         elif victim.key in self._pods:
             self.delete_pod(victim.name, victim.namespace)
+
+    def _call_off(self, uid: str) -> bool:
+        """End a binding cycle that waits; whether there was one."""
+        binding = next((r for r in self._running if r.command.pod.uid == uid), None)
+        if binding is None:
+            return False
+        self._running.remove(binding)
+        binding.cycle.close()
+        return True
 
     def _nominate(self, command: PatchStatus) -> None:
         pod, wanted = self._pods.get(command.pod.key), command.nominated_node_name

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import ours
+from tests.conformance.compare import compare
+from tests.conformance.oracle import Oracle
+from tests.conformance.test_live import oracle_program
 from tests.e2e.client import ApiError, Json
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import POOL, deployment, hollow_nodes, pod_spec, running
+from tests.hostile.amounts import Case, cases
 from tests.hostile.objects import PODS, Hostile
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+__all__ = ["oracle_program"]
 
 NEIGHBOURS = 60
+NO_DEVICES = ("9223372036854776", "1" + "0" * 30)
+"""Amounts that the API server takes for no whole number of devices."""
 MOST_MEMORY = 1 << 30
 """Bytes at the highest, with a dozen objects of up to a megabyte and a half in the cluster."""
 
@@ -40,6 +47,7 @@ def posted(name: str, hostile: Hostile, namespace: str) -> bytes:
     return json.dumps({**manifest, "metadata": metadata, "spec": spec}).encode()
 
 
+@pytest.mark.asyncio(loop_scope="session")
 async def test_what_the_api_server_takes_hurts_nobody_else(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:
@@ -63,3 +71,48 @@ async def test_what_the_api_server_takes_hurts_nobody_else(
         await api.until(pods, lambda found: running(found) == NEIGHBOURS, 90, labelSelector="app=web")
         assert running_scheduler.peak_memory() < MOST_MEMORY
         assert "Traceback" not in running_scheduler.log.read_text()
+
+
+def test_amounts_are_decided_on_as_by_kube_scheduler_up_to_what_64_bits_hold(oracle_program: Path) -> None:
+    """Beyond that its sums wrap around or come to nothing, which docs/parity.md tells; ours are right there, too."""
+    differing, room_where_there_is_none = [], 0
+    with Oracle(oracle_program) as oracle:
+        for case in cases():
+            theirs, answers = oracle.ask(case.document), ours.evaluate(case.document)
+            if case.is_within:
+                differing += [f"{case.name}: {found}" for found in compare(theirs, answers)]
+            else:
+                room_where_there_is_none += _fits(theirs) and not case.fits
+                assert _fits(answers) is case.fits, case.name
+    assert differing == []
+    assert room_where_there_is_none > 20, "kube-scheduler adds up right by now: docs/parity.md is to say so"
+
+
+def _fits(answers: list[Json]) -> bool:
+    """Whether the pod would go to the node; an attempt that ends in an error goes nowhere."""
+    (answer,) = answers
+    return bool("nodes" in answer and answer["nodes"]["n1"]["feasible"])
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_api_server_takes_amounts_of_any_size(control_plane: Plane, namespace: str) -> None:
+    """So they do come; of devices there must be a whole number, which it loses sight of where thousandths overflow."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    asking = [case for case in cases() if case.name.endswith((": pod", ": two containers"))]
+    refused = set()
+    if control_plane.real is not None:
+        await control_plane.api.until(f"/api/v1/namespaces/{namespace}/serviceaccounts/default", bool)
+    for i, case in enumerate(asking):
+        try:
+            await control_plane.api.post(pods, _asking(case, f"asks-{i}"))
+        except ApiError as problem:
+            assert "must be an integer" in str(problem)
+            refused.add(case.name.partition(":")[0])
+    assert refused == ({f"{text} of example.com/gpu" for text in NO_DEVICES} if control_plane.real else set())
+
+
+def _asking(case: Case, name: str) -> bytes:
+    """The case's pod, for nobody to schedule."""
+    manifest = case.document["objects"][-1]
+    spec = {**manifest["spec"], "schedulerName": "nobody"}
+    return json.dumps({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": spec}).encode()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from tests.faults.subject import FAULTY, configuration, started
+from tests.e2e.exposition import Page
+from tests.faults.subject import FAULTY, Subject, configuration, started
+from tests.faults.waiting import until
 from tests.faults.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -19,6 +22,8 @@ MISBEHAVIOURS = [
     *(f"{point}.{how}" for point in (*DECIDING, *ACTING) for how in ("raises", "nonsense")),
     *(f"{point}.cancels" for point in ACTING),
 ]
+HANGING = 120
+"""More than there are workers that bind."""
 QUIET = 3.0
 """Seconds after which a process that says nothing is taken for dead."""
 
@@ -39,7 +44,39 @@ async def test_a_plugin_that_fails_to_make_room_leaves_others_alone(world: World
     await world.many_bound(10)
 
 
-async def test_pods_whose_preparations_never_end_hold_nobody_up(world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", ACTING)
+async def test_pods_whose_bindings_never_end_hold_nobody_up(world: World, tmp_path: Path, point: str) -> None:
+    """More of them than there are workers; and when they are deleted, nothing of them goes on."""
+    name, labels = world.namespace, {"fault": f"{point}.hangs"}
+    async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging") as running:
+        subject = Subject(running, world.plane.api, world.proxy)
+        for i in range(HANGING):
+            await world.pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels=labels)
+        await world.flood(20, name)
+        already = HANGING if point == "post_bind" else 0
+        await world.many_bound(20 + already)
+
+        async def goes_on() -> float:
+            return binding(await subject.metrics())
+
+        await until(lambda: equals(goes_on, 0 if already else HANGING))
+        await world.plane.api.delete(world.pods, gracePeriodSeconds=0, labelSelector=f"fault={point}.hangs")
+        await until(lambda: equals(goes_on, 0))
+        await world.flood(20, name, prefix="after")
+        await world.many_bound(40)
+
+
+async def equals(counted: Callable[[], Awaitable[float]], number: float) -> bool:
+    return await counted() == number
+
+
+def binding(metrics: Page) -> float:
+    """The binding cycles that have not ended."""
+    ((_, number),) = metrics["scheduler_goroutines"].values
+    return number
+
+
+async def test_pods_whose_preparations_never_end_are_taken_up_by_the_next(world: World, tmp_path: Path) -> None:
     name = world.namespace
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging"):
         for i in range(40):

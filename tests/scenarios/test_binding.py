@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from pyscheduler.core.commands import Bind, PatchStatus
+from pyscheduler.core.commands import Bind, CallOff, PatchStatus
 from pyscheduler.core.events import BindFailed
+from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios import fakes
 from tests.scenarios.test_attempts import config
@@ -55,6 +58,41 @@ def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_place_it_had_here() ->
     world.run()
     assert [(b.pod.name, b.node_name) for b in world.commands if isinstance(b, Bind)] == [("a", "n1"), ("b", "n1")]
     assert world.events("a") == []
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        pytest.param(lambda world: world.delete_pod("a"), id="deleted"),
+        pytest.param(lambda world: world.add(pod("a").requests(cpu="1").deleting()), id="on its way out"),
+        pytest.param(lambda world: world.add(pod("a").requests(cpu="1").phase("Failed")), id="ended"),
+        pytest.param(lambda world: world.add(pod("a").uid("other").scheduler("another")), id="another of its name"),
+        pytest.param(lambda world: world.add(node("n2"), pod("a").requests(cpu="1").on("n2")), id="bound elsewhere"),
+    ],
+)
+def test_a_pod_that_loses_its_place_has_its_binding_called_off_and_the_room_is_free(
+    happens: Callable[[Harness], object],
+) -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    world.answer_bindings = False
+    world.add(pod("a").requests(cpu="1"), pod("b").requests(cpu="1").node_selector(**{"kubernetes.io/hostname": "n1"}))
+    world.run()
+    happens(world)
+    world.advance(3)
+    assert [c.uid for c in world.commands if isinstance(c, CallOff)] == ["a"]
+    world.tell(BindFailed(world.now, "a", "too late"))
+    assert [(c.pod.name, c.node_name) for c in world.commands if isinstance(c, Bind)] == [("a", "n1"), ("b", "n1")]
+    validate(world.machine.context)
+
+
+def test_a_pod_whose_binding_has_come_true_is_not_called_off() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
+    world.run()
+    world.add(pod("a").requests(cpu="1").on("n1").deleting())
+    world.delete_pod("a")
+    assert not [c for c in world.commands if isinstance(c, CallOff)]
 
 
 def test_a_pod_made_again_under_its_name_is_another_pod() -> None:

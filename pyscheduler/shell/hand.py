@@ -1,0 +1,103 @@
+"""A hand acts for one pod at a time: it knows which plugin is at work, and is the plugin's way to the API server.
+
+What was called off may go on all the same, if a plugin will have it so: its hand is shut then, and nothing can be done
+to the cluster through it any more. A binding that was sent before is waited for, so that it is known how it ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final
+
+from pyscheduler.api.handle import ApiError, ApiWriter
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.commands import Bind
+
+CALLED_OFF: Final = "CalledOff"
+"""ApiError.reason: the call was not made, because the binding cycle that it belongs to is over."""
+Answer = Coroutine[Any, Any, dict[str, Any]]
+
+
+class Hand(ApiWriter):
+    """Who acts for a pod in its binding cycle, through `api`."""
+
+    def __init__(self, api: ApiWriter) -> None:
+        self._api = api
+        self.task: asyncio.Task[None] | None = None
+        self.command: Bind | None = None
+        """Whose binding cycle it is busy with."""
+        self.began = 0.0
+        self.point = self.plugin = ""
+        """Who is at work, and where."""
+        self.is_bound = False
+        """Whether the API server has said that the pod is bound now."""
+        self.is_unsure = False
+        """Whether a call that may have bound the pod had no answer that says so."""
+        self.is_set_aside = False
+        """Whether it takes so long that others need not wait for it; it takes no other pod."""
+        self.is_called_off = False
+        self.is_told = False
+        """Whether the outcome was told; it may be before the end."""
+        self._sent = 0
+        self._answered: asyncio.Event | None = None
+
+    def takes(self, command: Bind, now: float) -> None:
+        """Begin with a pod."""
+        self.command, self.began = command, now
+        self.is_bound = self.is_unsure = self.is_told = False
+
+    def shut(self) -> None:
+        """Let nothing through any more."""
+        self.is_called_off = True
+
+    @property
+    def is_binding(self) -> bool:
+        """Whether a binding was sent and its answer is not there yet."""
+        return self._sent > 0
+
+    async def answered(self) -> None:
+        """Wait until every binding that was sent has its answer; the connection bounds how long that takes."""
+        if self._sent:
+            self._answered = asyncio.Event()
+            await self._answered.wait()
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        self._check()
+        self._sent += 1
+        try:
+            await self._api.bind(pod, node_name)
+        finally:
+            self._sent -= 1
+            if self._answered is not None and not self._sent:
+                self._answered.set()
+        command = self.command
+        self.is_bound = command is not None and (command.pod.uid, command.node_name) == (pod.uid, node_name)
+
+    def get(self, path: str) -> Answer:
+        self._check()
+        return self._api.get(path)
+
+    def create(self, path: str, body: Mapping[str, Any]) -> Answer:
+        self._check()
+        return self._api.create(path, body)
+
+    def replace(self, path: str, body: Mapping[str, Any]) -> Answer:
+        self._check()
+        return self._api.replace(path, body)
+
+    def merge(self, path: str, patch: Mapping[str, Any]) -> Answer:
+        self._check()
+        return self._api.merge(path, patch)
+
+    def delete(self, path: str) -> Coroutine[Any, Any, None]:
+        self._check()
+        return self._api.delete(path)
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        self._check()
+        return self._api.sleep(seconds)
+
+    def _check(self) -> None:
+        if self.is_called_off:
+            raise ApiError(0, CALLED_OFF, "the binding cycle was called off")
