@@ -252,19 +252,32 @@ async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_loop(
     assert len(clock.slept) == 3
 
 
-async def test_a_quiet_watch_that_is_cut_now_and_then_is_no_growing_trouble(
-    api: FakeApi, follow: Follow, clock: VirtualClock
+@pytest.mark.parametrize(
+    ("seconds", "pauses"), [pytest.param(2.0, 0, id="it lived"), pytest.param(0.5, 4, id="as soon as it began")]
+)
+async def test_a_quiet_watch_that_is_cut_again_and_again(
+    api: FakeApi, follow: Follow, clock: VirtualClock, seconds: float, pauses: int
 ) -> None:
-    cuts = [Held(watch(cut=True)) for _ in range(8)]
-    api.script(PATH, listed(A1), *cuts)
-    follow()
-    for watches, cut in enumerate(cuts, 2):
-        await api.called(watches)
+    """As by client-go: it is asked for at once if it lived for a second, and after growing pauses if not."""
+    clock.step = seconds
+    api.script(PATH, listed(A1), *[watch(cut=True)] * 4)
+    followed = follow()
+    await api.called(6)
+    assert [call.query.get("resourceVersion") for call in api.calls[1:]] == ["10"] * 5
+    assert len(clock.slept) == pauses
+    assert (followed.reflector.problem == "") is (not pauses)
+
+
+async def test_a_watch_that_was_refused_late_has_not_lived(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+    refusals = [Held(refused(500, "InternalError", "etcd is away")) for _ in range(5)]
+    api.script(PATH, listed(A1), *refusals, listed(A1, B1))
+    followed = follow()
+    for calls, held in enumerate(refusals, 2):
+        await api.called(calls)
         clock.at += LONGEST_PAUSE + 1
-        cut.release.set()
-    await api.called(len(cuts) + 2)
-    assert [call.query.get("resourceVersion") for call in api.calls[1:]] == ["10"] * (len(cuts) + 1)
-    assert max(clock.slept) < 1
+        held.release.set()
+    assert await followed.tells(2) == ["a@1", "b@2"], "after five of them it is listed again"
+    assert clock.slept[-1] > 5
 
 
 async def test_a_version_that_the_server_never_accepts_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
