@@ -161,6 +161,7 @@ class Pool:
 
     def _gone(self, wire: Wire) -> None:
         self._wires.discard(wire)
+        self._idle = [idle for idle in self._idle if idle[1] is not wire]
         self._hand_on(None)
 
     def _hand_on(self, wire: Wire | None) -> None:
