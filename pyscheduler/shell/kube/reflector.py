@@ -48,8 +48,9 @@ ABSENT_PAUSE: Final = 30.0
 _GONE = 410
 _ABSENT, _FORBIDDEN = 404, 403
 _SHORT_WATCH = 1.0
-"""Seconds. A watch that lives longer and is cut then is asked for again at once, as client-go does: watches are cut by
-load balancers, by restarts and in time by the server itself, and a quiet one shows by nothing else that it was well.
+"""Seconds. A watch that lived longer, or brought something new, is asked for again at once however it ended, as by
+client-go: watches are cut by load balancers, by restarts and in time by the server itself, and a quiet one shows by
+nothing else that it was well.
 """
 _RELIST_AFTER = 5
 _YIELD_EVERY = 100
@@ -201,35 +202,33 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(0)
 
     async def _watch(self, version: str) -> None:
-        """Emit what happens after `version` until the watch ends, or is cut after it has lived for a while."""
+        """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
         seconds = self._chance.randint(300, 600)
         path = self._watch_path(version, seconds)
         self._began_at = int(version) if version.isdecimal() else 0
-        told = lived = False
+        lived, how = False, "the watch ended as soon as it began"
         try:
             async with self._connection.stream(path, silence=seconds + 30.0) as chunks:
                 began = self._clock.now()
                 try:
-                    told = await self._hear(chunks)
+                    await self._hear(chunks)
                 finally:
                     lived = self._clock.now() - began >= _SHORT_WATCH
                     if lived:
                         self._failures = 0  # it was well, if silent: what comes now is a new trouble
         except ApiError as problem:
-            if problem.status or not lived:
+            if problem.status:
                 raise
-            _log.info("A watch was cut, going on", v=2, resource=self.name, err=str(problem))
-        if not (told or lived):
-            raise ApiError(0, "ShortWatch", "the watch ended as soon as it began")
+            how = str(problem)
+        if not lived and self._version == version:
+            raise ApiError(0, "ShortWatch", how)
 
-    async def _hear(self, chunks: AsyncIterator[bytes]) -> bool:
-        """Emit what a watch tells until it ends; whether it told anything."""
-        lines, told = Lines(), False
+    async def _hear(self, chunks: AsyncIterator[bytes]) -> None:
+        """Emit what a watch tells until it ends."""
+        lines = Lines()
         async for chunk in chunks:
             for line in lines.feed(chunk):
                 self._happened(line)
-                told = True
-        return told
 
     def _happened(self, data: bytes) -> None:
         line = self._decoder.line(data)

@@ -205,8 +205,12 @@ async def test_bookmarks_move_the_version_silently(api: FakeApi, follow: Follow)
 ERROR_410 = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
 
 
+@pytest.mark.parametrize("seconds", [0.0, 2.0], ids=["at once", "in time"])
 @pytest.mark.parametrize("gone", [expired(), watch(ERROR_410)], ids=["as an HTTP status", "as an ERROR event"])
-async def test_410_lists_again_and_tells_the_difference(api: FakeApi, follow: Follow, gone: Any) -> None:
+async def test_410_lists_again_and_tells_the_difference(
+    api: FakeApi, follow: Follow, clock: VirtualClock, gone: Any, seconds: float
+) -> None:
+    clock.step = seconds
     reborn = pod("a").uid("another").version(17).manifest
     api.script(PATH, listed(A1, B1, C1), gone, listed(reborn, C1, version=30))
     followed = follow()
@@ -265,7 +269,25 @@ async def test_a_quiet_watch_that_is_cut_again_and_again(
     await api.called(6)
     assert [call.query.get("resourceVersion") for call in api.calls[1:]] == ["10"] * 5
     assert len(clock.slept) == pauses
-    assert (followed.reflector.problem == "") is (not pauses)
+    assert followed.reflector.problem.startswith("the connection broke") is (pauses > 0)
+
+
+async def test_a_watch_that_brought_something_is_asked_for_again_at_once(
+    api: FakeApi, follow: Follow, clock: VirtualClock
+) -> None:
+    api.script(PATH, listed(A1), watch(event("MODIFIED", A2), cut=True), watch(event("MODIFIED", A3)))
+    assert await follow().tells(3) == ["a@1", "a@12", "a@13"]
+    await api.called(4)
+    assert not clock.slept
+
+
+async def test_a_quiet_watch_that_lived_ends_a_trouble(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+    clock.step = 2.0
+    away = refused(500, "InternalError", "etcd is away")
+    api.script(PATH, listed(A1), away, away, away, watch(), away)
+    follow()
+    await api.called(7)
+    assert max(clock.slept[0], clock.slept[3]) < 1 < clock.slept[2]
 
 
 async def test_a_watch_that_was_refused_late_has_not_lived(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
