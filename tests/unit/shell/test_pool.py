@@ -333,12 +333,12 @@ def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() 
         time.sleep(seconds)
         return True
 
-    async def story() -> list[str]:
+    async def story() -> list[str | BaseException]:
         async with pool_to(RawServer([OK, OK], [OK, OK]), size=2, timeout=seconds) as pool:
             await asyncio.gather(pool.call(GET, ""), pool.call(GET, ""))
             pool.may_write = at_last
             await asyncio.sleep(seconds * 1.1)  # the timer of these two has rung
-            return await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST))
+            return await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST), return_exceptions=True)
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(story()) == [TIMEOUT, TIMEOUT]
