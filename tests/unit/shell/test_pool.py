@@ -338,7 +338,7 @@ def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() 
             await asyncio.gather(pool.call(GET, ""), pool.call(GET, ""))
             pool.may_write = at_last
             await asyncio.sleep(seconds * 1.1)  # the timer of these two has rung
-            return await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST), return_exceptions=True)
+            return [*await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST), return_exceptions=True)]
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(story()) == [TIMEOUT, TIMEOUT]
