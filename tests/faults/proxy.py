@@ -262,8 +262,10 @@ class FaultProxy:
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     """Break a connection as a peer does that has died: RST, not FIN."""
+    connection = writer.get_extra_info("socket")
     with contextlib.suppress(OSError):
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if connection is not None:  # else it is gone already
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane
-from tests.e2e.client import ApiClient
+from tests.e2e.client import ApiClient, ApiError
 from tests.e2e.plane import EMBEDDED, REAL, Plane
 from tests.faults.asked import Asked, anything, bindings, calls, evictions, lists, pod_statuses, watches
 from tests.faults.churn import Churn
@@ -177,13 +177,17 @@ class Soak:
     async def _watch(self) -> None:
         began, course = time.monotonic(), self.course
         while True:
-            level = await self.subject.level()
+            try:
+                level = await self.subject.level()
+            except ApiError:  # whom it does not know it cannot look up while the API server is away
+                continue
+            finally:
+                await asyncio.sleep(SAMPLES)
             course.seconds.append(time.monotonic() - began)
             course.memory.append(level.memory)
             course.waiting.append(level.waiting)
             course.tasks.append(level.tasks)
             course.bound.append(self.world.proxy.bound.total())
-            await asyncio.sleep(SAMPLES)
 
 
 def grown(before: Level, after: Level) -> list[str]:

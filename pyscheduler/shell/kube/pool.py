@@ -58,7 +58,9 @@ class Pool:
         self._turns: deque[asyncio.Future[Wire | None]] = deque()
         """Who waits, and gets a connection, or None where one may be made."""
         self._due: dict[asyncio.Future[Any], float] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
+        """When the timer is due. It cannot be asked: uvloop gives one without `when` for what is due at once."""
 
     async def call(self, call: Call, authorization: str) -> Answer:
         """One call, sent once; a connection that the server had closed meanwhile does not count. Refused."""
@@ -161,6 +163,7 @@ class Pool:
 
     def _gone(self, wire: Wire) -> None:
         self._wires.discard(wire)
+        self._idle = [idle for idle in self._idle if idle[1] is not wire]
         self._hand_on(None)
 
     def _hand_on(self, wire: Wire | None) -> None:
@@ -176,13 +179,13 @@ class Pool:
     def _watch(self, future: asyncio.Future[Any], deadline: float) -> None:
         """Give `future` a TimeoutError at `deadline`, until it is taken out of `_due`."""
         self._due[future] = deadline
-        if self._timer is None or deadline < self._timer.when():
+        if self._timer is None or deadline < self._timer_at:
             self._set_timer(deadline)
 
     def _set_timer(self, deadline: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(deadline, self._give_up)
+        self._timer, self._timer_at = self._loop.call_at(deadline, self._give_up), deadline
 
     def _give_up(self) -> None:
         """End what is overdue, and come back for what will be next."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -48,6 +48,10 @@ ABSENT_PAUSE: Final = 30.0
 _GONE = 410
 _ABSENT, _FORBIDDEN = 404, 403
 _SHORT_WATCH = 1.0
+"""Seconds. A watch that lived longer, or brought something new, is asked for again at once however it ended, as by
+client-go: watches are cut by load balancers, by restarts and in time by the server itself, and a quiet one shows by
+nothing else that it was well.
+"""
 _RELIST_AFTER = 5
 _YIELD_EVERY = 100
 """Objects after which what has come meanwhile is read: a page that nobody reads holds the server up."""
@@ -198,23 +202,33 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(0)
 
     async def _watch(self, version: str) -> None:
-        """Emit what happens after `version` until the server ends the watch."""
+        """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
         seconds = self._chance.randint(300, 600)
         path = self._watch_path(version, seconds)
         self._began_at = int(version) if version.isdecimal() else 0
-        lines, began, told = Lines(), self._clock.now(), False
+        lived, how = False, "the watch ended as soon as it began"
         try:
             async with self._connection.stream(path, silence=seconds + 30.0) as chunks:
-                async for chunk in chunks:
-                    for line in lines.feed(chunk):
-                        self._happened(line)
-                        told = True
-        finally:
-            lasted = self._clock.now() - began
-            if lasted > LONGEST_PAUSE:
-                self._failures = 0  # it was well, if silent: what comes now is a new trouble
-        if not told and lasted < _SHORT_WATCH:
-            raise ApiError(0, "ShortWatch", "the watch ended as soon as it began")
+                began = self._clock.now()
+                try:
+                    await self._hear(chunks)
+                finally:
+                    lived = self._clock.now() - began >= _SHORT_WATCH
+                    if lived:
+                        self._failures = 0  # it was well, if silent: what comes now is a new trouble
+        except ApiError as problem:
+            if problem.status:
+                raise
+            how = str(problem)
+        if not lived and self._version == version:
+            raise ApiError(0, "ShortWatch", how)
+
+    async def _hear(self, chunks: AsyncIterator[bytes]) -> None:
+        """Emit what a watch tells until it ends."""
+        lines = Lines()
+        async for chunk in chunks:
+            for line in lines.feed(chunk):
+                self._happened(line)
 
     def _happened(self, data: bytes) -> None:
         line = self._decoder.line(data)

@@ -242,6 +242,7 @@ class StreamWire(_Reading):
             self._whole = True
         elif not self._whole and self._problem is None:
             self._problem = lost(exc)
+        self._transport = None  # as in Wire: half a megabyte each, and all watches are cut at once
         self._tell()
 
     def _take(self) -> bytes:

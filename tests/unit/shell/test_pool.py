@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from pyscheduler.shell.kube import pool as pools
 from pyscheduler.shell.kube.faults import LOST, NOT_LEADING, TIMEOUT, UNREACHABLE, Refused
@@ -321,3 +323,22 @@ async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_conne
             await second
     assert caught.value.reason == NOT_LEADING
     assert server.heard == [(0, "POST /a")]
+
+
+def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() -> None:
+    """As after a moment in which the machine did something else. A timer that is due at once is none to uvloop."""
+    seconds = 0.3
+
+    def at_last() -> bool:
+        time.sleep(seconds)
+        return True
+
+    async def story() -> list[str | BaseException]:
+        async with pool_to(RawServer([OK, OK], [OK, OK]), size=2, timeout=seconds) as pool:
+            await asyncio.gather(pool.call(GET, ""), pool.call(GET, ""))
+            pool.may_write = at_last
+            await asyncio.sleep(seconds * 1.1)  # the timer of these two has rung
+            return [*await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST), return_exceptions=True)]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(story()) == [TIMEOUT, TIMEOUT]

@@ -205,8 +205,12 @@ async def test_bookmarks_move_the_version_silently(api: FakeApi, follow: Follow)
 ERROR_410 = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
 
 
+@pytest.mark.parametrize("seconds", [0.0, 2.0], ids=["at once", "in time"])
 @pytest.mark.parametrize("gone", [expired(), watch(ERROR_410)], ids=["as an HTTP status", "as an ERROR event"])
-async def test_410_lists_again_and_tells_the_difference(api: FakeApi, follow: Follow, gone: Any) -> None:
+async def test_410_lists_again_and_tells_the_difference(
+    api: FakeApi, follow: Follow, clock: VirtualClock, gone: Any, seconds: float
+) -> None:
+    clock.step = seconds
     reborn = pod("a").uid("another").version(17).manifest
     api.script(PATH, listed(A1, B1, C1), gone, listed(reborn, C1, version=30))
     followed = follow()
@@ -252,19 +256,50 @@ async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_loop(
     assert len(clock.slept) == 3
 
 
-async def test_a_quiet_watch_that_is_cut_now_and_then_is_no_growing_trouble(
+@pytest.mark.parametrize(
+    ("seconds", "pauses"), [pytest.param(2.0, 0, id="it lived"), pytest.param(0.5, 4, id="as soon as it began")]
+)
+async def test_a_quiet_watch_that_is_cut_again_and_again(
+    api: FakeApi, follow: Follow, clock: VirtualClock, seconds: float, pauses: int
+) -> None:
+    """As by client-go: it is asked for at once if it lived for a second, and after growing pauses if not."""
+    clock.step = seconds
+    api.script(PATH, listed(A1), *[watch(cut=True)] * 4)
+    followed = follow()
+    await api.called(6)
+    assert [call.query.get("resourceVersion") for call in api.calls[1:]] == ["10"] * 5
+    assert len(clock.slept) == pauses
+    assert followed.reflector.problem.startswith("the connection broke") is (pauses > 0)
+
+
+async def test_a_watch_that_brought_something_is_asked_for_again_at_once(
     api: FakeApi, follow: Follow, clock: VirtualClock
 ) -> None:
-    cuts = [Held(watch(cut=True)) for _ in range(8)]
-    api.script(PATH, listed(A1), *cuts)
+    api.script(PATH, listed(A1), watch(event("MODIFIED", A2), cut=True), watch(event("MODIFIED", A3)))
+    assert await follow().tells(3) == ["a@1", "a@12", "a@13"]
+    await api.called(4)
+    assert not clock.slept
+
+
+async def test_a_quiet_watch_that_lived_ends_a_trouble(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+    clock.step = 2.0
+    away = refused(500, "InternalError", "etcd is away")
+    api.script(PATH, listed(A1), away, away, away, watch(), away)
     follow()
-    for watches, cut in enumerate(cuts, 2):
-        await api.called(watches)
+    await api.called(7)
+    assert max(clock.slept[0], clock.slept[3]) < 1 < clock.slept[2]
+
+
+async def test_a_watch_that_was_refused_late_has_not_lived(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+    refusals = [Held(refused(500, "InternalError", "etcd is away")) for _ in range(5)]
+    api.script(PATH, listed(A1), *refusals, listed(A1, B1))
+    followed = follow()
+    for calls, held in enumerate(refusals, 2):
+        await api.called(calls)
         clock.at += LONGEST_PAUSE + 1
-        cut.release.set()
-    await api.called(len(cuts) + 2)
-    assert [call.query.get("resourceVersion") for call in api.calls[1:]] == ["10"] * (len(cuts) + 1)
-    assert max(clock.slept) < 1
+        held.release.set()
+    assert await followed.tells(2) == ["a@1", "b@2"], "after five of them it is listed again"
+    assert clock.slept[-1] > 5
 
 
 async def test_a_version_that_the_server_never_accepts_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from pyscheduler.shell.kube.pool import Call, Pool
-from pyscheduler.shell.kube.resumption import ResumingContext
+from pyscheduler.shell.kube.resumption import MOST_READ, ResumingContext
 from pyscheduler.shell.kube.wire import Address
 
 from .raw_server import RawServer
@@ -33,13 +33,14 @@ def server(file: Path) -> ssl.SSLContext:
     return context
 
 
-async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int) -> None:
+async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_once: int = 1) -> None:
     """So many, each on a connection of its own."""
     raw = RawServer(*[[CLOSED]] * number)
     async with raw.serving(theirs):
-        pool = Pool(Address.of(f"https://127.0.0.1:{raw.port}", ours, "nobody"), 1, 5.0, "tests")
-        for _ in range(number):
-            assert (await pool.call(Call("GET", "/a"), "")).body == b"ok"
+        pool = Pool(Address.of(f"https://127.0.0.1:{raw.port}", ours, "nobody"), at_once, 5.0, "tests")
+        for _ in range(number // at_once):
+            for answer in await asyncio.gather(*(pool.call(Call("GET", "/a"), "") for _ in range(at_once))):
+                assert answer.body == b"ok"
         await pool.close()
 
 
@@ -59,3 +60,23 @@ def test_a_server_that_has_been_started_anew_knows_no_session_and_is_checked_aga
         runner.run(calls(ours, first, 2))
         runner.run(calls(ours, second, 2))
     assert [theirs.session_stats()["hits"] for theirs in (first, second)] == [1, 1]
+
+
+def test_a_session_is_read_once_for_all_connections_that_were_refused_the_last_one(tmp_path: Path) -> None:
+    """What reading one takes is not always given back, and a server that starts anew refuses a hundred."""
+    file = self_signed(tmp_path, "nobody")
+    ours = client(file)
+    with asyncio.Runner() as runner:
+        for _ in range(3):
+            runner.run(calls(ours, server(file), 16, at_once=8))
+    assert ours.read == 3
+
+
+def test_a_server_that_goes_on_with_no_session_is_not_asked_for_them_without_end(tmp_path: Path) -> None:
+    file = self_signed(tmp_path, "nobody")
+    ours, theirs = client(file), server(file)
+    theirs.num_tickets = 0
+    ours.read = MOST_READ - 2
+    with asyncio.Runner() as runner:
+        runner.run(calls(ours, theirs, 5))
+    assert ours.read == MOST_READ

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import uvloop
 
 from pyscheduler.shell.kube.faults import Refused
-from pyscheduler.shell.kube.wire import StreamWire
+from pyscheduler.shell.kube.pool import Call, Pool
+from pyscheduler.shell.kube.wire import Address, StreamWire, Wire
+
+from .raw_server import OK, RawServer
+from .test_connection import self_signed
+from .test_resumption import client, server
+
+STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
 
 
 @pytest.fixture
@@ -31,3 +42,31 @@ async def test_a_stream_that_broke_is_freed_without_the_garbage_collector() -> N
     del wire
     assert said == "the connection broke: gone"
     assert left() is None
+
+
+async def lost(file: Path) -> None:
+    """A call is answered, a stream begins; then the server closes both connections."""
+    raw = RawServer([OK], [STREAM])
+    async with raw.serving(server(file)):
+        pool = Pool(Address.of(f"https://127.0.0.1:{raw.port}", client(file), "nobody"), 1, 5.0, "tests")
+        await pool.call(Call("GET", "/a"), "")
+        stream = await pool.stream(Call("GET", "/b"), "", 30.0)
+        with pytest.raises(Refused):
+            [chunk async for chunk in stream.chunks]
+        stream.close()
+        await raw.until_ended(2)
+        await pool.close()
+
+
+@pytest.mark.usefixtures("no_collections")
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_connections_are_freed_with_their_buffers_when_they_are_lost(
+    tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """TLS keeps methods of ours, and we its transport: half a megabyte for each watch, and all are cut at once."""
+    file = self_signed(tmp_path, "nobody")
+    gc.collect()
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(lost(file))
+        left: list[Any] = [o for o in gc.get_objects() if isinstance(o, Wire | StreamWire)]
+    assert not left

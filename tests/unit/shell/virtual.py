@@ -12,8 +12,11 @@ class VirtualClock:
         self.at = 1000.0
         self._offset = wall - self.at
         self.slept: list[float] = []
+        self.step = 0.0
+        """Seconds that pass with each look at it."""
 
     def now(self) -> float:
+        self.at += self.step
         return self.at
 
     def wall(self) -> float:
