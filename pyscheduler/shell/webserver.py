@@ -199,6 +199,7 @@ def _root(connection: Any) -> bytes:
     if hasattr(connection, "get_verified_chain"):  # Python 3.13 and later
         chain = connection.get_verified_chain()
         return bytes(chain[-1]) if chain else b""
+    # Before that only a client's own certificate is public, which tells nothing of who is behind an intermediate one.
     chain = getattr(connection._sslobj, "get_verified_chain", tuple)()
     return bytes(chain[-1].public_bytes(_DER)) if chain else b""
 

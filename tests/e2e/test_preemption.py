@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
-from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
+from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -31,22 +31,28 @@ async def test_a_pod_takes_the_place_of_a_less_important_one(
         },
     )
     victim = pod("victim", pod_spec(namespace, namespace, cpu="1"))
-    victim["metadata"]["finalizers"] = ["example.com/looked-at"]  # it stays to be looked at
+    victim["metadata"]["finalizers"] = ["example.com/looked-at"]  # it stays to be looked at, though not on its node
     async with (
-        hollow_nodes(control_plane, namespace, 1, cpu="1"),
+        hollow_nodes(control_plane, namespace, 1, cpu="1") as nodes,
         scheduler(control_plane, Configured(namespace), tmp_path),
     ):
         await api.create(pods, victim)
-        found = await api.until(pods, placed)
+        found = await api.until(pods, running)
         node = placed(found)["victim"]
+        nodes.kill(node)  # a kubelet that takes its time: what is deleted goes on to run
         await api.create(pods, pod("urgent", pod_spec(namespace, namespace, cpu="1", priorityClassName=urgent)))
         told = await api.until(f"{pods}/victim", lambda found: found["metadata"].get("deletionTimestamp"))
         condition = next(c for c in told["status"]["conditions"] if c["type"] == "DisruptionTarget")
         assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
         assert condition["message"] == f"{namespace}: preempting to accommodate a higher priority pod"
-        await api.patch(f"{pods}/victim", {"metadata": {"finalizers": None}})
+        waiting = await api.until(f"{pods}/urgent", lambda found: found["status"].get("nominatedNodeName") == node)
+        assert (told["status"]["phase"], waiting["spec"].get("nodeName")) == ("Running", None)
+        nodes.revive(node)
         bound = await api.until(f"{pods}/urgent", lambda found: found["spec"].get("nodeName"))
         assert bound["spec"]["nodeName"] == node
+        # It was not the end of the object that made room, but that of its containers.
+        assert (await api.get(f"{pods}/victim"))["status"]["phase"] == "Failed"
+        await api.patch(f"{pods}/victim", {"metadata": {"finalizers": None}})
         said = await api.until(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", _preempted)
         (event,) = _preempted(said)
         assert event["regarding"]["name"] == "victim"

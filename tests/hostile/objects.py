@@ -13,9 +13,8 @@ from pyscheduler.testing import PodBuilder, pod
 
 Json = dict[str, Any]
 
-SCHEDULED, WAITS, SKIPPED, LEFT_ALONE, NEVER = "scheduled", "waits", "skipped", "left alone", "never comes"
-"""What becomes of it: bound; pending with a reason; not readable, counted and passed over; none of ours; nothing that
-an API server could send."""
+SCHEDULED, WAITS, SKIPPED, LEFT_ALONE = "scheduled", "waits", "skipped", "left alone"
+"""What becomes of it: bound; pending with a reason; not readable, counted and passed over; none of ours."""
 MANY = 5_000
 SOMETHING = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
 
@@ -82,12 +81,18 @@ def raw(text: bytes) -> bytes:
     """A pod with these bytes after its name."""
     return (
         b'{"metadata":{"name":"hostile","namespace":"default","uid":"hostile"' + text + b"},"
-        b'"spec":{"containers":[],"schedulerName":"default-scheduler"}}'
+        b'"spec": {"containers":[{"name":"main","image":"a:1"}],"schedulerName":"default-scheduler"}}'
     )
 
 
 def deep(levels: int) -> bytes:
     return raw(b',"unknown":' + b'{"a":' * levels + b"1" + b"}" * levels)
+
+
+def managed(levels: int) -> bytes:
+    """A pod with a field manager who owns something very deep: no schema is asked about that."""
+    owner = b'"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1"'
+    return raw(b',"managedFields":[{' + owner + b',"fieldsV1":' + b'{"f:a":' * levels + b"{}" + b"}" * levels + b"}]")
 
 
 def containers(number: int) -> PodBuilder:
@@ -105,6 +110,11 @@ def resources(number: int, amount: str) -> PodBuilder:
     return hostile().spec(
         containers=[{"name": "m", "image": "a:1", "resources": {"requests": amounts, "limits": amounts}}]
     )
+
+
+def twice(resource: str, amount: str) -> PodBuilder:
+    asks = {"image": "a:1", "resources": {"requests": {resource: amount}}}
+    return pod("hostile").spec(containers=[{**asks, "name": "a"}, {**asks, "name": "b"}])
 
 
 def owned() -> PodBuilder:
@@ -153,6 +163,7 @@ PODS: dict[str, Hostile] = {
     "5,000 spread constraints that should hold": Hostile(lambda: spreads("ScheduleAnyway"), SCHEDULED, 3_000),
     # -- numbers
     "10^30 of cpu": Hostile(lambda: hostile().requests(cpu="1e30"), WAITS),
+    "9*10^18 of memory, twice": Hostile(lambda: twice("memory", "9e18"), WAITS),
     "10^30 of memory": Hostile(lambda: hostile().requests(memory="1" + "0" * 30), WAITS),
     "1e400 of cpu": Hostile(lambda: hostile().requests(cpu="1e400"), SKIPPED),
     "NaN of cpu": Hostile(lambda: hostile().requests(cpu="NaN"), SKIPPED, admitted=False),
@@ -165,9 +176,12 @@ PODS: dict[str, Hostile] = {
     "a priority of 10^400": Hostile(lambda: hostile().priority(10**400), SKIPPED, admitted=False),
     # -- text
     "a label that is not UTF-8": Hostile(lambda: raw(b',"labels":{"a":"\xff\xfe"}'), SKIPPED, admitted=False),
-    "half a surrogate pair": Hostile(lambda: raw(b',"labels":{"a":"\\ud800"}'), NEVER, admitted=False),
+    "half a surrogate pair in a label": Hostile(lambda: raw(b',"labels":{"a":"\\ud800"}'), admitted=False),
+    "half a surrogate pair in an annotation": Hostile(lambda: raw(b',"annotations":{"a":"\\ud800"}')),
     "a label with control characters": Hostile(lambda: hostile().label("a/b/c", "\x00\n"), admitted=False),
-    "an unknown field of 100,000 levels": Hostile(lambda: deep(100_000), NEVER, admitted=False),
+    "an unknown field of 100,000 levels": Hostile(lambda: deep(100_000), admitted=False),
+    "an unknown field of 5,000 levels": Hostile(lambda: deep(5_000)),
+    "a field manager of 9,900 levels": Hostile(lambda: managed(9_900)),
     "a version that is no number": Hostile(lambda: broken("metadata.resourceVersion", "9" * 10_000)),
     # -- shape
     "labels that are a list": Hostile(lambda: broken("metadata.labels", ["a"]), SKIPPED, admitted=False),

@@ -17,6 +17,7 @@ import msgspec
 from pyscheduler.api import NodeObject, PodObject, ResourceKind
 from pyscheduler.config.types import Extender
 from pyscheduler.shell.kube.decode import Item, Line, ObjectDecoder, Page, Refusals
+from pyscheduler.shell.kube.mended import mended
 from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.shell.kube.reflector import Gone, Upsert
 
@@ -138,7 +139,10 @@ def _node_of(pod: bytes) -> str:
 
 def _as_sent(raw: msgspec.Raw) -> bytes:
     """The object as kube-scheduler would send it: without what only API servers read, and without kind and version."""
-    parts: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    try:
+        parts: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except RecursionError:
+        return _as_sent(msgspec.Raw(mended(bytes(raw))))
     parts["metadata"] = msgspec.json.decode(parts["metadata"], type=dict[str, msgspec.Raw])
     parts["metadata"].pop("managedFields", None)
     for key in ("kind", "apiVersion"):

@@ -1,7 +1,8 @@
 """From the bytes of lists and watches straight to objects, one at a time.
 
 An object that cannot be read costs only itself: whoever asks gets its name where that much can be read, the
-`Refusals` log and count it, and the loop goes on.
+`Refusals` log and count it, and the loop goes on. One that is nested too deep for us is read without its depths: a pod
+that runs takes its place on the node, whatever else its owner has written into it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import msgspec
 
 from pyscheduler.api import NodeObject, PodObject
 from pyscheduler.shell import logs
+from pyscheduler.shell.kube.mended import LEFT_OUT, mended
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
+R = TypeVar("R")
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 _CHANGES = (ADDED, MODIFIED, DELETED)
@@ -22,6 +25,8 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _REMEMBERED = 1000
 _ITEMS = b',"items":'
 _MOST_TEXT = 200
+_SKIPPED = "Skipped an object that cannot be read"
+_SHORTENED = "Read an object without what is nested too deep in it"
 _log = logs.get("decode")
 
 
@@ -71,6 +76,14 @@ class Refusals:
 
     def report(self, resource: str, namespace: str, name: str, problem: BaseException) -> None:
         """An object of `resource` (plural) was skipped. Also for pods whose quantities or selectors make no sense."""
+        self._tell(_SKIPPED, resource, namespace, name, problem)
+
+    def report_shortened(self, resource: str, identity: Identity) -> None:
+        """An object was read, but for what is nested too deep."""
+        problem = ValueError("it has more levels than anything of Kubernetes")
+        self._tell(_SHORTENED, resource, identity.namespace, identity.name, problem)
+
+    def _tell(self, message: str, resource: str, namespace: str, name: str, problem: BaseException) -> None:
         self._count(resource)
         key, text = (resource, namespace, name), str(problem)[:_MOST_TEXT]
         if self._last.get(key) == text:
@@ -79,7 +92,7 @@ class Refusals:
             self._last.clear()
         self._last[key] = text
         where = f"{namespace}/{name}" if namespace else name
-        _log.warning("Skipped an object that cannot be read", problem, resource=resource, object=where or "unknown")
+        _log.warning(message, problem, resource=resource, object=where or "unknown")
 
 
 class _ListMeta(msgspec.Struct):
@@ -164,10 +177,10 @@ class ObjectDecoder(Generic[T]):
     def _one_by_one(self, body: bytes) -> Page[T]:
         """The envelope first, so that one object which cannot be read costs only itself."""
         try:
-            page = _list(body)
-        except _UNREADABLE as problem:
-            raise UnreadableList(f"the list of {self._resource} cannot be read: {problem}") from None
-        return Page((self._item(raw) for raw in page.items or ()), page.metadata.version, page.metadata.next)
+            page, item = _list(body), self._item
+        except _UNREADABLE:
+            page, item = self._mended(_list, body, "the list"), self._shortened
+        return Page(map(item, page.items or ()), page.metadata.version, page.metadata.next)
 
     def line(self, line: bytes) -> Line[T]:
         """An event of a watch. UnreadableList if it is not one; an event of unknown type comes with its name only."""
@@ -182,15 +195,29 @@ class ObjectDecoder(Generic[T]):
     def _part_by_part(self, line: bytes) -> Line[T]:
         """The envelope first, so that an object which cannot be read has a name at least."""
         try:
-            event = _event(line)
-            if event.type == ERROR:
-                status = _status(event.object)
-                return Line(ERROR, Item(Identity(), None), status.code, status.message or status.reason)
-        except _UNREADABLE as problem:
-            raise UnreadableList(f"an event of the watch of {self._resource} cannot be read: {problem}") from None
+            event, item = _event(line), self._item
+        except _UNREADABLE:
+            event, item = self._mended(_event, line, "an event of the watch"), self._shortened
+        if event.type == ERROR:
+            status = self._mended(_status, bytes(event.object), "an event of the watch")
+            return Line(ERROR, Item(Identity(), None), status.code, status.message or status.reason)
         if event.type in (ADDED, MODIFIED):
-            return Line(event.type, self._item(event.object))
+            return Line(event.type, item(event.object))
         return Line(event.type, Item(_identity(event.object), None))
+
+    def _mended(self, decode: Callable[[bytes], R], text: bytes, what: str) -> R:
+        """An envelope that one of the objects in it makes unreadable. UnreadableList if it is not only that."""
+        try:
+            return decode(mended(text))
+        except _UNREADABLE as problem:
+            raise UnreadableList(f"{what} of {self._resource} cannot be read: {problem}") from None
+
+    def _shortened(self, raw: msgspec.Raw) -> Item[T]:
+        """An object that was mended, or stood beside one that was."""
+        item = self._item(raw)
+        if LEFT_OUT in bytes(raw):
+            self._refusals.report_shortened(self._resource, item.identity)
+        return item
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
         try:
@@ -198,6 +225,8 @@ class ObjectDecoder(Generic[T]):
             if not isinstance(decoded, dict):
                 return _item_of(decoded)
         except _UNREADABLE as problem:
+            if isinstance(problem, RecursionError) and LEFT_OUT in (shorter := mended(bytes(raw))):
+                return self._shortened(msgspec.Raw(shorter))
             identity = _identity(raw)
             self._refusals.report(self._resource, identity.namespace, identity.name, problem)
             return Item(identity, None)
@@ -222,7 +251,8 @@ def _identity(raw: msgspec.Raw) -> Identity:
     """As much of an object's name as can be read."""
     try:
         meta = _named(raw).metadata
-    except _UNREADABLE:
-        return Identity()
+    except _UNREADABLE as problem:
+        shorter = mended(bytes(raw)) if isinstance(problem, RecursionError) else b""
+        return _identity(msgspec.Raw(shorter)) if LEFT_OUT in shorter else Identity()
     fields = (meta.namespace, meta.name, meta.uid, meta.version)
     return Identity(*(value if isinstance(value, str) else "" for value in fields))

@@ -6,9 +6,9 @@ it then says of the second try ("already assigned") is settled by looking at the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,11 +17,14 @@ from pyscheduler.shell.clock import Clock, SystemClock
 from pyscheduler.shell.kube import paths, protobuf
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection, unanswered
 from pyscheduler.shell.kube.http1 import PROTOBUF
+from pyscheduler.shell.kube.mended import mended
 
+T = TypeVar("T")
 _CONFLICT = 409
 _BIND_TRIES = 3
 _encode = msgspec.json.Encoder().encode
 _decode_pod = msgspec.json.Decoder(PodObject).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class KubeWriter(ApiWriter):
@@ -44,7 +47,8 @@ class KubeWriter(ApiWriter):
                     raise
 
     async def _is_bound(self, pod: Pod, node_name: str) -> bool:
-        found = _decode_pod(await self._connection.request("GET", paths.pod(pod.namespace, pod.name)))
+        path = paths.pod(pod.namespace, pod.name)
+        found = _read(_decode_pod, path, await self._connection.request("GET", path))
         return found.metadata.uid == pod.uid and found.spec.node_name == node_name
 
     async def get(self, path: str) -> dict[str, Any]:
@@ -80,7 +84,15 @@ def _binding(pod: Pod, node_name: str, content_type: str) -> bytes:
 
 
 def _object(path: str, content: bytes) -> dict[str, Any]:
+    return _read(_decode_object, path, content)
+
+
+def _read(decode: Callable[[bytes], T], path: str, content: bytes) -> T:
+    """An answer, without what is nested too deep in it."""
     try:
-        return msgspec.json.decode(content, type=dict[str, Any])
+        try:
+            return decode(content)
+        except RecursionError:
+            return decode(mended(content))
     except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
         raise ApiError(0, "UnreadableAnswer", f"the answer to {path} is not a JSON object: {problem}") from None

@@ -96,18 +96,48 @@ def test_an_unreadable_object_is_skipped_by_itself(
     assert caplog.text.count("Skipped an object that cannot be read") == 1
 
 
-def test_nesting_without_end_is_skipped() -> None:
-    deep = b'{"metadata":{"name":"deep"},"spec":{"containers":[],"volumes":[' + b'{"a":' * 100_000 + b"1"
-    deep += b"}" * 100_000 + b"]}}"
-    raw = b'{"metadata":{},"items":[' + deep + b"," + msgspec.json.encode(pod("a").manifest) + b"]}"
+def nested(name: str, levels: int, where: bytes = b'"managedFields"') -> bytes:
+    """A pod in whose metadata something has so many levels."""
+    depths = b'{"a":' * levels + b"1" + b"}" * levels
+    return b'{"metadata":{"name":"%s","uid":"u",%s:%s},"spec":{"containers":[]}}' % (name.encode(), where, depths)
+
+
+def paired(name: str, half: bytes) -> bytes:
+    return b'{"metadata":{"name":"%s","annotations":{"a":"%s"}},"spec":{"containers":[]}}' % (name.encode(), half)
+
+
+UNUSUAL = [
+    *(pytest.param(nested("odd", levels), True, id=f"{levels} levels") for levels in (960, 1100, 9_900, 100_000)),
+    pytest.param(nested("odd", 9_900, b'"labels"'), False, id="too deep where one has to look"),
+    pytest.param(paired("odd", rb"\ud800"), True, id="half a pair"),
+    pytest.param(paired("odd", rb"\udc00\ud800"), True, id="the wrong way round"),
+]
+
+
+@pytest.mark.parametrize("type", [PodObject, dict[str, Any]])
+@pytest.mark.parametrize(("odd", "readable"), UNUSUAL)
+def test_an_object_that_others_would_choke_on_costs_only_itself(type: Any, odd: bytes, readable: bool) -> None:
+    decoder: ObjectDecoder[Any] = ObjectDecoder("pods", type, Refusals())
+    plain = msgspec.json.encode(pod("a").manifest)
+    page = decoder.page(b'{"metadata":{"resourceVersion":"7"},"items":[' + odd + b"," + plain + b"]}")
+    items = list(page.items)
+    lines = [decoder.line(b'{"type":"ADDED","object":' + each + b"}").item for each in (odd, plain)]
+    for found in (items, lines):
+        assert [item.identity.name for item in found] == ["odd", "a"]
+        assert [item.object is not None for item in found] == [readable or type is not PodObject, True]
+    gone = decoder.line(b'{"type":"DELETED","object":' + odd + b"}")
+    assert (gone.type, gone.item.identity.name) == ("DELETED", "odd")
+
+
+def test_what_was_left_out_is_told_once_and_counted_each_time(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Counted()
     decoder = ObjectDecoder("pods", PodObject, refusals)
-    try:
-        items = list(decoder.page(raw).items)
-    except UnreadableList:
-        return  # the envelope may refuse it as well: then the reflector lists again
-    assert [item.identity.name for item in items][1:] == ["a"]
-    assert refusals.resources == ["pods"]
+    line = b'{"type":"MODIFIED","object":' + nested("odd", 9_900) + b"}"
+    for _ in range(3):
+        decoder.line(line)
+    decoder.line(event("ADDED", pod("a").manifest))
+    assert refusals.resources == ["pods"] * 3
+    assert caplog.text.count("Read an object without what is nested too deep in it") == 1
 
 
 def test_events() -> None:
