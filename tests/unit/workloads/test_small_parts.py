@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.embedded.client import PODS
 from pyscheduler.embedded.workloads.actions import Patch, status_patch
 from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS, Expectations
-from pyscheduler.embedded.workloads.indexes import compress
+from pyscheduler.embedded.workloads.jobs.indexes import compress
 from pyscheduler.embedded.workloads.objects import with_condition
 from pyscheduler.embedded.workloads.percent import whole
 from tests.unit.workloads.builders import workload
