@@ -34,6 +34,7 @@ _PATHS = {
     "PodGroup": "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/podgroups",
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
+HOUR = 3600
 SECONDS = 60.0
 """How long anything may take here; most of it is the ten seconds that a Job waits after a failure."""
 
@@ -49,9 +50,11 @@ async def crew(plane: Plane, name: str, nodes: int = 3, cpu: str = "4") -> Async
 
 
 @asynccontextmanager
-async def crew_with_scheduler(plane: Plane, name: str, folder: Path, nodes: int = 3) -> AsyncIterator[HollowNodes]:
+async def crew_with_scheduler(
+    plane: Plane, name: str, folder: Path, nodes: int = 3, cpu: str = "4"
+) -> AsyncIterator[HollowNodes]:
     """The same with a scheduler for the pods that name `pyscheduler`, as the examples do."""
-    async with crew(plane, name, nodes) as running, scheduler(plane, Configured("pyscheduler", PLUGINS), folder):
+    async with crew(plane, name, nodes, cpu) as running, scheduler(plane, Configured("pyscheduler", PLUGINS), folder):
         yield running
 
 
@@ -111,12 +114,30 @@ class Bench:
 
     async def reasons(self, kind: str, name: str, *expected: str) -> list[str]:
         """The reasons of the Events about an object, each once, when all the expected are among them."""
+        return sorted({event["reason"] for event in await self.events(kind, name, *expected)})
+
+    async def events(self, kind: str, name: str, *expected: str) -> list[Json]:
+        """The Events about an object, when all the expected reasons are among them."""
         selector = f"involvedObject.kind={kind},involvedObject.name={name}"
         path = f"/api/v1/namespaces/{self.namespace}/events"
         found = await self.api.until(
             path, lambda found: set(expected) <= {e["reason"] for e in found["items"]}, fieldSelector=selector
         )
-        return sorted({event["reason"] for event in found["items"]})
+        items: list[Json] = found["items"]
+        return items
+
+    async def hold(self, cron_job: str) -> None:
+        """Make a suspended CronJob one that ran last an hour ago."""
+        last = {"status": {"lastScheduleTime": timestamp(time.time() - HOUR)}}
+        await self.patch("CronJob", cron_job, last, "/status")
+
+    async def due(self, cron_job: str, minutes: int) -> str:
+        """Make its run of so many minutes ago due. Returns the name of the Job that it is to start."""
+        schedule, at = ago(minutes)
+        # A change of the schedule alone is looked at when it is due next; that of another field at once.
+        await self.patch("CronJob", cron_job, {"spec": {"schedule": schedule, "suspend": True}})
+        await self.patch("CronJob", cron_job, {"spec": {"suspend": False}})
+        return f"{cron_job}-{at // 60}"
 
     async def gone(self, kind: str, name: str) -> None:
         """Waits until there is no such object."""
@@ -127,6 +148,12 @@ class Bench:
     async def patch(self, kind: str, name: str, patch: Json, part: str = "") -> Json:
         """A merge patch of an object or its subresource."""
         return await self.api.patch(self.at(kind, name) + part, patch)
+
+
+def suspended(document: Json) -> None:
+    """A CronJob starts nothing before it is told."""
+    if document["kind"] == "CronJob":
+        document["spec"]["suspend"] = True
 
 
 def ended(job: Json) -> list[str]:
@@ -166,8 +193,8 @@ def index(pod: Json) -> str:
     return str(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
 
 
-def ago(minutes: int) -> tuple[str, str]:
-    """A daily schedule whose last time was so many minutes ago, and that time as the API writes it."""
+def ago(minutes: int) -> tuple[str, int]:
+    """A daily schedule whose last time was so many minutes ago, and that time in seconds since 1970."""
     at = (int(time.time()) // 60 - minutes) * 60
     clock = time.gmtime(at)
-    return f"{clock.tm_min} {clock.tm_hour} * * *", timestamp(at)
+    return f"{clock.tm_min} {clock.tm_hour} * * *", at

@@ -59,6 +59,24 @@ async def test_one_job_per_item(bench: Bench) -> None:
     assert await bench.reasons("Job", "report-orders", "Completed") == ["Completed", "SuccessfulCreate"]
 
 
+async def test_a_status_has_these_fields_and_its_events_these_words(bench: Bench) -> None:
+    await bench.apply("per-item.yaml", items={"ITEM": "orders"})
+    status = (await bench.complete("report-orders"))["status"]
+    assert set(status) == {
+        "completionTime", "conditions", "ready", "startTime", "succeeded", "terminating", "uncountedTerminatedPods",
+    }  # fmt: skip
+    fields = {"type", "status", "reason", "message", "lastProbeTime", "lastTransitionTime"}
+    assert [set(condition) for condition in status["conditions"]] == [fields, fields]
+    words = "Reached expected number of succeeded pods"
+    assert [condition["message"] for condition in status["conditions"]] == [words, words]
+    (pod,) = await bench.pods()
+    events = await bench.events("Job", "report-orders", "Completed")
+    assert sorted((event["type"], event["message"], event["source"]["component"]) for event in events) == [
+        ("Normal", f"Created pod: {pod['metadata']['name']}", "job-controller"),
+        ("Normal", "Job completed", "job-controller"),
+    ]
+
+
 async def test_a_queue_with_one_pod_per_item(bench: Bench) -> None:
     await bench.apply("queue.yaml")
     await bench.apply("queue-pod-per-item.yaml")
