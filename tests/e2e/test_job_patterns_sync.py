@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,8 +59,12 @@ async def apply(bench: Bench) -> None:
 async def workers(bench: Bench, wanted: dict[str, int]) -> None:
     """Waits until all workers are available."""
     for name, count in wanted.items():
-        path = bench.at("Deployment", name)
-        await bench.api.until(path, lambda found, n=count: found.get("status", {}).get("availableReplicas") == n, 60)
+        await bench.api.until(bench.at("Deployment", name), available(count), 60)
+
+
+def available(count: int) -> Callable[[Json], bool]:
+    """Whether a Deployment has so many workers to rely on."""
+    return lambda found: found.get("status", {}).get("availableReplicas") == count
 
 
 def of(pods: list[Json], sync: str, source: str = "") -> list[Json]:

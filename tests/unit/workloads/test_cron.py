@@ -29,6 +29,7 @@ NOON = at("2026-03-02 12:00")  # a Monday
         ("* * * * *", "2026-01-01 00:00:30", "2026-01-01 00:01"),
         ("* * * * *", "2026-01-01 00:01:00", "2026-01-01 00:02"),
         ("*/15 * * * *", "2026-01-01 00:16", "2026-01-01 00:30"),
+        ("0 5 * * *", "2026-01-01 00:16", "2026-01-01 05:00"),
         ("5/20 * * * *", "2026-01-01 00:06", "2026-01-01 00:25"),
         ("0 6-16/4 * * 1-5", "2026-01-02 14:00", "2026-01-05 06:00"),
         ("30 4 1,15 * 5", "2026-01-01 05:00", "2026-01-02 04:30"),
@@ -192,6 +193,12 @@ def test_of_many_missed_runs_the_last_is_made_up_for() -> None:
     world = World("* * * * *")
     world.look(150.5)
     assert (world.names, world.said) == ([name(150)], ["TooManyMissedTimes"])
+
+
+def test_the_last_missed_run_of_an_uneven_schedule_is_found() -> None:
+    world = World("0,10 * * * *")
+    world.look(185)
+    assert world.names == [name(180)]
 
 
 def test_a_suspended_one_starts_nothing_and_goes_on_where_time_is() -> None:

@@ -116,6 +116,20 @@ def test_pods_that_share_an_index_are_one_too_many() -> None:
     assert len(deleted(look(job(completions=2, parallelism=2, completionMode="Indexed"), there))) == 1
 
 
+def test_no_pod_is_taken_twice_where_indexes_are_shared_and_there_are_too_many() -> None:
+    there = [indexed(0), {**indexed(0), "metadata": {**indexed(0)["metadata"], "name": "twin", "uid": "twin"}}]
+    taken = deleted(look(job(completions=3, parallelism=1, completionMode="Indexed"), [*there, indexed(1)]))
+    assert len(set(taken)) == len(taken) == 2
+
+
+def test_a_failure_that_is_noted_and_not_let_go_yet_counts_once() -> None:
+    of = job(completions=1, backoffLimit=1)
+    of["status"]["uncountedTerminatedPods"] = {"failed": ["p0"]}
+    outcome = jobs.reconcile(of, pods("Failed"), 1000.0, Failures(1, 999.0))
+    assert conditions(status_of(outcome.plan)) == {}
+    assert outcome.failures == (1, 999.0)
+
+
 def test_a_success_is_noted_then_let_go_then_counted_then_the_job_is_complete() -> None:
     of, there = job(completions=1), pods("Succeeded")
     first = look(of, there)
@@ -176,6 +190,13 @@ def test_when_it_gives_up(spec: Json, there: list[str], now: float, reason: str)
     assert {c["reason"] for c in status["conditions"]} == {reason}
     assert status.get("failed", 0) == len(there)
     assert reasons(last) == [reason]
+
+
+def test_it_is_not_over_while_a_pod_is_still_going() -> None:
+    of = job(completions=1)
+    of["status"]["conditions"] = [{"type": "FailureTarget", "status": "True", "reason": "R", "message": "m"}]
+    assert conditions(status_of(look(of, [going(a_pod("p"))]))) == {}
+    assert conditions(status_of(look(of, [])))["Failed"] == "True"
 
 
 def test_as_many_failures_as_the_limit_are_borne() -> None:

@@ -107,7 +107,7 @@ def test_a_replacement_inherits_the_failures_of_its_index_after_a_pause_of_its_o
 
 def test_a_failed_pod_is_held_until_its_replacement_is_there() -> None:
     waiting = jobs.reconcile(per_index(), [index_pod(0, 0, since=100)], 105.0).plan
-    assert "failed" not in status_of(waiting)
+    assert status_of(waiting)["uncountedTerminatedPods"] == {"succeeded": None, "failed": None}
     replaced = [index_pod(0, 0, since=100), index_pod(0, 1, phase="Running")]
     assert status_of(jobs.reconcile(per_index(), replaced, 105.0).plan)["uncountedTerminatedPods"]["failed"] == ["p0-0"]
 
@@ -117,6 +117,7 @@ def test_a_failed_pod_is_held_until_its_replacement_is_there() -> None:
     [
         pytest.param([index_pod(0, 2)], {}, "0", "", id="one is over its limit, others go on"),
         pytest.param([index_pod(0, 1)], {}, "", "", id="not yet"),
+        pytest.param([index_pod(0, 2)], {"maxFailedIndexes": 1}, "0", "", id="as many as may fail"),
         pytest.param([index_pod(0, 2), index_pod(1, 2)], {"maxFailedIndexes": 1}, "0,1", "MaxFailedIndexesExceeded",
                      id="too many"),
         pytest.param([index_pod(n, 2) for n in range(3)], {}, "0-2", "FailedIndexes", id="none is left"),
