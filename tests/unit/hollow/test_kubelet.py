@@ -104,6 +104,12 @@ def test_a_pod_is_stopped_at_its_deadline() -> None:
     assert over["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
 
 
+def test_a_pod_that_would_have_ended_later_is_stopped_however_late_one_looks() -> None:
+    over = next_step(hollow(pod("p").spec(activeDeadlineSeconds=5), policy="Never", run_seconds=10), 200.0).status
+    assert over is not None
+    assert (over["phase"], over["reason"]) == ("Failed", "DeadlineExceeded")
+
+
 def test_a_pod_that_ended_before_its_deadline_has_ended_well() -> None:
     done = next_step(hollow(pod("p").spec(activeDeadlineSeconds=5), policy="Never", run_seconds=2), 110.0).status
     assert done is not None
