@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.e2e.client import Json
+from tests.e2e.client import ApiError, Json
 from tests.e2e.jobs import (
     Bench,
     counts,
@@ -238,6 +238,40 @@ async def test_sync_workers_run_and_are_replaced_one_by_one(bench: Bench) -> Non
     await bench.api.patch(path, newer, "strategic")
     pods = await bench.pods(holds=lambda pods: len(pods) == 3 and {image(pod) for pod in pods} == {"busybox:1.37.1"})
     assert len(nodes_of(pods)) == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("pod-failure-policy.yaml", {"template": {"spec": {"restartPolicy": "OnFailure"}}},
+         'restartPolicy: Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy'),
+        ("indexed-limits.yaml", {"completionMode": "NonIndexed"},
+         "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode"),
+        ("indexed.yaml", {"completions": None}, "spec.completions: Required value: when completion mode is Indexed"),
+        ("deadline.yaml", {"ttlSecondsAfterFinished": -1},
+         "spec.ttlSecondsAfterFinished: Invalid value: -1: must be greater than or equal to 0"),
+        ("cronjob-allow.yaml", {"schedule": "* * * *"}, "expected exactly 5 fields, found 4: [* * * *]"),
+        ("cronjob-allow.yaml", {"schedule": "TZ=UTC * * * * *"}, "use timeZone field instead"),
+        ("cronjob-allow.yaml", {"timeZone": "Mars/Olympus"},
+         'spec.timeZone: Invalid value: "Mars/Olympus": unknown time zone Mars/Olympus'),
+        ("cronjob-allow.yaml", {"jobTemplate": {"spec": {"backoffLimit": -1}}},
+         "spec.jobTemplate.spec.backoffLimit: Invalid value: -1: must be greater than or equal to 0"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_is_refused_in_the_same_words(bench: Bench, file: str, change: Json, words: str) -> None:
+    def spoil(document: Json) -> None:
+        document["spec"] = merged(document["spec"], change)
+
+    with pytest.raises(ApiError) as refused:
+        await bench.apply(file, spoil)
+    assert (refused.value.status, refused.value.reason) == (422, "Invalid")
+    assert words in refused.value.message
+
+
+def merged(spec: Json, change: Json) -> Json:
+    """The spec with a merge patch applied."""
+    both = {name: merged(spec.get(name, {}), part) if isinstance(part, dict) else part for name, part in change.items()}
+    return {name: part for name, part in {**spec, **both}.items() if part is not None}
 
 
 def image(pod: Json) -> str:
