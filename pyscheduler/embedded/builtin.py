@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyscheduler.embedded import events
-from pyscheduler.embedded.admission import cluster, crds, workloads
+from pyscheduler.embedded.admission import cluster, crds, jobs, workloads
 from pyscheduler.embedded.admission.pods import POD_RULES
 from pyscheduler.embedded.resources import Resource
 
@@ -90,11 +90,11 @@ def _batch() -> Iterator[Resource]:
     common: dict[str, Any] = {"categories": _ALL, "subresources": _STATUS, "generation": True}
     job: dict[str, Any] = {
         "fields": {"status.successful": "status.succeeded"},
-        "rules": workloads.JOB,
+        "rules": jobs.JOB,
         "model": "V1Job",
     }
     yield Resource("batch", "v1", "Job", "jobs", **job, **common)
-    cron: dict[str, Any] = {"rules": workloads.CRONJOB, "model": "V1CronJob"}
+    cron: dict[str, Any] = {"rules": jobs.CRONJOB, "model": "V1CronJob"}
     yield Resource("batch", "v1", "CronJob", "cronjobs", short_names=("cj",), **cron, **common)
 
 

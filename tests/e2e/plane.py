@@ -15,7 +15,8 @@ from typing import NoReturn
 
 import pytest
 
-from pyscheduler.embedded.cluster import EmbeddedCluster
+from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster
+from pyscheduler.embedded.workloads import ControllerSettings
 from tests.controlplane.arguments import Options
 from tests.controlplane.build import BuildError, ToolchainMissing, binaries
 from tests.controlplane.cluster import ControlPlane
@@ -45,7 +46,9 @@ def opened(target: str, config: pytest.Config) -> AbstractAsyncContextManager[Pl
 
 @asynccontextmanager
 async def _embedded() -> AsyncIterator[Plane]:
-    async with EmbeddedCluster(nodes=0) as cluster, ApiClient(cluster.kubeconfig) as api:
+    # Tests wait for Jobs that try again; here they need not wait for ten seconds, as with the real controllers.
+    settings = ClusterSettings(controllers=ControllerSettings(job_backoff_seconds=1.0))
+    async with EmbeddedCluster(nodes=0, settings=settings) as cluster, ApiClient(cluster.kubeconfig) as api:
         yield Plane(EMBEDDED, cluster.kubeconfig, api, embedded=cluster)
 
 

@@ -3,7 +3,9 @@
 from pyscheduler.embedded.client.http import HttpClient
 from pyscheduler.embedded.client.informer import OBJECTS, Codec, Informer, structs
 from pyscheduler.embedded.client.protocol import (
+    CRONJOBS,
     DEPLOYMENTS,
+    EVENTS,
     JOBS,
     LEASES,
     NODES,
@@ -20,7 +22,9 @@ from pyscheduler.embedded.client.tasks import Tasks
 from pyscheduler.embedded.client.workqueue import Clock, WorkQueue
 
 __all__ = [
+    "CRONJOBS",
     "DEPLOYMENTS",
+    "EVENTS",
     "JOBS",
     "LEASES",
     "NODES",

@@ -14,7 +14,9 @@ import msgspec
 from pyscheduler.embedded.objects import Json, Key
 
 __all__ = [
+    "CRONJOBS",
     "DEPLOYMENTS",
+    "EVENTS",
     "JOBS",
     "LEASES",
     "NODES",
@@ -55,6 +57,8 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases")
 REPLICASETS = Resource("apps", "v1", "replicasets")
 DEPLOYMENTS = Resource("apps", "v1", "deployments")
 JOBS = Resource("batch", "v1", "jobs")
+CRONJOBS = Resource("batch", "v1", "cronjobs")
+EVENTS = Resource("", "v1", "events")
 
 
 class Refused(Exception):

@@ -6,10 +6,15 @@ import math
 from typing import NamedTuple
 
 from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.hollow.life import EXITED, FAILED, KILLED, UP, Pace, Stage, plan_of, stage_at
+from pyscheduler.embedded.hollow.life import EXITED, FAILED, KILLED, SUCCEEDED, UP, Pace, Stage, plan_of, stage_at
 from pyscheduler.embedded.hollow.room import Refusal
 from pyscheduler.embedded.hollow.status import Place, refused_status, stage_status
 from pyscheduler.embedded.hollow.wire import HollowPod
+
+_TOO_LONG = {
+    "reason": "DeadlineExceeded",
+    "message": "Pod was active on the node longer than the specified deadline",
+}
 
 
 class Decision(NamedTuple):
@@ -30,8 +35,12 @@ def decide(pod: HollowPod, place: Place, refusal: Refusal | None, pace: Pace, no
         return Decision()
     if refusal is not None:
         return Decision(refused_status(refusal, place.seen))
-    stage = stage_at(plan_of(pod, pace), pace, place.seen, now)
-    return Decision(None if _shows(pod, stage) else stage_status(pod, stage, place), again=stage.until)
+    limit = pod.spec.active_deadline_seconds
+    deadline = math.inf if limit is None else place.seen + limit
+    stage = stage_at(plan_of(pod, pace, place.earlier), pace, place.seen, min(now, deadline))
+    if now >= deadline and stage.phase not in (SUCCEEDED, FAILED):
+        return Decision(stage_status(pod, _killed(place, deadline), place) | _TOO_LONG)
+    return Decision(None if _shows(pod, stage) else stage_status(pod, stage, place), again=min(stage.until, deadline))
 
 
 def _stop(pod: HollowPod, place: Place, now: float) -> Decision:
@@ -40,9 +49,11 @@ def _stop(pod: HollowPod, place: Place, now: float) -> Decision:
         return Decision()  # deleted for good already; only finalizers of others keep it
     if pod.final:
         return Decision(delete=True)
-    began = min(place.seen, now)
-    stage = Stage(FAILED, EXITED, "Error", now, exit_code=KILLED, last_run=(began, now))
-    return Decision(stage_status(pod, stage, place))
+    return Decision(stage_status(pod, _killed(place, now), place))
+
+
+def _killed(place: Place, at: float) -> Stage:
+    return Stage(FAILED, EXITED, "Error", at, exit_code=KILLED, last_run=(min(place.seen, at), at))
 
 
 def _shows(pod: HollowPod, stage: Stage) -> bool:

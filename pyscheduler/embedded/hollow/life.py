@@ -3,12 +3,14 @@
 No memory is needed: what a pod is doing at a moment follows from its spec, its annotations and when its kubelet first
 saw it. Annotations on the pod:
 
-- `pyscheduler.io/run-seconds: "5"`: its containers exit with code 0 after that time;
-- `pyscheduler.io/fail-after-seconds: "2"`: they exit with code 1 (the shorter of the two decides).
+- `pyscheduler.io/run-seconds: "5"`: each run of its containers takes so long and ends with exit code 0;
+- `pyscheduler.io/fail-after-seconds: "2"`: they exit with code 1 (the shorter of the two decides);
+- `pyscheduler.io/exits: "attempt 0: 1; 0"`: other exit codes, by attempt and index (see exits.py).
 
-A pod with neither runs until it is deleted, except that a pod of a Job ends well after `Pace.job_seconds`. What an exit
+A pod with neither time runs until it is deleted, except that a pod of a Job ends after `Pace.job_seconds`. What an exit
 means is up to `restartPolicy`, as on a real node: Never ends the pod; OnFailure restarts after a failure; Always
-restarts. The first restart is immediate, later ones wait in CrashLoopBackOff, twice as long each time.
+restarts. The first restart is immediate, later ones wait in CrashLoopBackOff, twice as long each time; a run that
+lasts long enough is the first again. A pod with `activeDeadlineSeconds` is stopped when they are over.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pyscheduler.embedded.hollow.exits import EXITS, ExitsError, Rule, code_of, parse
 from pyscheduler.embedded.hollow.wire import HollowPod
 
 RUN_SECONDS = "pyscheduler.io/run-seconds"
@@ -27,6 +30,7 @@ WAITING, UP, EXITED = "waiting", "running", "terminated"
 """The keys of core/v1 ContainerState."""
 KILLED = 143
 """Exit code of a container stopped by SIGTERM."""
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,19 @@ class Plan(NamedTuple):
 
     seconds: float
     """How long each run takes; math.inf for ever."""
-    exit_code: int
-    restarts: bool
+    policy: str
+    rules: tuple[Rule, ...]
+    of_index: int = -1
+    earlier: int = 0
+    """Attempts that other pods have made before this one."""
+
+    def exit_code(self, restarts: int) -> int:
+        """How the run after so many restarts ends."""
+        return code_of(self.rules, self.of_index, self.earlier + restarts)
+
+    def restarts_after(self, exit_code: int) -> bool:
+        """Whether the pod's restart policy gives it another run."""
+        return self.policy == "Always" or (self.policy == "OnFailure" and exit_code != 0)
 
 
 class Stage(NamedTuple):
@@ -70,43 +85,59 @@ class Stage(NamedTuple):
     """Start and end of the run that ended last; None as long as none has."""
 
 
-def plan_of(pod: HollowPod, pace: Pace) -> Plan:
-    """How long the pod runs and how it ends."""
+def plan_of(pod: HollowPod, pace: Pace, earlier: int = 0) -> Plan:
+    """How long the pod runs and how it ends. `earlier`: the attempts that other pods have made before it."""
     annotations = pod.metadata.annotations or {}
     runs, fails = _seconds(annotations, RUN_SECONDS), _seconds(annotations, FAIL_AFTER_SECONDS)
     if math.isinf(runs) and math.isinf(fails) and _of_a_job(pod):
         runs = pace.job_seconds
-    failing = fails < runs
-    policy = pod.spec.restart_policy
-    return Plan(min(runs, fails), int(failing), policy == "Always" or (policy == "OnFailure" and failing))
+    index = annotations.get(INDEX, "")
+    rules = _rules(annotations) or (Rule(int(fails < runs)),)
+    return Plan(min(runs, fails), pod.spec.restart_policy, rules, int(index) if index.isdecimal() else -1, earlier)
 
 
 def stage_at(plan: Plan, pace: Pace, seen: float, now: float) -> Stage:
     """What the pod is doing at `now`, its kubelet having first seen it at `seen`."""
-    start, restarts = seen + pace.start_seconds, 0
+    start, restarts, code = seen + pace.start_seconds, 0, 0
     last_run: tuple[float, float] | None = None
     if now < start:
         return Stage(PENDING, WAITING, "ContainerCreating", seen, start)
     while True:
         end = start + plan.seconds
         if now < end:
-            return Stage(RUNNING, UP, "", start, end, restarts, plan.exit_code, last_run)
-        if not plan.restarts:
-            reason = "Error" if plan.exit_code else "Completed"
-            phase = FAILED if plan.exit_code else SUCCEEDED
-            return Stage(phase, EXITED, reason, end, exit_code=plan.exit_code, last_run=(start, end))
-        last_run = (start, end)
-        resume = end + _backoff(pace, restarts)
+            return Stage(RUNNING, UP, "", start, end, restarts, code, last_run)
+        code, last_run = plan.exit_code(restarts), (start, end)
+        if not plan.restarts_after(code):
+            phase, reason = (FAILED, "Error") if code else (SUCCEEDED, "Completed")
+            return Stage(phase, EXITED, reason, end, restarts=restarts, exit_code=code, last_run=last_run)
+        resume = end + _backoff(pace, 0 if plan.seconds > 2 * pace.backoff_max_seconds else restarts)
         if now < resume:
-            return Stage(RUNNING, WAITING, "CrashLoopBackOff", end, resume, restarts, plan.exit_code, last_run)
+            return Stage(RUNNING, WAITING, "CrashLoopBackOff", end, resume, restarts, code, last_run)
         start, restarts = resume, restarts + 1
 
 
 def unreadable_annotations(pod: HollowPod) -> list[str]:
-    """The annotations of ours on the pod that are no number of seconds; they are taken as not there."""
+    """What is wrong with the annotations of ours on the pod; such are taken as not there."""
     annotations = pod.metadata.annotations or {}
     given = [name for name in (RUN_SECONDS, FAIL_AFTER_SECONDS) if name in annotations]
-    return [name for name in given if math.isinf(_seconds(annotations, name))]
+    wrong = [f"{name} is no number of seconds" for name in given if math.isinf(_seconds(annotations, name))]
+    try:
+        parse(annotations.get(EXITS, ""))
+    except ExitsError as problem:
+        wrong.append(f"{EXITS}: {problem}")
+    return wrong
+
+
+def asks_for_attempts(pod: HollowPod) -> bool:
+    """Whether it matters to the pod how many attempts were made before it."""
+    return "attempt" in (pod.metadata.annotations or {}).get(EXITS, "")
+
+
+def _rules(annotations: dict[str, str]) -> tuple[Rule, ...]:
+    try:
+        return parse(annotations.get(EXITS, ""))
+    except ExitsError:
+        return ()
 
 
 def _backoff(pace: Pace, restarts: int) -> float:

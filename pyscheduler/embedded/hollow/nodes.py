@@ -30,7 +30,7 @@ from pyscheduler.embedded.client import (
     structs,
 )
 from pyscheduler.embedded.hollow.kubelet import decide
-from pyscheduler.embedded.hollow.life import Pace, unreadable_annotations
+from pyscheduler.embedded.hollow.life import FAILED, INDEX, Pace, asks_for_attempts, unreadable_annotations
 from pyscheduler.embedded.hollow.room import Refusal, Room
 from pyscheduler.embedded.hollow.status import Place
 from pyscheduler.embedded.hollow.template import (
@@ -266,20 +266,27 @@ class HollowNodes:
             self._pods.add_at(key, decision.again)
 
     def _place(self, pod: HollowPod, node: _Node) -> _Placed:
-        for name in unreadable_annotations(pod):
-            _log.warning(
-                "pod %s/%s: annotation %s is no number of seconds; it is taken as not there",
-                pod.metadata.namespace,
-                pod.metadata.name,
-                name,
-            )
+        for problem in unreadable_annotations(pod):
+            where = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            _log.warning("pod %s: annotation %s; it is taken as not there", where, problem)
         known = seconds(pod.status.start_time)
         address = pod.status.pod_ip or _address(128, next(self._pod_addresses))
         if pod.spec.host_network:
             address = node.address
-        place = Place(known if known is not None else self._clock(), address, node.address)
+        earlier = self._earlier(pod) if asks_for_attempts(pod) else 0
+        place = Place(known if known is not None else self._clock(), address, node.address, earlier)
         refusal = None if pod.final else node.room.admit(pod.metadata.uid, pod_requests(pod.spec).real)
         return _Placed(place, refusal)
+
+    def _earlier(self, pod: HollowPod) -> int:
+        """How many pods of the same owner and index have failed, as far as they are still there."""
+        others = self._pod_informer.objects.values()
+        return sum(other.status.phase == FAILED and _lineage(other) == _lineage(pod) for other in others)
+
+
+def _lineage(pod: HollowPod) -> tuple[str, str]:
+    owner = next((owner.uid for owner in pod.metadata.owner_references or () if owner.controller), pod.metadata.uid)
+    return owner, (pod.metadata.annotations or {}).get(INDEX, "")
 
 
 def _address(base: int, number: int) -> str:

@@ -22,6 +22,8 @@ class Place(NamedTuple):
     seen: float
     pod_ip: str
     host_ip: str
+    earlier: int = 0
+    """How many pods of the same owner and index have failed before."""
 
 
 def stage_status(pod: HollowPod, stage: Stage, place: Place) -> Json:

@@ -15,6 +15,7 @@ class HollowMeta(ObjectMeta, frozen=True):
 
 class HollowPodSpec(PodSpec, frozen=True):
     restart_policy: str = "Always"
+    active_deadline_seconds: int | None = None
 
 
 class HollowContainerStatus(ContainerStatus, frozen=True):

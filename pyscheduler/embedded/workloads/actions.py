@@ -13,14 +13,10 @@ from pyscheduler.embedded.client.protocol import PatchKind
 class Create:
     resource: Resource
     obj: Json
-
-
-@dataclass(frozen=True)
-class Delete:
-    resource: Resource
-    key: Key
-    uid: str
-    grace_seconds: int | None = None
+    teller: Json | None = None
+    """Whose Event is to tell of it; None for nobody's."""
+    unless_there: bool = False
+    """An object of that name is as good."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,28 @@ class Patch:
     kind: PatchKind = "merge"
 
 
-Action = Create | Delete | Patch
+@dataclass(frozen=True)
+class Delete:
+    resource: Resource
+    key: Key
+    uid: str
+    grace_seconds: int | None = None
+    before: Patch | None = None
+    """What the object has to say before it goes."""
+    teller: Json | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """An Event about `about`."""
+
+    about: Json
+    reason: str
+    message: str
+    kind: str = "Normal"
+
+
+Action = Create | Delete | Patch | Record
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,16 @@ from typing import NamedTuple
 
 from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
 from pyscheduler.embedded.objects import owners_of
-from pyscheduler.embedded.workloads import deployment, job, replicaset
-from pyscheduler.embedded.workloads.actions import Delete, Plan
+from pyscheduler.embedded.workloads import cron, deployment, jobs, replicaset
+from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan
 from pyscheduler.embedded.workloads.carry import carry_out
 from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS, Expectations
+from pyscheduler.embedded.workloads.jobs.pods import is_tracked
+from pyscheduler.embedded.workloads.loose import let_go
 from pyscheduler.embedded.workloads.objects import controller_uid, is_active, is_deleting, key_of, uid_of
+from pyscheduler.embedded.workloads.recorder import Recorder
 
-DEPLOYMENT, REPLICASET, JOB = "Deployment", "ReplicaSet", "Job"
+DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
 
 
 class Item(NamedTuple):
@@ -45,7 +48,7 @@ class Owned:
 
 
 class Workloads:
-    """Deployments, ReplicaSets and Jobs. The informers belong to the caller, who runs them."""
+    """Deployments, ReplicaSets, Jobs and CronJobs. The informers belong to the caller, who runs them."""
 
     def __init__(
         self,
@@ -57,8 +60,12 @@ class Workloads:
     ) -> None:
         self._client, self._clock, self._pods, self._main = client, clock, pods, main
         self._job_backoff = job_backoff_seconds
-        self._pods_of, self._sets_of = Owned(), Owned()
+        self._pods_of = Owned()
+        self._owned = {REPLICASET: Owned(), JOB: Owned()}
         self._expected = Expectations()
+        self._outdated: dict[Item, tuple[str, float]] = {}
+        self._failures: dict[str, jobs.Failures] = {}
+        self._recorder = Recorder(client, clock)
         self.queue: WorkQueue[Item] = WorkQueue(clock)
         pods.listeners.append(self._on_pod)
         for kind, informer in main.items():
@@ -67,36 +74,72 @@ class Workloads:
     async def look(self, item: Item) -> None:
         """Reconcile one object, unless the news of its last writes is still on the way."""
         now = self._clock()
-        obj = self._main[item.kind].objects.get(item.key)
+        obj = (self._pods if item.kind == POD else self._main[item.kind]).objects.get(item.key)
         if obj is None:
             self.queue.forget(item)
+            self._outdated.pop(item, None)
             return
-        if not self._expected.met(item, now):
+        if not self._up_to_date(item, obj, now):
             self.queue.add_at(item, now + GIVE_UP_SECONDS)
             return
-        plan = self._plan(item.kind, obj, now)
+        plan, failures = self._plan(item.kind, obj, now)
         await carry_out(
-            self._client, plan.actions, lambda made: self._made(item, made), lambda gone: self._deleted(item, gone)
+            self._client,
+            plan.actions,
+            lambda made: self._made(item, made),
+            lambda gone: self._deleted(item, gone),
+            self._recorder,
         )
+        self._remember(item, obj, plan, failures)
         if plan.again < math.inf:
             self.queue.add_at(item, plan.again)
 
-    def _plan(self, kind: str, obj: Json, now: float) -> Plan:
+    def _up_to_date(self, item: Item, obj: Json, now: float) -> bool:
+        """Whether the local copies show what this controller wrote last."""
+        if not self._expected.met(item, now):
+            return False
+        version, at = self._outdated.get(item, ("", -math.inf))
+        if version and version == obj["metadata"].get("resourceVersion") and now - at < GIVE_UP_SECONDS:
+            return False
+        self._outdated.pop(item, None)
+        return True
+
+    def _plan(self, kind: str, obj: Json, now: float) -> tuple[Plan, jobs.Failures | None]:
+        if kind == POD:
+            return Plan(let_go(obj, self._job_of(obj))), None
         if kind == REPLICASET:
-            return replicaset.reconcile(obj, self._pods_of.of(obj), now)
+            return replicaset.reconcile(obj, self._pods_of.of(obj), now), None
+        if kind == CRONJOB:
+            return cron.reconcile(obj, self._owned[JOB].of(obj), now), None
         if kind == JOB:
-            return job.reconcile(obj, self._pods_of.of(obj), now, self._job_backoff)
-        sets = self._sets_of.of(obj)
-        return deployment.reconcile(obj, sets, [pod for rs in sets for pod in self._pods_of.of(rs)], now)
+            failures = self._failures.get(uid_of(obj), jobs.Failures())
+            return jobs.reconcile(obj, self._pods_of.of(obj), now, failures, self._job_backoff)
+        sets = self._owned[REPLICASET].of(obj)
+        return deployment.reconcile(obj, sets, [pod for rs in sets for pod in self._pods_of.of(rs)], now), None
+
+    def _remember(self, item: Item, obj: Json, plan: Plan, failures: jobs.Failures | None) -> None:
+        if failures is not None and failures.number:
+            self._failures[uid_of(obj)] = failures
+        elif failures is not None:
+            self._failures.pop(uid_of(obj), None)
+        if item.kind in (JOB, CRONJOB) and any(isinstance(a, Patch) and a.key == item.key for a in plan.actions):
+            self._outdated[item] = (obj["metadata"].get("resourceVersion", ""), self._clock())
+
+    def _job_of(self, pod: Json) -> Json | None:
+        """The Job that owns the pod, if it is there."""
+        for owner in owners_of(pod):
+            job = self._main[JOB].objects.get((key_of(pod)[0], owner["name"])) if owner["kind"] == JOB else None
+            if job is not None and uid_of(job) == owner["uid"]:
+                return job
+        return None
 
     def _made(self, item: Item, made: Json) -> None:
-        informer = self._main[REPLICASET] if made.get("kind") == REPLICASET else self._pods
-        known = informer.objects.get(key_of(made))
+        known = self._main.get(made.get("kind", ""), self._pods).objects.get(key_of(made))
         if known is None or uid_of(known) != uid_of(made):
             self._expected.expect(item, uid_of(made), self._clock())
 
     def _deleted(self, item: Item, gone: Delete) -> None:
-        informer = self._main[REPLICASET] if gone.resource == self._main[REPLICASET].resource else self._pods
+        informer = next((i for i in self._main.values() if i.resource == gone.resource), self._pods)
         known = informer.objects.get(gone.key)
         if known is not None and uid_of(known) == gone.uid and not is_deleting(known):
             self._expected.expect(item, gone.uid, self._clock())
@@ -104,6 +147,8 @@ class Workloads:
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
         self._pods_of.change(before, after)
         owners = self._news(before, after)
+        if after is not None and is_tracked(after):
+            self.queue.add(Item(POD, key_of(after)))
         if after is None or not is_active(after):
             # Recreate waits for the last old pod to go, of which its ReplicaSet's status says nothing.
             for kind, key in owners:
@@ -111,11 +156,15 @@ class Workloads:
                 self._queue_owners(replica_set)
 
     def _on_main(self, kind: str, before: Json | None, after: Json | None) -> None:
-        if kind == REPLICASET:
-            self._sets_of.change(before, after)
+        if kind in self._owned:
+            self._owned[kind].change(before, after)
             self._news(before, after)
         if after is not None:
             self.queue.add(Item(kind, key_of(after)))
+        elif kind == JOB and before is not None:
+            self._failures.pop(uid_of(before), None)
+            for pod in self._pods_of.of(before):
+                self.queue.add(Item(POD, key_of(pod)))
 
     def _news(self, before: Json | None, after: Json | None) -> list[Item]:
         """An owned object has changed: have its owners looked at. Returns them."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pyscheduler.embedded.client import (
+    CRONJOBS,
     DEPLOYMENTS,
     JOBS,
     LEASES,
@@ -21,7 +22,7 @@ from pyscheduler.embedded.client import (
     Resource,
     Tasks,
 )
-from pyscheduler.embedded.workloads.controllers import DEPLOYMENT, JOB, REPLICASET, Workloads
+from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, Workloads
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
 
 WORKERS = 4
@@ -39,7 +40,7 @@ class ControllerSettings:
 
 
 class ControllerManager:
-    """ReplicaSets, Deployments, Jobs and the node lifecycle. Start and stop it, or use it as a context manager."""
+    """All controllers that there are here. Start and stop it, or use it as a context manager."""
 
     def __init__(self, client: ApiClient, *, clock: Clock, settings: ControllerSettings | None = None) -> None:
         settings = settings if settings is not None else ControllerSettings()
@@ -51,6 +52,7 @@ class ControllerManager:
             DEPLOYMENT: self._informer(DEPLOYMENTS),
             REPLICASET: self._informer(REPLICASETS),
             JOB: self._informer(JOBS),
+            CRONJOB: self._informer(CRONJOBS),
         }
         self._informers = [pods, nodes, leases, *main.values()]
         self._workloads = Workloads(client, clock, pods, main, settings.job_backoff_seconds)

@@ -3,7 +3,7 @@
 As in kube-controller-manager: silent for too long means Ready=Unknown, the unreachable taints, and pods marked not
 ready; NoExecute taints evict pods that do not tolerate them (any more). The API server gives pods a toleration of 300
 seconds for lost nodes, so that is how long they stay unless they say otherwise. Left out: the pace limits on eviction
-when a whole zone is lost, and the DisruptionTarget condition.
+when a whole zone is lost.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from pyscheduler.embedded.workloads.objects import is_deleting, is_ready, key_of
 
 UNREACHABLE, NOT_READY = "node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_BY_TAINT = ("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
+_BY_GC = ("DeletionByPodGC", "PodGC: node no longer exists")
 _MANAGED = (UNREACHABLE, NOT_READY, UNSCHEDULABLE)
 _CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
@@ -60,10 +62,24 @@ def evict(node: Json, pods: list[Json], now: float) -> tuple[list[Action], float
             continue
         at = evicted_at(node, pod)
         if at <= now:
-            actions.append(Delete(PODS, key_of(pod), uid_of(pod)))
+            actions.append(Delete(PODS, key_of(pod), uid_of(pod), before=_disrupted(pod, *_BY_TAINT, now)))
         else:
             again = min(again, at)
     return actions, again
+
+
+def bury(pod: Json, now: float) -> Delete:
+    """Take away a pod whose node is no more: it has failed, whatever it was doing (as podgc does)."""
+    marked = None if phase(pod) in ("Succeeded", "Failed") else _disrupted(pod, *_BY_GC, now, phase="Failed")
+    return Delete(PODS, key_of(pod), uid_of(pod), grace_seconds=0, before=marked)
+
+
+def _disrupted(pod: Json, reason: str, message: str, now: float, **status: str) -> Patch:
+    """Say on the pod that it is no fault of its own: podFailurePolicy may ignore that."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    stamped = condition | {"lastTransitionTime": timestamp(now)}
+    patch = {"metadata": {"uid": uid_of(pod)}, "status": {**status, "conditions": [stamped]}}
+    return Patch(PODS, key_of(pod), patch, "status", "strategic-merge")
 
 
 def evicted_at(node: Json, pod: Json) -> float:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 
-from pyscheduler.embedded.client import PODS, ApiClient, Clock, Informer, Json, Key, WorkQueue
+from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
 from pyscheduler.embedded.objects import condition, dig
-from pyscheduler.embedded.workloads.actions import Action, Delete
+from pyscheduler.embedded.workloads.actions import Action
 from pyscheduler.embedded.workloads.carry import carry_out
-from pyscheduler.embedded.workloads.node_health import declare_unknown, evict, mark_not_ready, set_taints
-from pyscheduler.embedded.workloads.objects import key_of, uid_of
+from pyscheduler.embedded.workloads.node_health import bury, declare_unknown, evict, mark_not_ready, set_taints
+from pyscheduler.embedded.workloads.objects import key_of
 
 
 class NodeLifecycle:
@@ -62,7 +62,7 @@ class NodeLifecycle:
         if now < at:
             self.queue.add_at(name, at)
             return
-        await carry_out(self._client, [Delete(PODS, key_of(pod), uid_of(pod), grace_seconds=0) for pod in orphans])
+        await carry_out(self._client, [bury(pod, now) for pod in orphans])
         self._heard.pop(name, None)
 
     def _on_node(self, before: Json | None, after: Json | None) -> None:

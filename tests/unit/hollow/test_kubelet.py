@@ -94,6 +94,28 @@ def test_a_pod_that_only_finalizers_keep_is_left_alone() -> None:
     assert next_step(gone, 103.0) == Decision()
 
 
+def test_a_pod_is_stopped_at_its_deadline() -> None:
+    of = hollow(pod("p").spec(activeDeadlineSeconds=5))
+    running = next_step(of, 101.0)
+    assert running.again == 105.0
+    over = next_step(of, 105.0).status
+    assert over is not None
+    assert (over["phase"], over["reason"]) == ("Failed", "DeadlineExceeded")
+    assert over["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
+
+
+def test_a_pod_that_would_have_ended_later_is_stopped_however_late_one_looks() -> None:
+    over = next_step(hollow(pod("p").spec(activeDeadlineSeconds=5), policy="Never", run_seconds=10), 200.0).status
+    assert over is not None
+    assert (over["phase"], over["reason"]) == ("Failed", "DeadlineExceeded")
+
+
+def test_a_pod_that_ended_before_its_deadline_has_ended_well() -> None:
+    done = next_step(hollow(pod("p").spec(activeDeadlineSeconds=5), policy="Never", run_seconds=2), 110.0).status
+    assert done is not None
+    assert done["phase"] == "Succeeded"
+
+
 def test_init_containers_have_ended_and_sidecars_run_when_the_pod_runs() -> None:
     of = hollow(pod("p").init_container(name="setup").init_container(name="proxy", restartPolicy="Always"))
     step = next_step(of, 101.0)

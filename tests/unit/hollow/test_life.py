@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.embedded.hollow.exits import ExitsError, code_of, parse
 from pyscheduler.embedded.hollow.life import Pace, plan_of, stage_at, unreadable_annotations
 from pyscheduler.testing import pod
 from tests.unit.hollow.builders import hollow
@@ -75,8 +76,50 @@ def test_a_restarted_container_remembers_its_last_run() -> None:
     assert stage_at(plan, PACE, 0.0, 4.0).last_run == (1.0, 3.0)
 
 
-def test_annotations_that_are_no_number_are_named() -> None:
-    assert unreadable_annotations(hollow(run_seconds="soon", fail_after_seconds=1)) == ["pyscheduler.io/run-seconds"]
+def test_annotations_that_cannot_be_read_are_named() -> None:
+    assert unreadable_annotations(hollow(run_seconds="soon", fail_after_seconds=1, exits="0; never")) == [
+        "pyscheduler.io/run-seconds is no number of seconds",
+        "pyscheduler.io/exits: 'never' is no rule such as 'index 2 attempt 0-1: 42', with a code of 0 to 255",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("exits", "index", "attempt", "code"),
+    [
+        pytest.param("3", -1, 0, 3, id="always"),
+        pytest.param("attempt 0: 1; 0", -1, 0, 1, id="the first fails"),
+        pytest.param("attempt 0: 1; 0", -1, 1, 0, id="the second succeeds"),
+        pytest.param("attempt 0-2: 1", -1, 3, 0, id="what no rule fits succeeds"),
+        pytest.param("index 2,5-6: 42; 7", 6, 0, 42, id="an index in a range"),
+        pytest.param("index 2,5-6: 42; 7", 3, 0, 7, id="another index"),
+        pytest.param("index 2: 42; 7", -1, 0, 7, id="a pod without an index"),
+        pytest.param("index 1 attempt 0: 137; 0", 1, 0, 137, id="both conditions"),
+        pytest.param("index 1 attempt 0: 137; 0", 1, 1, 0, id="one of them only"),
+    ],
+)
+def test_exit_codes_by_index_and_attempt(exits: str, index: int, attempt: int, code: int) -> None:
+    assert code_of(parse(exits), index, attempt) == code
+
+
+@pytest.mark.parametrize("text", ["x", "256", "1-2", "index: 3", "index a: 3", "attempt 1-: 0", "color 1: 0", "-1"])
+def test_a_rule_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ExitsError, match="is no"):
+        parse(text)
+
+
+def test_restarts_in_place_are_attempts_and_show_in_the_end() -> None:
+    assert at(hollow(policy="OnFailure", run_seconds=2, exits="attempt 0: 1; 0"), 3.0) == (*UP, 1)
+    assert at(hollow(policy="OnFailure", run_seconds=2, exits="attempt 0: 1; 0"), 5.0) == (*DONE[:3], 1)
+
+
+def test_attempts_of_pods_before_it_count_too() -> None:
+    plan = plan_of(hollow(policy="Never", run_seconds=2, exits="attempt 0: 1; 0"), PACE, earlier=1)
+    assert stage_at(plan, PACE, 0.0, 9.0).phase == "Succeeded"
+
+
+def test_a_run_that_lasts_is_the_first_again() -> None:
+    of = hollow(policy="Always", run_seconds=31)
+    assert at(of, 32.0 + 31) == (*UP, 2), "without a pause"
 
 
 def test_a_pace_without_backoff_is_refused() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyscheduler.embedded.client import LEASES, NODES, PODS, HttpClient
+from pyscheduler.embedded.client import JOBS, LEASES, NODES, PODS, HttpClient
 from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace
 from pyscheduler.testing import PodBuilder, pod
 from tests.unit.hollow.live import bind, create_pod, gone, in_phase, listed, server, shown, until
@@ -58,6 +58,20 @@ async def test_a_pod_ends_as_its_annotations_say(client: HttpClient, nodes: Holl
         await placed(client, pod(name).annotation(f"pyscheduler.io/{annotation}", "0.01").spec(restartPolicy="Never"))
     await shown(client, PODS, "good", in_phase("Succeeded"))
     await shown(client, PODS, "bad", in_phase("Failed"))
+
+
+async def test_a_pod_knows_of_the_attempts_before_it(client: HttpClient, nodes: HollowNodes) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    job = {"metadata": {"name": "j", "namespace": "default"}, "spec": {"template": template}}
+    uid = (await client.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **job}))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": uid, "controller": True}
+    for name, phase in (("first", "Failed"), ("second", "Succeeded")):
+        of_job = pod(name)._with("metadata.ownerReferences", [owner]).spec(restartPolicy="Never")
+        notes = {"run-seconds": "0.01", "exits": "attempt 0: 1; 0"}
+        for key, value in notes.items():
+            of_job = of_job.annotation(f"pyscheduler.io/{key}", value)
+        await placed(client, of_job)
+        await shown(client, PODS, name, in_phase(phase))
 
 
 async def test_a_failing_service_is_restarted(client: HttpClient, nodes: HollowNodes) -> None:

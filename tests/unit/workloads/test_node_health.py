@@ -11,6 +11,7 @@ from pyscheduler.embedded.objects import timestamp
 from pyscheduler.embedded.workloads.actions import Action, Delete, Patch
 from pyscheduler.embedded.workloads.node_health import (
     UNREACHABLE,
+    bury,
     declare_unknown,
     evict,
     evicted_at,
@@ -112,6 +113,19 @@ def test_evictions_come_in_time_and_once() -> None:
     actions, again = evict(of, [waiting], 130.0)
     assert [a.key[1] for a in actions if isinstance(a, Delete)] == ["p"]
     assert again == math.inf
+
+
+def test_who_is_driven_away_or_lost_with_its_node_is_marked_as_no_fault_of_its_own() -> None:
+    (eviction,), _ = evict(a_node("True", NO_EXECUTE), [tolerating()], 0.0)
+    buried = bury(a_pod("p"), 0.0)
+    for action, reason in ((eviction, "DeletionByTaintManager"), (buried, "DeletionByPodGC")):
+        assert isinstance(action, Delete)
+        assert action.before is not None
+        (condition,) = action.before.patch["status"]["conditions"]
+        assert (condition["type"], condition["status"], condition["reason"]) == ("DisruptionTarget", "True", reason)
+    assert buried.before is not None
+    assert (buried.before.patch["status"]["phase"], buried.grace_seconds) == ("Failed", 0)
+    assert bury(a_pod("p", "Succeeded"), 0.0).before is None
 
 
 def test_running_pods_of_a_lost_node_are_not_ready() -> None:

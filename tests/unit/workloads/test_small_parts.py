@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.embedded.client import PODS
 from pyscheduler.embedded.workloads.actions import Patch, status_patch
 from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS, Expectations
-from pyscheduler.embedded.workloads.indexes import compress
+from pyscheduler.embedded.workloads.jobs.indexes import compress, expand
 from pyscheduler.embedded.workloads.objects import with_condition
 from pyscheduler.embedded.workloads.percent import whole
 from tests.unit.workloads.builders import workload
@@ -25,6 +25,13 @@ def test_a_share_of_ten(value: int | str, up: int, down: int) -> None:
 )
 def test_indexes_in_short(indexes: list[int], text: str) -> None:
     assert compress(indexes) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes"), [("", set()), ("1", {1}), ("0-2,4", {0, 1, 2, 4}), ("3-9", {3, 4}), ("x,2", {2}), ("7", set())]
+)
+def test_indexes_of_five_read_back(text: str, indexes: set[int]) -> None:
+    assert expand(text, 5) == indexes
 
 
 def test_a_condition_that_stays_keeps_its_time() -> None:

@@ -14,3 +14,14 @@ def compress(indexes: Iterable[int]) -> str:
         else:
             runs.append([index, index])
     return ",".join(str(a) if a == b else f"{a}-{b}" if b - a > 1 else f"{a},{b}" for a, b in runs)
+
+
+def expand(text: str, completions: int) -> set[int]:
+    """The indexes below `completions` that the short form names. What cannot be read is left out, as there."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        last = last or first
+        if first.isdecimal() and last.isdecimal():
+            found.update(range(int(first), min(int(last) + 1, completions)))
+    return found

@@ -1,0 +1,159 @@
+"""One look at a CronJob: which Job to start, which to take away. Follows kube-controller-manager's sync (1.36.3).
+
+A schedule without timeZone is read in UTC. Which Jobs are active is seen from the Jobs themselves; there is no memory
+that could disagree with them.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyscheduler.embedded.client import CRONJOBS, JOBS, Json
+from pyscheduler.embedded.objects import dig, seconds, timestamp, without_nulls
+from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, Record
+from pyscheduler.embedded.workloads.cron.due import MANY, Due, most_recent, next_look
+from pyscheduler.embedded.workloads.cron.schedule import MINUTE, Schedule, ScheduleError, parse, time_zone
+from pyscheduler.embedded.workloads.jobs.verdict import COMPLETE, is_finished, is_true
+from pyscheduler.embedded.workloads.objects import is_deleting, key_of, owned_by, uid_of
+
+SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+_TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+_STILL_RUNS = "Not starting job because prior execution is running and concurrency policy is Forbid"
+
+
+def reconcile(cron_job: Json, jobs: list[Json], now: float) -> Plan:
+    """What to do for a CronJob that owns `jobs`."""
+    active = [job for job in jobs if not is_finished(job) and not is_deleting(job)]
+    actions: list[Action] = [*_forget_history(cron_job, jobs), *_news(cron_job, jobs)]
+    if is_deleting(cron_job):
+        return Plan(actions + _status(cron_job, jobs, active, None))
+    schedule, complaints = _schedule(cron_job)
+    if schedule is None or cron_job["spec"].get("suspend"):
+        return Plan(actions + complaints + _status(cron_job, jobs, active, None))
+    try:
+        due = most_recent(cron_job, schedule, now, within_deadline=True)
+    except ScheduleError as problem:
+        text = f"invalid schedule: {cron_job['spec']['schedule']} : {problem}"
+        complaint = Record(cron_job, "InvalidSchedule", text, "Warning")
+        return Plan([*actions, complaint, *_status(cron_job, jobs, active, None)])
+    started, moves = _start(cron_job, jobs, active, due)
+    replaced = {move.uid for move in moves if isinstance(move, Delete)}
+    status = _status(cron_job, jobs, [job for job in active if uid_of(job) not in replaced], started)
+    # Once the time of this run is in the status, the next look is for the run after it.
+    seen = {**cron_job, "status": {**(cron_job.get("status") or {}), **_last(started)}}
+    return Plan(actions + moves + status, next_look(seen, schedule, now))
+
+
+def _schedule(cron_job: Json) -> tuple[Schedule | None, list[Action]]:
+    """The schedule, or what to say of one that cannot be read."""
+    spec = cron_job["spec"]
+    zone, text = spec.get("timeZone") or "", spec["schedule"]
+    try:
+        time_zone(zone)
+    except ScheduleError as problem:
+        return None, [Record(cron_job, "UnknownTimeZone", f'invalid timeZone: "{zone}": {problem}', "Warning")]
+    try:
+        return parse(text, zone), []
+    except ScheduleError as problem:
+        words = f'unparseable schedule: "{text}" : {problem}'
+        return None, [Record(cron_job, "UnparseableSchedule", words, "Warning")]
+
+
+def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: Due) -> tuple[float | None, list[Action]]:
+    """Start the run that is due, if the concurrency policy lets it; its time, None if nothing is started."""
+    last = seconds(dig(cron_job, "status", "lastScheduleTime"))
+    if due.at is None or due.at == last:
+        return None, []
+    warnings: list[Action] = [Record(cron_job, "TooManyMissedTimes", _TOO_MANY, "Warning")] if due.missed > MANY else []
+    name = f"{cron_job['metadata']['name']}-{int(due.at) // MINUTE}"
+    if any(job["metadata"]["name"] == name for job in jobs):
+        return due.at, []  # it was made, and the news did not get into the status
+    policy = cron_job["spec"].get("concurrencyPolicy")
+    if policy == "Forbid" and active:
+        return None, [*warnings, Record(cron_job, "JobAlreadyActive", _STILL_RUNS)]
+    replaced = [_delete(cron_job, job) for job in active] if policy == "Replace" else []
+    made = Create(JOBS, _job(cron_job, name, due.at), teller=cron_job, unless_there=True)
+    return due.at, [*warnings, *replaced, made]
+
+
+def _job(cron_job: Json, name: str, at: float) -> Json:
+    template = cron_job["spec"]["jobTemplate"]
+    meta = template.get("metadata") or {}
+    local = datetime.fromtimestamp(at, time_zone(cron_job["spec"].get("timeZone") or ""))
+    stamp = local.isoformat().replace("+00:00", "Z")
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "namespace": cron_job["metadata"]["namespace"],
+            "labels": dict(meta.get("labels") or {}),
+            "annotations": {**(meta.get("annotations") or {}), SCHEDULED_AT: stamp},
+            "ownerReferences": [owned_by(cron_job, "CronJob", "batch/v1")],
+        },
+        "spec": template["spec"],
+    }
+
+
+def _delete(cron_job: Json, job: Json) -> Delete:
+    return Delete(JOBS, key_of(job), uid_of(job), teller=cron_job)
+
+
+def _forget_history(cron_job: Json, jobs: list[Json]) -> list[Action]:
+    """Finished Jobs beyond the history limits go, the oldest first."""
+    actions: list[Action] = []
+    for field, good in (("successfulJobsHistoryLimit", True), ("failedJobsHistoryLimit", False)):
+        limit = cron_job["spec"].get(field)
+        ended = [j for j in jobs if is_finished(j) and not is_deleting(j) and is_true(j, COMPLETE) == good]
+        if limit is not None and len(ended) > int(limit):
+            ended.sort(key=_age)
+            actions += [_delete(cron_job, job) for job in ended[: len(ended) - int(limit)]]
+    return actions
+
+
+def _age(job: Json) -> tuple[float, str]:
+    started = seconds(dig(job, "status", "startTime"))
+    return (float("inf") if started is None else started), job["metadata"]["name"]
+
+
+def _news(cron_job: Json, jobs: list[Json]) -> list[Action]:
+    """What has become of the Jobs that the status still calls active."""
+    known = {uid_of(job): job for job in jobs}
+    said: list[Action] = []
+    for reference in dig(cron_job, "status", "active") or ():
+        job = known.get(reference["uid"])
+        if job is None:
+            said.append(Record(cron_job, "MissingJob", f"Active job went missing: {reference['name']}"))
+        elif is_finished(job):
+            kind = COMPLETE if is_true(job, COMPLETE) else "Failed"
+            words = f"Saw completed job: {reference['name']}, condition: {kind}"
+            said.append(Record(cron_job, "SawCompletedJob", words))
+    return said
+
+
+def _status(cron_job: Json, jobs: list[Json], active: list[Json], started: float | None) -> list[Action]:
+    """Write what differs; the version guards against a decision on an outdated copy."""
+    present = cron_job.get("status") or {}
+    ends = [seconds(dig(job, "status", "completionTime")) for job in jobs if is_true(job, COMPLETE)]
+    last = max([at for at in (*ends, seconds(present.get("lastSuccessfulTime"))) if at is not None], default=None)
+    wanted = {
+        "active": sorted(map(_reference, active), key=lambda ref: str(ref["name"])) or None,
+        "lastSuccessfulTime": None if last is None else timestamp(last),
+        **_last(started),
+    }
+    changed = {name: value for name, value in wanted.items() if present.get(name) != without_nulls(value)}
+    if not changed:
+        return []
+    version = cron_job["metadata"].get("resourceVersion", "")
+    patch = {"metadata": {"resourceVersion": version}, "status": changed}
+    return [Patch(CRONJOBS, key_of(cron_job), patch, "status")]
+
+
+def _last(started: float | None) -> Json:
+    return {} if started is None else {"lastScheduleTime": timestamp(started)}
+
+
+def _reference(job: Json) -> Json:
+    """A reference that stays the same while the Job changes: without a resourceVersion."""
+    namespace, name = key_of(job)
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": name, "namespace": namespace, "uid": uid_of(job)}

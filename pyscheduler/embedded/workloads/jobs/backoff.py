@@ -1,0 +1,47 @@
+"""How long a Job waits before it replaces a failed pod: 10 s, then twice as long each time, 10 minutes at most.
+
+kube-controller-manager keeps the count in memory, per Job; where the limit is per index, it is on the failed pod.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.workloads.jobs.pods import finished_at, index_failures, index_ignored
+
+MAX_SECONDS = 600.0
+
+
+class Failures(NamedTuple):
+    """Failed pods since the last success, and when the last of them ended (seconds since 1970)."""
+
+    number: int = 0
+    last: float = -math.inf
+
+    def after(self, succeeded: Iterable[Json], failed: Iterable[Json]) -> Failures:
+        """The record once these newly ended pods are taken in: failures before the last success are forgiven."""
+        successes, ends = [finished_at(pod) for pod in succeeded], [finished_at(pod) for pod in failed]
+        if successes:
+            ends = [at for at in ends if at > max(successes)]
+            return Failures(len(ends), max(ends)) if ends else Failures()
+        return Failures(self.number + len(ends), max(ends)) if ends else self
+
+    def over_at(self, base_seconds: float) -> float:
+        """When the next pod may be made."""
+        if not self.number:
+            return -math.inf
+        doubled: float = base_seconds * 2 ** min(self.number - 1, 30)
+        return self.last + min(doubled, MAX_SECONDS)
+
+
+NO_FAILURES = Failures()
+
+
+def index_over_at(failed: Json | None, base_seconds: float) -> float:
+    """When the pod after `failed` may be made, where each index has a back-off of its own."""
+    if failed is None:
+        return -math.inf
+    return Failures(index_failures(failed) + index_ignored(failed) + 1, finished_at(failed)).over_at(base_seconds)

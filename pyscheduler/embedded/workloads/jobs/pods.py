@@ -1,0 +1,115 @@
+"""What a Job asks of one pod: its index, whether it is counted yet, whether and when it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyscheduler.embedded.client import PODS, Json
+from pyscheduler.embedded.objects import condition, dig, seconds
+from pyscheduler.embedded.workloads.actions import Patch
+from pyscheduler.embedded.workloads.objects import is_deleting, key_of, phase, uid_of
+
+FINALIZER = "batch.kubernetes.io/job-tracking"
+"""A pod bears it until the Job's status has counted it, so that nobody's deletion loses a result."""
+INDEX = "batch.kubernetes.io/job-completion-index"
+INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+NO_INDEX = -1
+MAX_COUNT = 2**31 - 1
+
+
+def is_tracked(pod: Json) -> bool:
+    """Not counted for good yet."""
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
+
+
+def untrack(pod: Json) -> Patch:
+    """Let a pod go that is counted, or is not to count."""
+    meta = {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+    return Patch(PODS, key_of(pod), {"metadata": meta}, kind="strategic-merge")
+
+
+def is_final(pod: Json) -> bool:
+    """Succeeded or Failed."""
+    return phase(pod) in ("Succeeded", "Failed")
+
+
+def is_terminating(pod: Json) -> bool:
+    """Deleted, and its containers may still run."""
+    return is_deleting(pod) and not is_final(pod)
+
+
+def replaces_only_failed(job: Json) -> bool:
+    """Whether a pod that is going counts as failed, and is replaced, only once it is Failed."""
+    spec = job["spec"]
+    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
+
+
+def is_failed(pod: Json, job: Json) -> bool:
+    """Failed, or deleted before it could succeed: the latter counts at once unless only failed pods are replaced."""
+    if phase(pod) == "Failed":
+        return True
+    return not replaces_only_failed(job) and is_terminating(pod)
+
+
+def is_indexed(job: Json) -> bool:
+    """Whether each pod works on an index of its own."""
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def completions_of(job: Json) -> int | None:
+    """How many successes are wanted; None for a work queue."""
+    wanted = job["spec"].get("completions")
+    return None if wanted is None else int(wanted)
+
+
+def index_of(pod: Json) -> int:
+    """The pod's completion index; NO_INDEX where it has none that can be read."""
+    text = _annotation(pod, INDEX)
+    return int(text) if text.isdecimal() else NO_INDEX
+
+
+def has_valid_index(pod: Json, job: Json) -> bool:
+    """True of every pod of a Job without indexes."""
+    return not is_indexed(job) or NO_INDEX < index_of(pod) < (completions_of(job) or 0)
+
+
+def index_failures(pod: Json) -> int:
+    """How many pods of the index failed before this one, as far as they count."""
+    return _count(pod, INDEX_FAILURES)
+
+
+def index_ignored(pod: Json) -> int:
+    """How many more failed that the Job's failure policy ignores."""
+    return _count(pod, INDEX_IGNORED)
+
+
+def finished_at(pod: Json) -> float:
+    """When the pod ended: by its containers, else when it stopped being ready, was deleted, or was made."""
+    ends = list(_ends(pod))
+    known = [at for at in ends if at is not None]
+    if ends and len(known) == len(ends):
+        return max(known)
+    ready = condition(pod, "Ready")
+    if ready.get("status") == "False" and (since := seconds(ready.get("lastTransitionTime"))) is not None:
+        return since
+    meta = pod["metadata"]
+    if (going := seconds(meta.get("deletionTimestamp"))) is not None:
+        return going - int(meta.get("deletionGracePeriodSeconds") or 0)
+    return seconds(meta.get("creationTimestamp")) or 0.0
+
+
+def _ends(pod: Json) -> Iterable[float | None]:
+    sidecars = {c["name"] for c in pod["spec"].get("initContainers") or () if c.get("restartPolicy") == "Always"}
+    inits = (s for s in dig(pod, "status", "initContainerStatuses") or () if s.get("name") in sidecars)
+    for status in (*(dig(pod, "status", "containerStatuses") or ()), *inits):
+        yield seconds(dig(status, "state", "terminated", "finishedAt"))
+
+
+def _annotation(pod: Json, name: str) -> str:
+    return str((pod["metadata"].get("annotations") or {}).get(name, ""))
+
+
+def _count(pod: Json, name: str) -> int:
+    text = _annotation(pod, name)
+    return int(text) if text.isdecimal() and int(text) <= MAX_COUNT else 0

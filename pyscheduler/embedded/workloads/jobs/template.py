@@ -1,0 +1,63 @@
+"""The pods that a Job makes: the template, the tracking finalizer, and what tells a pod its index."""
+
+from __future__ import annotations
+
+from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.workloads.jobs.pods import (
+    FINALIZER,
+    INDEX,
+    INDEX_FAILURES,
+    INDEX_IGNORED,
+    index_failures,
+    index_ignored,
+)
+from pyscheduler.embedded.workloads.jobs.policies import judge
+from pyscheduler.embedded.workloads.objects import owned_by, pod_from_template
+
+_INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
+_LONGEST_PREFIX = 58
+"""A name of 63 characters less the five that the server appends to generateName."""
+
+
+def pod_of(job: Json) -> Json:
+    """A pod of a Job without indexes."""
+    template = job["spec"]["template"]
+    pod = pod_from_template(job, owned_by(job, "Job", "batch/v1"), template)
+    finalizers = (template.get("metadata") or {}).get("finalizers") or []
+    pod["metadata"]["finalizers"] = [*finalizers, *([] if FINALIZER in finalizers else [FINALIZER])]
+    return pod
+
+
+def pod_of_index(job: Json, index: int) -> Json:
+    """The pod of one index: label, annotation, host name, variable and name tell it which one it is."""
+    pod, name = pod_of(job), job["metadata"]["name"]
+    suffix = f"-{index}-"
+    pod["metadata"]["generateName"] = name[: _LONGEST_PREFIX - len(suffix)] + suffix
+    pod["metadata"]["annotations"][INDEX] = str(index)
+    pod["metadata"]["labels"][INDEX] = str(index)
+    pod["spec"] = {**_with_variable(pod["spec"]), "hostname": f"{name}-{index}"}
+    return pod
+
+
+def count_failures(pod: Json, job: Json, replaced: Json | None) -> None:
+    """Note on a new pod how often its index has failed: as often as for the pod it replaces, and by that one."""
+    counted = ignored = 0
+    if replaced is not None:
+        counts = judge(job, replaced).counts
+        counted, ignored = index_failures(replaced) + counts, index_ignored(replaced) + (not counts)
+    pod["metadata"]["annotations"][INDEX_FAILURES] = str(counted)
+    if ignored:
+        pod["metadata"]["annotations"][INDEX_IGNORED] = str(ignored)
+
+
+def _with_variable(spec: Json) -> Json:
+    lists = ("initContainers", "containers")
+    return spec | {field: [_told(container) for container in spec[field]] for field in lists if spec.get(field)}
+
+
+def _told(container: Json) -> Json:
+    given = container.get("env") or []
+    if any(variable["name"] == _INDEX_VARIABLE for variable in given):
+        return container
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
+    return {**container, "env": [*given, {"name": _INDEX_VARIABLE, "valueFrom": source}]}

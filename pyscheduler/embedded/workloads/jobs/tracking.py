@@ -1,0 +1,90 @@
+"""Counting ended pods exactly once.
+
+A pod bears a finalizer from its first moment. When it has ended, its uid is written to
+`status.uncountedTerminatedPods` (a success of an indexed Job: its index to `completedIndexes`); only then is the
+finalizer taken off; and only when that is seen does the uid become one of `succeeded` or `failed`. Whoever dies in
+between, and whoever deletes the pod, no pod is lost and none counts twice. kube-controller-manager makes several of
+these steps in one go; here each is a look of its own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.workloads.jobs.pods import (
+    has_valid_index,
+    index_of,
+    is_failed,
+    is_indexed,
+    is_tracked,
+)
+from pyscheduler.embedded.workloads.jobs.policies import judge
+from pyscheduler.embedded.workloads.jobs.verdict import SUCCESS_MET, End
+from pyscheduler.embedded.workloads.jobs.view import View
+from pyscheduler.embedded.workloads.objects import is_deleting, phase, status_number, uid_of
+
+MOST_UNCOUNTED = 500
+"""How many uids the status may hold, so that it stays small."""
+
+
+class Ledger(NamedTuple):
+    """The counts as the status is to say them, and the pods that may then be let go."""
+
+    succeeded: int
+    failed: int
+    done: set[int]
+    uncounted_succeeded: list[str]
+    uncounted_failed: list[str]
+    released: list[Json]
+
+    @property
+    def settled(self) -> bool:
+        """Nothing waits to be counted."""
+        return not (self.uncounted_succeeded or self.uncounted_failed or self.released)
+
+
+def tally(view: View, end: End | None) -> Ledger:
+    """Take in what has ended, and count what has been let go since the last look."""
+    tracked = {uid_of(pod) for pod in view.pods if is_tracked(pod)}
+    succeeded = [uid for uid in view.uncounted_succeeded if uid in tracked]
+    failed = [uid for uid in view.uncounted_failed if uid in tracked]
+    gone = len(view.uncounted_succeeded) - len(succeeded), len(view.uncounted_failed) - len(failed)
+    done, released = set(view.recorded), []
+    for pod in sorted((p for p in view.pods if is_tracked(p)), key=index_of):
+        if not _may_go(view, pod, end):
+            continue
+        released.append(pod)
+        _enter(view, pod, end, (succeeded, failed, done))
+        if len(succeeded) + len(failed) + len(done) - len(view.recorded) >= MOST_UNCOUNTED:
+            break
+    return Ledger(
+        len(done) if is_indexed(view.job) else status_number(view.job, "succeeded") + gone[0],
+        status_number(view.job, "failed") + gone[1],
+        done,
+        succeeded,
+        failed,
+        released,
+    )
+
+
+def _may_go(view: View, pod: Json, end: End | None) -> bool:
+    if is_deleting(view.job) or end is not None or phase(pod) == "Succeeded":
+        return True
+    held = view.held.get(index_of(pod))
+    return is_failed(pod, view.job) and (held is None or uid_of(held) != uid_of(pod))
+
+
+def _enter(view: View, pod: Json, end: End | None, books: tuple[list[str], list[str], set[int]]) -> None:
+    """Note a pod that is let go, unless it is noted already or counts for nothing."""
+    succeeded, failed, done = books
+    uid, job = uid_of(pod), view.job
+    # Of a Job that has failed, every pod that has not ended counts as failed.
+    lost = is_failed(pod, job) or (end is not None and end.first != SUCCESS_MET)
+    if phase(pod) == "Succeeded" and uid not in view.uncounted_failed:
+        if not is_indexed(job):
+            succeeded += [] if uid in succeeded else [uid]
+        elif has_valid_index(pod, job):
+            done.add(index_of(pod))
+    elif lost and uid not in failed and has_valid_index(pod, job) and judge(job, pod).counts:
+        failed.append(uid)

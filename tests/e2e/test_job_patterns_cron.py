@@ -1,0 +1,116 @@
+"""CronJobs with each concurrency policy, on both clusters.
+
+Nobody waits for the next full minute here: a run is made due by a schedule whose time has just passed and a status
+that says that the last run was long before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from pyscheduler.embedded.objects import timestamp
+from tests.e2e.client import Json
+from tests.e2e.jobs import Bench, ago, crew_with_scheduler, suspended
+from tests.e2e.plane import Plane
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)
+async def placing(control_plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[None]:
+    """Two nodes and a scheduler for the whole module."""
+    async with crew_with_scheduler(control_plane, "cron", tmp_path_factory.mktemp("cron"), nodes=2):
+        yield
+
+
+@pytest.fixture
+def bench(control_plane: Plane, namespace: str) -> Bench:
+    return Bench(control_plane.api, namespace)
+
+
+async def start(bench: Bench, policy: str) -> str:
+    """The example of that policy, suspended, as if it had run last an hour ago. Returns its name."""
+    await bench.apply(f"cronjob-{policy.lower()}.yaml", suspended)
+    await bench.hold(f"cron-{policy.lower()}")
+    return f"cron-{policy.lower()}"
+
+
+async def jobs(bench: Bench, *names: str) -> list[Json]:
+    """The Jobs there are, once it is these."""
+    found = await bench.api.until(
+        bench.at("Job"), lambda found: sorted(job["metadata"]["name"] for job in found["items"]) == sorted(names)
+    )
+    items: list[Json] = found["items"]
+    return items
+
+
+async def active(bench: Bench, name: str, *names: str) -> Json:
+    """The CronJob, once its status says that these Jobs are active."""
+
+    def holds(found: Json) -> bool:
+        return sorted(ref["name"] for ref in found["status"].get("active", ())) == sorted(names)
+
+    return await bench.api.until(bench.at("CronJob", name), holds)
+
+
+async def test_allow_lets_runs_overlap(bench: Bench) -> None:
+    name = await start(bench, "Allow")
+    first = await bench.due(name, 4)
+    await jobs(bench, first)
+    second = await bench.due(name, 2)
+    made = await jobs(bench, first, second)
+    await active(bench, name, first, second)
+    owner = made[0]["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", name, True)
+    assert "batch.kubernetes.io/cronjob-scheduled-timestamp" in made[0]["metadata"]["annotations"]
+    # successfulJobsHistoryLimit is 1: the older one goes.
+    await jobs(bench, second)
+    over = await active(bench, name)
+    assert over["status"]["lastScheduleTime"] == ago_of(second, name)
+    assert "lastSuccessfulTime" in over["status"]
+    reasons = await bench.reasons("CronJob", name, "SawCompletedJob", "SuccessfulDelete")
+    assert reasons == ["SawCompletedJob", "SuccessfulCreate", "SuccessfulDelete"]
+
+
+def ago_of(job: str, name: str) -> str:
+    """The time in a Job's name."""
+    return timestamp(int(job.removeprefix(f"{name}-")) * 60)
+
+
+async def test_forbid_waits_until_the_run_before_is_over(bench: Bench) -> None:
+    name = await start(bench, "Forbid")
+    first = await bench.due(name, 4)
+    await active(bench, name, first)
+    second = await bench.due(name, 2)
+    await bench.reasons("CronJob", name, "JobAlreadyActive")
+    await jobs(bench, first)
+    done = await bench.complete(first)
+    later = await bench.job(second, lambda job: job.get("status", {}).get("startTime"))
+    assert later["status"]["startTime"] >= done["status"]["completionTime"]
+
+
+async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
+    name = await start(bench, "Replace")
+    first = await bench.due(name, 4)
+    await active(bench, name, first)
+    second = await bench.due(name, 2)
+    await jobs(bench, second)
+    await active(bench, name, second)
+    await bench.complete(second)
+    reasons = await bench.reasons("CronJob", name, "SuccessfulDelete", "SawCompletedJob")
+    assert reasons == ["SawCompletedJob", "SuccessfulCreate", "SuccessfulDelete"]
+    await bench.pods(holds=lambda pods: len(pods) == 1)
+
+
+async def test_a_run_that_is_too_late_is_left_out_and_suspension_holds(bench: Bench) -> None:
+    name = await start(bench, "Allow")
+    await bench.due(name, 12)
+    await bench.patch("CronJob", name, {"spec": {"suspend": True}})
+    schedule, _ = ago(3)
+    await bench.patch("CronJob", name, {"spec": {"schedule": schedule}})
+    await bench.patch("CronJob", name, {"spec": {"failedJobsHistoryLimit": 2}})
+    other = await start(bench, "Replace")
+    await jobs(bench, await bench.due(other, 2))

@@ -1,0 +1,117 @@
+"""Jobs and sync workers get over the loss of a pod, of a node and of the scheduler, on both clusters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.client import Json
+from tests.e2e.jobs import PLUGINS, Bench, counts, crew, crew_with_scheduler, ended, in_phase, index, nodes_of
+from tests.e2e.plane import Plane
+from tests.e2e.scheduler import Configured, replica
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DONE = {"succeeded": 6, "completedIndexes": "0-5", "ready": 0, "terminating": 0, "uncounted": {}}
+
+
+@pytest.fixture
+def bench(control_plane: Plane, namespace: str) -> Bench:
+    return Bench(control_plane.api, namespace)
+
+
+async def test_a_pod_that_is_deleted_is_run_again(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
+    async with crew_with_scheduler(control_plane, bench.namespace, tmp_path):
+        await bench.apply("recovery.yaml")
+        first = await bench.pods("recovery", in_phase("Running", 3))
+        lost = first[0]["metadata"]["name"]
+        await bench.api.delete(bench.at("Pod", lost))
+        job = await bench.complete("recovery")
+        assert counts(job) == {**DONE, "failed": 1}
+        pods = await bench.pods("recovery")
+        assert lost not in {pod["metadata"]["name"] for pod in pods}
+        assert Counter(map(index, pods)) == dict.fromkeys("012345", 1)
+
+
+async def test_what_ran_on_a_lost_node_runs_elsewhere(control_plane: Plane, bench: Bench, tmp_path: Path) -> None:
+    async with crew_with_scheduler(control_plane, bench.namespace, tmp_path) as nodes:
+        await bench.apply("recovery.yaml")
+        await bench.apply("sync-workers.yaml", impatient)
+        running = await bench.pods(holds=in_phase("Running", 6))
+        lost = next(pod["spec"]["nodeName"] for pod in running if is_shard(pod))
+        stranded = {pod["metadata"]["name"]: pod for pod in running if pod["spec"]["nodeName"] == lost}
+        shards = sum(map(is_shard, stranded.values()))
+        nodes.kill(lost)
+        await declare_lost(bench, lost)
+        job = await bench.job("recovery", lambda job: ended(job) == ["SuccessCriteriaMet"])
+        assert (job["status"]["completedIndexes"], job["status"]["failed"]) == ("0-5", shards)
+        pods = await bench.pods(holds=workers_run(3))
+        new = [pod for pod in pods if pod["metadata"]["name"] not in stranded]
+        assert lost not in nodes_of(new)
+        # Nobody can say that the lost pods have stopped, so the Job waits for them, until somebody says so for them.
+        assert job["status"]["terminating"] == shards
+        for name in stranded:
+            await bench.api.delete(bench.at("Pod", name), gracePeriodSeconds=0)
+        assert counts(await bench.complete("recovery")) == {**DONE, "failed": shards}
+
+
+def impatient(document: Json) -> None:
+    """The workers leave a lost node after two seconds, as the Job's pods do: the test waits for it."""
+    for toleration in document["spec"]["template"]["spec"]["tolerations"]:
+        toleration["tolerationSeconds"] = 2
+
+
+async def declare_lost(bench: Bench, node: str) -> None:
+    """Say of a silent node what the node lifecycle controller says after its grace period, which is long here."""
+    words = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    unknown = {"type": "Ready", "status": "Unknown", **words}
+    await bench.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [unknown]}}, "strategic")
+
+
+def is_shard(pod: Json) -> bool:
+    """Whether it is a pod of the Job."""
+    return "batch.kubernetes.io/job-name" in pod["metadata"]["labels"]
+
+
+def workers_run(count: int) -> Callable[[list[Json]], bool]:
+    """Whether so many workers run that are not about to go."""
+
+    def holds(pods: list[Json]) -> bool:
+        workers = [pod for pod in pods if not is_shard(pod) and "deletionTimestamp" not in pod["metadata"]]
+        return in_phase("Running", count)(workers)
+
+    return holds
+
+
+async def test_a_scheduler_that_is_killed_leaves_nothing_undone_and_nothing_twice(
+    control_plane: Plane, bench: Bench, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(Configured("pyscheduler", PLUGINS).document())
+    async with crew(control_plane, bench.namespace, nodes=2, cpu="2"):
+        await bench.apply("recovery.yaml")
+        seen = 0
+        for _ in range(3):
+            async with replica(control_plane, config, tmp_path) as running:
+                # It dies right after a binding, with its next decisions under way.
+                seen = len(bound(await bench.pods("recovery", more_bound_than(seen))))
+                running.process.kill()
+                await running.process.wait()
+        async with replica(control_plane, config, tmp_path):
+            job = await bench.complete("recovery")
+        assert counts(job) == DONE
+        pods = await bench.pods("recovery")
+        assert Counter(map(index, pods)) == dict.fromkeys("012345", 1)
+
+
+def bound(pods: list[Json]) -> list[str]:
+    """The names of the pods that have a node."""
+    return [pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")]
+
+
+def more_bound_than(count: int) -> Callable[[list[Json]], bool]:
+    """Whether more pods than that have a node, or all have."""
+    return lambda pods: len(bound(pods)) > count or len(bound(pods)) == 6
