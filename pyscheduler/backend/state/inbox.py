@@ -31,7 +31,13 @@ class Kill(msgspec.Struct, frozen=True, tag="kill"):
     id: str
 
 
-Request: TypeAlias = Submit | Kill
+class Forget(msgspec.Struct, frozen=True, tag="forget"):
+    """Drop the record of this task, which has ended."""
+
+    id: str
+
+
+Request: TypeAlias = Submit | Kill | Forget
 
 
 class Waiting(NamedTuple):
@@ -78,9 +84,9 @@ class Inbox:
         seen, self._seen = self._seen, version
         return bool(version != seen)
 
-    def waiting(self, limit: int = 1_000) -> list[Waiting]:
-        """The first requests that are to be carried out, in order."""
-        return self._requests("refused IS NULL ORDER BY number LIMIT ?", (limit,))
+    def waiting(self, after: int = 0, limit: int = -1) -> list[Waiting]:
+        """The requests that are to be carried out, in order: those that came after a number, `limit` at most."""
+        return self._requests("refused IS NULL AND number > ? ORDER BY number LIMIT ?", (after, limit))
 
     def refused(self) -> list[Waiting]:
         """The requests that could not be carried out."""
@@ -91,10 +97,16 @@ class Inbox:
         with told(self.path), transaction(self._db):
             self._db.executemany("DELETE FROM request WHERE number = ?", [(number,) for number in numbers])
 
-    def refuse(self, number: int, why: str) -> None:
-        """This one cannot be carried out; whoever looks is told why."""
+    def refuse(self, numbers: Sequence[int], why: str) -> None:
+        """These cannot be carried out; whoever looks is told why."""
         with told(self.path), transaction(self._db):
-            self._db.execute("UPDATE request SET refused = ? WHERE number = ?", (why, number))
+            self._db.executemany("UPDATE request SET refused = ? WHERE number = ?", [(why, n) for n in numbers])
+
+    def withdraw(self, ids: Iterable[str]) -> None:
+        """Drop what was refused of these tasks."""
+        doomed = set(ids)
+        refused = [(w.number, w.request) for w in self.refused()]
+        self.done([number for number, r in refused if (r.spec.id if isinstance(r, Submit) else r.id) in doomed])
 
     def saved(self) -> Saved:
         """The records as they are now, whoever works them."""

@@ -30,7 +30,7 @@ def test_requests_wait_in_order_until_they_are_done(file: Path) -> None:
 def test_what_is_refused_waits_no_more_and_says_why(file: Path) -> None:
     with Inbox(file, create=True) as box:
         box.put([Submit(spec("a")), Kill("b")])
-        box.refuse(box.waiting()[0].number, "there is no room for it")
+        box.refuse([box.waiting()[0].number], "there is no room for it")
         assert [w.request for w in box.waiting()] == [Kill("b")]
         [refused] = box.refused()
         assert (refused.request, refused.refused) == (Submit(spec("a")), "there is no room for it")
@@ -41,7 +41,9 @@ def test_what_is_refused_waits_no_more_and_says_why(file: Path) -> None:
 def test_no_more_are_taken_at_once_than_asked_for(file: Path) -> None:
     with Inbox(file, create=True) as box:
         box.put([Kill(str(i)) for i in range(10)])
-        assert [w.request for w in box.waiting(3)] == [Kill("0"), Kill("1"), Kill("2")]
+        first = box.waiting(limit=3)
+        assert [w.request for w in first] == [Kill("0"), Kill("1"), Kill("2")]
+        assert [w.request for w in box.waiting(after=first[-1].number, limit=1)] == [Kill("3")]
 
 
 def test_whoever_works_the_file_sees_that_something_has_come(file: Path) -> None:
