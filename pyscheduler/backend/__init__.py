@@ -1,8 +1,70 @@
 """Runs a platform's jobs as pods, one pod each: submit, kill, be told, know what is free. Survives kill -9.
 
+budget = FixedBudget(Resources.of({"cpu": "100", "memory": "400Gi"}))
 async with KubernetesClient("jobs", kubeconfig=path) as client:
-    async with KubernetesTaskBackend(client, state, FixedBudget(Resources.of({"cpu": "100"}))) as backend:
+    async with KubernetesTaskBackend(client, state, budget) as backend:
         await backend.submit(TaskSpec(id="nightly-7", image="busybox:1.37", command=("true",), cpu="500m"))
         async for record in backend.updates():
             ...
 """
+
+from pyscheduler.backend.backend import KubernetesTaskBackend
+from pyscheduler.backend.client import ClusterProblem, KubernetesClient, PodsApi
+from pyscheduler.backend.errors import (
+    BackendProblem,
+    BackendStopped,
+    NoRoom,
+    TaskExists,
+    TaskFinal,
+    TaskUnsettled,
+    UnknownTask,
+)
+from pyscheduler.backend.guard import UpdateGuard
+from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
+from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer
+from pyscheduler.backend.outcomes import MEANINGS, Blame, Outcome
+from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.backend.polling import PodsPollingSnapshotSource
+from pyscheduler.backend.resources import Resources
+from pyscheduler.backend.settings import BackendSettings
+from pyscheduler.backend.store import PodSnapshotStore, Subscription
+from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskProblem, TaskRecord, TaskSpec, held
+from pyscheduler.backend.watching import PodsWatchSnapshotSource
+
+__all__ = [
+    "MEANINGS",
+    "BackendProblem",
+    "BackendSettings",
+    "BackendStopped",
+    "Blame",
+    "Budget",
+    "ClusterProblem",
+    "FixedBudget",
+    "Gang",
+    "KubernetesClient",
+    "KubernetesTaskBackend",
+    "NamespaceQuota",
+    "NoRoom",
+    "Offer",
+    "Outcome",
+    "PodSnapshotStore",
+    "PodState",
+    "PodsApi",
+    "PodsPollingSnapshotSource",
+    "PodsSnapshot",
+    "PodsWatchSnapshotSource",
+    "Resources",
+    "RetryPolicy",
+    "Subscription",
+    "TaskExists",
+    "TaskFinal",
+    "TaskPhase",
+    "TaskPodsLifecycleManager",
+    "TaskProblem",
+    "TaskRecord",
+    "TaskSpec",
+    "TaskUnsettled",
+    "UnknownTask",
+    "UpdateGuard",
+    "held",
+]

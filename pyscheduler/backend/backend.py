@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Self
 
+import msgspec
+
 from pyscheduler.backend.client import PodsApi
+from pyscheduler.backend.errors import BackendStopped, NoRoom, TaskExists, TaskFinal, TaskUnsettled, UnknownTask
 from pyscheduler.backend.offers import Budget, Offer
+from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.process import Process
+from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
-from pyscheduler.backend.task import TaskRecord, TaskSpec
+from pyscheduler.backend.task import TaskRecord, TaskSpec, check, held
+from pyscheduler.backend.updates import OnUpdate
 
-OnUpdate = Callable[[TaskRecord], Awaitable[None] | None]
+AT_ONCE = ("retry", "pending_seconds", "deadline_seconds", "owner")
+"""The fields of a spec that count for a pod that is there already."""
+_BREATH = 100
 
 
 class KubernetesTaskBackend:
     """Runs tasks as pods: submit, watch, account, clean. Use it as an async context manager.
 
     `client` (a `KubernetesClient`) is opened and closed by whoever made it. `budget` None means no limit. `on_update`
-    is called with every record that changed, in the event loop, one at a time; where it raises, it is called again later.
-    If it is not given, `updates()` tells the same.
+    is called with every record that changed, in the event loop, one at a time; where it raises, it is called again
+    later. If it is not given, `updates()` tells the same. `clock` gives seconds since the epoch.
     """
 
     def __init__(
@@ -35,15 +45,23 @@ class KubernetesTaskBackend:
         clock: Callable[[], float] = time.time,
         chance: random.Random | None = None,
     ) -> None:
-        raise NotImplementedError
+        self._client, self._state, self._budget = client, state, budget
+        self._settings = settings if settings is not None else BackendSettings()
+        self._on_update, self._clock = on_update, clock
+        self._chance = chance if chance is not None else random.Random()
+        self._running: Process | None = None
 
     async def __aenter__(self) -> Self:
         """Take the state, go on where the last process stopped. StateHeld, StateProblem, ClusterProblem."""
-        raise NotImplementedError
+        process = Process(self._client, self._state, self._budget, self._settings, self._clock, self._chance)
+        await process.start(self._on_update)
+        self._running = process
+        return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop, and give the state back. Pods go on running; the next process takes them up."""
-        raise NotImplementedError
+        if self._running is not None:
+            await self._running.stop()
 
     async def submit(self, spec: TaskSpec) -> TaskRecord:
         """Have the task run; returns its record once it is durable. The same spec again is harmless.
@@ -51,46 +69,141 @@ class KubernetesTaskBackend:
         TaskProblem if it cannot be run as written, TaskExists if the id stands for another spec, NoRoom if the offer is
         too small now; BackendStopped.
         """
-        raise NotImplementedError
+        process = self._process()
+        self._insert(process, spec)
+        await process.written()
+        return self.task(spec.id)
 
     async def submit_all(self, specs: Iterable[TaskSpec]) -> list[TaskRecord]:
-        """Submit all, in order, each as soon as the offer has room. NoRoom only for one larger than the whole budget."""
-        raise NotImplementedError
+        """Submit all, in order, each as soon as there is room. NoRoom only for one larger than the whole budget."""
+        process = self._process()
+        ids: list[str] = []
+        for count, spec in enumerate(specs, 1):
+            while spec.id not in process.guard.records and self._process().purse.offer().missing(spec.requests()):
+                lacks = process.purse.never(spec.requests())
+                if lacks:
+                    raise NoRoom(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
+                await process.purse.bell.wait()
+            self._insert(process, spec)
+            ids.append(spec.id)
+            if count % _BREATH == 0:
+                await process.written()
+        await process.written()
+        return [self.task(task) for task in ids]
 
     async def update(self, spec: TaskSpec) -> TaskRecord:
-        """Change a task that is not final. What the pod does not show (retry, times, owner) counts at once; the rest
-        when its next attempt is made. UnknownTask, TaskFinal, TaskProblem, NoRoom."""
-        raise NotImplementedError
+        """Change a task that is not final. What its pod does not show (retry, pending_seconds, deadline_seconds, owner)
+        counts at once; the rest when the next attempt is made, and until then the larger requests of both are held.
+
+        UnknownTask, TaskFinal, TaskProblem, NoRoom, BackendStopped.
+        """
+        check(spec)
+        process = self._process()
+        record = self._newest(process, spec.id)
+        if record.final:
+            raise TaskFinal(f"task {spec.id!r} is {record.phase} and does not change any more")
+        current = msgspec.structs.replace(record.spec, **{name: getattr(spec, name) for name in AT_ONCE})
+        later = spec if spec != current else None
+        if (current, later) != (record.spec, record.next_spec):
+            new = msgspec.structs.replace(record, spec=current, next_spec=later, version=record.version + 1)
+            _fits(process, spec.id, held(new) - held(record))
+            process.guard.change(record, new)
+            process.manager.kick(spec.id)
+        await process.written()
+        return self.task(spec.id)
 
     async def kill(self, task: str) -> TaskRecord:
-        """Have the task ended; returns once that wish is durable. One that succeeds first has succeeded. UnknownTask."""
-        raise NotImplementedError
+        """Have the task ended; returns once that wish is durable. One that succeeds first has succeeded.
+
+        UnknownTask, BackendStopped.
+        """
+        process = self._process()
+        record = self._newest(process, task)
+        if not record.final and not record.killing:
+            process.guard.change(record, msgspec.structs.replace(record, killing=True, version=record.version + 1))
+            process.manager.kick(task)
+        await process.written()
+        return self.task(task)
 
     async def forget(self, task: str) -> None:
-        """Drop a settled task's record; its id is free again. UnknownTask, TaskUnsettled."""
-        raise NotImplementedError
+        """Drop a settled task's record; its id is free again. UnknownTask, TaskUnsettled, BackendStopped."""
+        process = self._process()
+        if not self._newest(process, task).settled:
+            raise TaskUnsettled(f"task {task!r} is not over; kill it first, and wait until it is settled")
+        process.guard.forget(task)
+        await process.written()
 
     def task(self, task: str) -> TaskRecord:
-        """The record of a task. UnknownTask."""
-        raise NotImplementedError
+        """The record of a task as it is durable. UnknownTask."""
+        found = self.tasks().get(task)
+        if found is None:
+            raise UnknownTask(f"there is no task {task!r}")
+        return found
 
     def tasks(self) -> Mapping[str, TaskRecord]:
-        """All records by id, live."""
-        raise NotImplementedError
+        """All records by id as they are durable; it changes with them."""
+        return MappingProxyType(self._process(dead=True).guard.durable)
 
-    def updates(self) -> AsyncIterator[TaskRecord]:
-        """Every change of a record, the latest if several came meanwhile. A final one counts as told when the next is
-        asked for, and is told again after a restart until then: (id, version) names an update."""
-        raise NotImplementedError
+    def strangers(self) -> dict[str, PodState]:
+        """Pods with the backend's label that are of no task known here, by name. They are left alone."""
+        return self._process(dead=True).manager.strangers
+
+    def held(self) -> Resources:
+        """What all tasks together hold now."""
+        return self._process(dead=True).guard.held
+
+    def updates(self) -> AsyncGenerator[TaskRecord, None]:
+        """Every change of a record, only the latest if several came meanwhile. Ends when the backend stops.
+
+        A final one counts as told when the next is asked for; until then it is told again, by another iterator or after
+        a restart: (id, version) names an update. RuntimeError if there is an `on_update`.
+        """
+        if self._on_update is not None:
+            raise RuntimeError("updates go to on_update; make the backend without it to use updates()")
+        return self._process().outbox.stream()
 
     def offer(self) -> Offer:
         """What may be used now."""
-        raise NotImplementedError
+        return self._process().purse.offer()
 
-    def offers(self) -> AsyncIterator[Offer]:
+    def offers(self) -> AsyncGenerator[Offer, None]:
         """The offer as it is now, and again whenever resources have come back or the budget has grown."""
-        raise NotImplementedError
+        return self._process().purse.offers()
 
     async def settled(self) -> None:
         """Wait until every task is final and none of its pods is left. BackendStopped if that will not be."""
-        raise NotImplementedError
+        while self._process().guard.unsettled:
+            await self._process().manager.settled.wait()
+
+    def _insert(self, process: Process, spec: TaskSpec) -> None:
+        check(spec)
+        there = process.guard.records.get(spec.id)
+        if there is not None:
+            if spec not in (there.spec, there.next_spec):
+                raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
+            return
+        _fits(process, spec.id, spec.requests())
+        now = self._clock()
+        process.guard.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
+        process.manager.kick(spec.id)
+
+    @staticmethod
+    def _newest(process: Process, task: str) -> TaskRecord:
+        record = process.guard.records.get(task)
+        if record is None:
+            raise UnknownTask(f"there is no task {task!r}")
+        return record
+
+    def _process(self, *, dead: bool = False) -> Process:
+        """What runs; `dead`: also what has run."""
+        if self._running is None:
+            raise BackendStopped("the backend is not started; use it in an `async with` block")
+        if not dead:
+            self._running.check()
+        return self._running
+
+
+def _fits(process: Process, task: str, more: Resources) -> None:
+    lacks = process.purse.offer().missing(more)
+    if lacks:
+        raise NoRoom(f"task {task!r} does not fit into the offer: it lacks {lacks}")

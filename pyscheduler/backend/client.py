@@ -1,20 +1,52 @@
-"""Calls of the API server, as few and as plain as the backend needs."""
+"""Calls of the API server, as few and as plain as the backend needs: JSON that msgspec reads, no client models.
+
+kubernetes_asyncio knows kubeconfigs, service accounts and tokens that expire; bodies do not pass through it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Protocol, Self, TypeVar
+from urllib.parse import quote
 
+import aiohttp
+import msgspec
+from kubernetes_asyncio import client, config
+
+from pyscheduler.backend.decode import Event, Undecodable, decode_events, decode_page, decode_pod
+from pyscheduler.backend.limiter import Limiter
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
+from pyscheduler.backend.template import FINALIZER
+
+T = TypeVar("T")
+
+PAGE = 500
+CALL_SECONDS = 30.0
+WATCH_SECONDS = (300, 600)
+LONGEST_LINE = 64 * 1024 * 1024
+"""Bytes of one watch event; no object is as large."""
+_GONE = 410
+_JSON, _STRATEGIC = "application/json", "application/strategic-merge-patch+json"
 
 
 class ClusterProblem(Exception):
-    """A call failed. `status` is the HTTP code (0: no answer at all), `reason` the word that Kubernetes gives."""
+    """A call failed. `status` is the HTTP code (0: no answer, and the call may yet have had its effect), `reason` the
+    word that Kubernetes gives (NotFound, AlreadyExists, Invalid …)."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.retry_after = status, reason, retry_after
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same call may well succeed later: rights are granted, quotas freed, servers come back."""
+        return self.status in (0, 401, 403, 408, 409, 429) or self.status >= 500
 
 
 class PodsApi(Protocol):
@@ -37,10 +69,10 @@ class PodsApi(Protocol):
         ...
 
     async def list_pods(self, selector: str) -> PodsSnapshot:
-        """All pods with the labels, complete, at one place."""
+        """All pods with the labels, complete, at one place; never older than what was known when it was asked."""
         ...
 
-    def watch_pods(self, selector: str, place: int) -> AsyncIterator[PodsSnapshot]:
+    def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
         """What happens after the place, as it comes, until the server ends it. 410: the place is too old."""
         ...
 
@@ -52,6 +84,214 @@ class PodsApi(Protocol):
         """Delete such an object."""
         ...
 
-    async def list_objects(self, path: str) -> list[Json]:
-        """All such objects of the namespace."""
+    async def list_objects(self, path: str, selector: str = "") -> list[Json]:
+        """All such objects of the namespace with the labels."""
         ...
+
+
+class KubernetesClient:
+    """A `PodsApi` of a real API server, in `namespace`. Use it as an async context manager.
+
+    `kubeconfig` None means the credentials of the pod this runs in, or none at all where `server` (a URL) is given;
+    `server` goes before the address in the kubeconfig. At most `qps` calls a second over time, `burst` at once
+    (watches do not count), `at_once` under way. `calls` counts them by verb.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        *,
+        kubeconfig: Path | str | None = None,
+        server: str = "",
+        qps: float = 200.0,
+        burst: int = 400,
+        at_once: int = 64,
+    ) -> None:
+        self.namespace = namespace
+        self.calls: Counter[str] = Counter()
+        self._kubeconfig, self._server = kubeconfig, server
+        self._limiter = Limiter(qps, burst, at_once)
+        self._at_once = at_once
+        self._api: client.ApiClient | None = None
+
+    async def __aenter__(self) -> Self:
+        """ClusterProblem if the credentials are no good."""
+        found = await self._configuration()
+        found.connection_pool_maxsize = self._at_once + 8  # watches beside the calls
+        self._api = client.ApiClient(found)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._api is not None:
+            await self._api.close()
+            self._api = None
+
+    async def create_pod(self, body: Json) -> PodState:
+        return _read(decode_pod, await self._call("create", "POST", self._path("api/v1/pods"), body))
+
+    async def get_pod(self, name: str) -> PodState:
+        return _read(decode_pod, await self._call("get", "GET", self._path("api/v1/pods", name)))
+
+    async def release_pod(self, name: str, uid: str) -> None:
+        # As the Job controller does with its own: the uid makes it a conflict if this is another pod of that name.
+        change = {"metadata": {"uid": uid, "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}
+        await self._call("patch", "PATCH", self._path("api/v1/pods", name), change, content_type=_STRATEGIC)
+
+    async def delete_pod(self, name: str, uid: str, grace: int | None = None) -> None:
+        options: Json = {"preconditions": {"uid": uid}}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await self._call("delete", "DELETE", self._path("api/v1/pods", name), options)
+
+    async def list_pods(self, selector: str) -> PodsSnapshot:
+        pods: dict[str, PodState] = {}
+        limit, token = PAGE, ""
+        while True:
+            asked = {"labelSelector": selector, "limit": str(limit or ""), "continue": token}
+            try:
+                page = _read(decode_page, await self._call("list", "GET", self._path("api/v1/pods"), query=asked))
+            except ClusterProblem as problem:
+                if problem.status != _GONE or not token:
+                    raise
+                pods, limit, token = {}, 0, ""  # the pages have expired under us: once more, in one piece
+                continue
+            pods |= page.pods
+            token = page.next
+            if not token:
+                return PodsSnapshot(pods=pods, complete=True, place=page.place)
+
+    async def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
+        seconds = random.randint(*WATCH_SECONDS)
+        asked = {"labelSelector": selector, "watch": "1", "allowWatchBookmarks": "true"}
+        query = {**asked, "resourceVersion": str(place), "timeoutSeconds": str(seconds)}
+        rest = b""
+        async with aclosing(self._stream(self._path("api/v1/pods"), query, seconds + 30.0)) as chunks:
+            async for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > LONGEST_LINE:
+                    raise ClusterProblem(0, "Undecodable", "a line of the watch never ends")
+                if not lines:
+                    continue
+                told, error = _events([line for line in lines if line], place)
+                place = told.place or place
+                yield told
+                if error is not None:
+                    raise ClusterProblem(error.status, error.reason, error.message)
+
+    async def create_object(self, path: str, body: Json) -> None:
+        await self._call("create", "POST", self._path(path), body)
+
+    async def delete_object(self, path: str, name: str) -> None:
+        await self._call("delete", "DELETE", self._path(path, name))
+
+    async def list_objects(self, path: str, selector: str = "") -> list[Json]:
+        data = await self._call("list", "GET", self._path(path), query={"labelSelector": selector})
+        found: Json = _read(msgspec.json.Decoder(Json).decode, data)
+        items: list[Json] = found.get("items") or []
+        return items
+
+    def _path(self, collection: str, name: str = "") -> str:
+        """The address in our namespace of a collection such as "api/v1/pods", or of an object in it."""
+        version, _, plural = collection.rpartition("/")
+        path = f"/{version}/namespaces/{quote(self.namespace)}/{plural}"
+        return f"{path}/{quote(name)}" if name else path
+
+    async def _call(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = _JSON,
+    ) -> bytes:
+        async with self._limiter.turn():
+            self.calls[verb] += 1
+            return await self._send(method, path, body, query or {}, content_type)
+
+    async def _send(
+        self, method: str, path: str, body: Json | None, query: Mapping[str, str], content_type: str
+    ) -> bytes:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                answer = await self._request(method, path, body, query, content_type, CALL_SECONDS)
+                async with answer:
+                    data: bytes = await answer.read()
+        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
+            raise ClusterProblem(0, "NoAnswer", f"{method} {path}: {_words(problem)}") from None
+        if answer.status >= 400:
+            raise _refused(method, path, answer, data)
+        return data
+
+    async def _stream(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[bytes, None]:
+        """The chunks of an answer without end."""
+        self.calls["watch"] += 1
+        try:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CALL_SECONDS, sock_read=silence)
+            async with await self._request("GET", path, None, query, _JSON, timeout) as answer:
+                if answer.status >= 400:
+                    raise _refused("WATCH", path, answer, await answer.read())
+                async for chunk in answer.content.iter_any():
+                    yield chunk
+        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
+            raise ClusterProblem(0, "NoAnswer", f"WATCH {path}: {_words(problem)}") from None
+
+    async def _request(
+        self, method: str, path: str, body: Json | None, query: Mapping[str, str], content_type: str, timeout: Any
+    ) -> aiohttp.ClientResponse:
+        if self._api is None:
+            raise RuntimeError("the client is not open; use it in an `async with` block")
+        headers = {"Content-Type": content_type, "Accept": _JSON, "User-Agent": "pyscheduler-backend"}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"])
+        answer: aiohttp.ClientResponse = await self._api.rest_client.request(
+            method,
+            str(self._api.configuration.host).rstrip("/") + path,
+            query_params={name: value for name, value in query.items() if value},
+            headers=headers,
+            body=body,
+            _preload_content=False,
+            _request_timeout=timeout,
+        )
+        return answer
+
+    async def _configuration(self) -> client.Configuration:
+        found = client.Configuration(host=self._server) if self._server else client.Configuration()
+        place = f"kubeconfig {self._kubeconfig}" if self._kubeconfig else "in-cluster credentials"
+        try:
+            if self._kubeconfig is not None:
+                await config.load_kube_config(config_file=str(self._kubeconfig), client_configuration=found)
+            elif not self._server:
+                config.load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
+        except Exception as problem:  # the library answers a malformed file with whatever it stumbles over
+            raise ClusterProblem(0, "Credentials", f"{place}: {' '.join(str(problem).split())}") from None
+        found.host = self._server or found.host
+        return found
+
+
+def _refused(method: str, path: str, answer: aiohttp.ClientResponse, data: bytes) -> ClusterProblem:
+    try:
+        said: Any = msgspec.json.decode(data)
+        reason, message = str(said["reason"]), str(said["message"])
+    except (msgspec.DecodeError, LookupError, TypeError):
+        reason, message = answer.reason or "", data[:200].decode(errors="replace").strip()
+    after = answer.headers.get("Retry-After", "")
+    wait = float(after) if after.isdecimal() else 0.0
+    return ClusterProblem(answer.status, reason, f"{method} {path}: {answer.status} {message}", wait)
+
+
+def _read(decode: Callable[[bytes], T], data: bytes) -> T:
+    try:
+        return decode(data)
+    except (Undecodable, msgspec.DecodeError) as problem:
+        raise ClusterProblem(0, "Undecodable", str(problem)) from None
+
+
+def _events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, Event | None]:
+    try:
+        return decode_events(lines, since)
+    except Undecodable as problem:
+        raise ClusterProblem(0, "Undecodable", str(problem)) from None
+
+
+def _words(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__

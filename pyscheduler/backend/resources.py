@@ -58,7 +58,7 @@ class Resources(msgspec.Struct, frozen=True):
         return any(self.amounts.values())
 
     def missing(self, limit: Resources) -> Resources:
-        """What `limit` lacks of this much. Nothing where it suffices; names that the limit does not know do not count."""
+        """What `limit` lacks of this much; nothing where it suffices. What the limit does not name does not count."""
         short = {name: self.amounts.get(name, 0) - has for name, has in limit.amounts.items()}
         return Resources({name: lack for name, lack in short.items() if lack > 0 and self.amounts.get(name, 0)})
 

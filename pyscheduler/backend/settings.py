@@ -9,7 +9,7 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """All times in seconds."""
 
     name: str = "tasks"
-    """Which of several backends in a namespace: a label value. Two that share a name share pods and must not both run."""
+    """Which of several backends in a namespace: a label value. Two of one name would fight over the same pods."""
     scheduler: str = "pyscheduler"
     """The schedulerName of tasks that name none."""
     concurrency: int = 32
@@ -25,3 +25,5 @@ class BackendSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What killed pods are given to stop; None: what their template says."""
     place_seconds: float = 5.0
     """How often the place in the watch is kept when nothing else is."""
+    budget_seconds: float = 30.0
+    """How often the budget is asked."""

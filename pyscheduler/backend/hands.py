@@ -1,0 +1,137 @@
+"""Carries out calls: so many at once, those that end something before those that begin something."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from pyscheduler.backend.client import ClusterProblem, PodsApi
+from pyscheduler.backend.decide import Call, Create, Delete
+from pyscheduler.backend.groups import PodGroups
+from pyscheduler.backend.pauses import Pauses
+from pyscheduler.backend.pods import PodsSnapshot, PodState
+from pyscheduler.backend.store import PodSnapshotStore
+from pyscheduler.backend.task import Json, TaskRecord
+
+_MISSING, _CONFLICT = 404, 409
+
+
+class Errand(NamedTuple):
+    """One call about one task; the record is the durable one that it was decided on."""
+
+    record: TaskRecord
+    call: Call
+
+
+Answer = Callable[[Errand, ClusterProblem | None], None]
+
+
+class Hands:
+    """`answer` hears how each errand went. What a create is answered with is merged into the store before that."""
+
+    def __init__(
+        self,
+        client: PodsApi,
+        store: PodSnapshotStore,
+        groups: PodGroups,
+        body: Callable[[TaskRecord], Json],
+        answer: Answer,
+        chance: random.Random,
+    ) -> None:
+        self._client, self._store, self._groups = client, store, groups
+        self._body, self._answer, self._chance = body, answer, chance
+        self._ending: deque[Errand] = deque()
+        self._beginning: deque[Errand] = deque()
+        self._drops: set[asyncio.Task[None]] = set()
+        self._due = asyncio.Semaphore(0)
+
+    def take(self, errand: Errand) -> None:
+        """Carry it out as soon as there is a hand free."""
+        (self._beginning if isinstance(errand.call, Create) else self._ending).append(errand)
+        self._due.release()
+
+    def drop_group(self, gang: str) -> None:
+        """Delete the gang's PodGroup, trying until it works."""
+        task = asyncio.create_task(self._drop(gang), name=f"drop pod group {gang}")
+        self._drops.add(task)
+        task.add_done_callback(self._drops.discard)
+
+    async def work(self) -> None:
+        """One hand: carries out one errand after the other until cancelled. Run as many as may be under way."""
+        while True:
+            await self._due.acquire()
+            errand = (self._ending or self._beginning).popleft()
+            problem: ClusterProblem | None = None
+            try:
+                await self._carry_out(errand)
+            except ClusterProblem as met:
+                problem = met
+            self._answer(errand, problem)
+
+    async def stop(self) -> None:
+        """Leave what is not done."""
+        for task in self._drops:
+            task.cancel()
+        await asyncio.gather(*self._drops, return_exceptions=True)
+
+    async def _carry_out(self, errand: Errand) -> None:
+        call = errand.call
+        if isinstance(call, Create):
+            await self._create(errand.record)
+        elif isinstance(call, Delete):
+            await self._unless_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
+        else:
+            await self._release(call.pod)
+
+    async def _create(self, record: TaskRecord) -> None:
+        await self._groups.ensure(record.spec)
+        body = self._body(record)
+        try:
+            pod = await self._client.create_pod(body)
+        except ClusterProblem as problem:
+            if problem.reason != "AlreadyExists":
+                raise
+            pod = await self._adopted(record, str(body["metadata"]["name"]))
+        self._store.merge(PodsSnapshot(pods={pod.name: pod}))
+        if self._store.pods.get(pod.name) is None and pod.uid:
+            # It went while we were told that it is there; what sees it go will say so, or it bears no label of ours.
+            raise ClusterProblem(0, "Unseen", f"pod {pod.name} was created and is not seen")
+
+    async def _adopted(self, record: TaskRecord, name: str) -> PodState:
+        """The pod that has the name already: the one that an earlier try has made. 422 if it is somebody else's."""
+        try:
+            pod = await self._client.get_pod(name)
+        except ClusterProblem as problem:
+            if problem.status != _MISSING:
+                raise
+            raise ClusterProblem(0, problem.reason, f"pod {name} went while its name was taken") from None
+        if (pod.task, pod.attempt) != (record.id, record.attempt):
+            raise ClusterProblem(422, "AlreadyExists", f"pod {name} exists and is not of task {record.id!r}")
+        return pod
+
+    async def _release(self, pod: PodState) -> None:
+        if pod.held:
+            await self._unless_gone(self._client.release_pod(pod.name, pod.uid))
+        if not (pod.deleting and pod.grace == 0):
+            await self._unless_gone(self._client.delete_pod(pod.name, pod.uid, 0 if pod.deleting else None))
+
+    @staticmethod
+    async def _unless_gone(call: Awaitable[None]) -> None:
+        try:
+            await call
+        except ClusterProblem as problem:
+            if problem.status not in (_MISSING, _CONFLICT):
+                raise
+
+    async def _drop(self, gang: str) -> None:
+        pauses = Pauses(self._chance)
+        while True:
+            try:
+                await self._groups.drop(gang)
+            except ClusterProblem as problem:
+                await asyncio.sleep(pauses.failed(problem.retry_after))
+            else:
+                return

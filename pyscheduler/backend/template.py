@@ -1,0 +1,111 @@
+"""The pod of a task: its name, which follows from the task, and its body."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+
+from pyscheduler.backend.task import Json, TaskRecord, TaskSpec
+
+BACKEND = "pyscheduler.io/backend"
+"""Label: which backend the pod belongs to."""
+TASK = "pyscheduler.io/task"
+"""Label: a hash of the task's id; and the finalizer that keeps a pod until its end has been recorded."""
+QUEUE = "pyscheduler.io/queue"
+TASK_ID = "pyscheduler.io/task-id"
+"""Annotation: the id itself."""
+ATTEMPT = "pyscheduler.io/task-attempt"
+FINALIZER = TASK
+POD_GROUP = "scheduling.x-k8s.io/pod-group"
+"""Label: the gang (Coscheduling's, which our plugin Gang reads)."""
+POD_GROUPS = "apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+
+_NOT_DNS = re.compile(r"[^a-z0-9]+")
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+
+
+def task_hash(backend: str, task: str) -> str:
+    """Ten hexadecimal digits: tasks of two backends in one namespace do not meet."""
+    return hashlib.sha256(f"{backend}\0{task}".encode()).hexdigest()[:10]
+
+
+def pod_name(backend: str, task: str, attempt: int) -> str:
+    """The name of the attempt's pod, fit for a host name. A repeated create finds it taken, and that is all."""
+    slug = _NOT_DNS.sub("-", task.lower()).strip("-")[:40].strip("-") or "task"
+    return f"{slug}-{task_hash(backend, task)}-{attempt}"
+
+
+def selector(backend: str) -> str:
+    """The label selector of all pods of a backend."""
+    return f"{BACKEND}={backend}"
+
+
+def pod_body(record: TaskRecord, backend: str, scheduler: str) -> Json:
+    """The pod of the record's attempt, as it is sent."""
+    spec = record.spec
+    template: Json = spec.pod if spec.pod is not None else {}
+    meta: Json = template.get("metadata") or {}
+    labels = {**(meta.get("labels") or {}), **spec.labels, BACKEND: backend, TASK: task_hash(backend, spec.id)}
+    if spec.queue:
+        labels[QUEUE] = spec.queue
+    if spec.gang is not None:
+        labels[POD_GROUP] = spec.gang.name
+    notes = {**(meta.get("annotations") or {}), **spec.annotations}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(backend, spec.id, record.attempt),
+            "labels": labels,
+            "annotations": {**notes, TASK_ID: spec.id, ATTEMPT: str(record.attempt)},
+            "finalizers": [*(meta.get("finalizers") or ()), FINALIZER],
+        },
+        "spec": _pod_spec(spec, scheduler),
+    }
+
+
+def _pod_spec(spec: TaskSpec, scheduler: str) -> Json:
+    body: Json = dict(spec.pod.get("spec") or {}) if spec.pod is not None else {"containers": [_container(spec)]}
+    body.setdefault("restartPolicy", "Never")
+    if spec.scheduler or "schedulerName" not in body:
+        body["schedulerName"] = spec.scheduler or scheduler
+    if spec.priority_class:
+        body["priorityClassName"] = spec.priority_class
+    if spec.node_selector:
+        body["nodeSelector"] = {**(body.get("nodeSelector") or {}), **spec.node_selector}
+    if spec.tolerations:
+        body["tolerations"] = [*(body.get("tolerations") or ()), *msgspec.to_builtins(spec.tolerations)]
+    return body
+
+
+def _container(spec: TaskSpec) -> Json:
+    requests = {name: q for name, q in {"cpu": spec.cpu, "memory": spec.memory, **spec.resources}.items() if q}
+    limits = {**{n: q for n, q in spec.resources.items() if n not in _NATIVE}, **spec.limits}
+    body: dict[str, Any] = {"name": "task", "image": spec.image}
+    if spec.command:
+        body["command"] = list(spec.command)
+    if spec.args:
+        body["args"] = list(spec.args)
+    if spec.env:
+        body["env"] = [{"name": name, "value": value} for name, value in spec.env.items()]
+    if requests or limits:
+        body["resources"] = {kind: said for kind, said in (("requests", requests), ("limits", limits)) if said}
+    return body
+
+
+def pod_group(spec: TaskSpec, backend: str) -> Json:
+    """The PodGroup of the task's gang. The task must have one."""
+    gang = spec.gang
+    assert gang is not None
+    terms: Json = {"minMember": gang.size}
+    if gang.timeout_seconds is not None:
+        terms["scheduleTimeoutSeconds"] = gang.timeout_seconds
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": gang.name, "labels": {BACKEND: backend}},
+        "spec": terms,
+    }
