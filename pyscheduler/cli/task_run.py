@@ -24,12 +24,12 @@ from pyscheduler.api.quantity import QuantityError
 from pyscheduler.backend.backend import KubernetesTaskBackend
 from pyscheduler.backend.client import KubernetesClient
 from pyscheduler.backend.errors import BackendProblem, BackendStopped, UnknownTask
-from pyscheduler.backend.offers import Budget, FixedBudget, Offer, QuotaBudget
+from pyscheduler.backend.offers import FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state.inbox import Inbox, Kill, Submit, Waiting
 from pyscheduler.backend.state.sqlite import SqliteState
-from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord, held
+from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord
 from pyscheduler.cli.problems import CommandProblem
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Wishes(NamedTuple):
     name: str
     scheduler: str
     budget: dict[str, str]
-    quota: str
+    quota: bool
     qps: float
     once: bool
     output: str
@@ -58,15 +58,13 @@ class Wishes(NamedTuple):
 
 async def work(wishes: Wishes) -> int:
     """Work the state until a signal, or until all has ended where that was wished; the exit code."""
-    budget_given = _given(wishes)
+    fixed = _fixed(wishes)
     async with AsyncExitStack() as stack:
         burst = max(1, round(2 * wishes.qps))
         client = await stack.enter_async_context(
             KubernetesClient(wishes.namespace, kubeconfig=wishes.kubeconfig, qps=wishes.qps, burst=burst)
         )
-        budget: Budget | None = budget_given
-        if wishes.quota:
-            budget = QuotaBudget(client, wishes.quota)
+        budget = NamespaceQuota(client) if wishes.quota else fixed
         settings = BackendSettings(name=wishes.name, scheduler=wishes.scheduler)
         told = _Told(wishes.output)
         backend = KubernetesTaskBackend(
@@ -78,7 +76,7 @@ async def work(wishes: Wishes) -> int:
         return await _until_signalled(worker.run(wishes.once))
 
 
-def _given(wishes: Wishes) -> FixedBudget | None:
+def _fixed(wishes: Wishes) -> FixedBudget | None:
     if wishes.budget and wishes.quota:
         raise CommandProblem("--budget and --quota are two sources of one budget: give one of them")
     try:
@@ -250,7 +248,7 @@ class _Worker:
         while True:
             records = self._backend.tasks().values()
             self._told.stand(_stand(records, len(self._submits)))
-            offer = _offer(records, self._backend.offer())
+            offer = _offer(self._backend.held(), self._backend.offer())
             if offer != noted:
                 noted = offer
                 await self._in_box(partial(self._box.note, "offer", offer))
@@ -284,6 +282,5 @@ def _stand(records: Iterable[TaskRecord], waiting: int) -> str:
     return f"{ended} of {total} tasks have ended" + f" ({', '.join(told)})" * bool(told)
 
 
-def _offer(records: Iterable[TaskRecord], offer: Offer) -> str:
-    taken = sum((held(record) for record in records), Resources())
-    return f"held: {taken}\nfree: {'as much as one likes' if offer.free is None else offer.free}"
+def _offer(held: Resources, offer: Offer) -> str:
+    return f"held: {held}\nfree: {'as much as one likes' if offer.free is None else offer.free}"

@@ -230,7 +230,7 @@ def offers(state: Path) -> None:
 @click.option("--name", default="tasks", metavar="NAME", help="Which of several backends in the namespace this is.")
 @click.option("--scheduler", default="pyscheduler", metavar="S", help="The scheduler of tasks that name none.")
 @_many("--budget", "The most that all tasks together may hold: cpu=64, memory=256Gi, pods=500. Unlimited without.")
-@click.option("--quota", default="", metavar="NAME", help="Take the budget from this ResourceQuota of the namespace.")
+@click.option("--quota", is_flag=True, help="The budget is what the ResourceQuotas of the namespace leave.")
 @click.option("--qps", type=click.FloatRange(min=0), default=200.0, help="API calls a second; 0 for no limit.")
 @click.option("--once", is_flag=True, help="End when all tasks have; exit 1 if one has not succeeded.")
 @click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", help="json: each change, a line.")

@@ -22,8 +22,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.backend.limiter import Limiter
 from pyscheduler.backend.state import Saved, StateLost, StateProblem
-from pyscheduler.backend.state.objects import CONFIG_MAPS, CONFLICT, Objects, found, may_pass
+from pyscheduler.backend.state.objects import CONFIG_MAPS, CONFLICT, Objects, found, unknown
 from pyscheduler.backend.state.ownership import TERMS, Ownership
 from pyscheduler.backend.state.shards import LIMITS, Limits, Shards
 from pyscheduler.backend.task import Json, TaskRecord
@@ -69,7 +70,7 @@ class ClusterState:
     ) -> None:
         self._objects, self._name, self._limits, self._pace = objects, name, limits, pace
         self._owner = Ownership(objects, name, wall, terms)
-        self._limiter = _Limiter(pace)
+        self._limiter = Limiter(pace.writes_per_second, pace.burst, pace.at_once)
         self._open = False
         self._lost: StateLost | None = None
         self._turn = asyncio.Lock()
@@ -214,16 +215,16 @@ class ClusterState:
         """Replace what is known, or make what is not there; False if that was not done, or nobody knows."""
         metadata: Json = {"name": name, "labels": _LABELS, "annotations": {_OWNER: self._owner.identity}}
         body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-        await self._limiter.turn()
-        self._owner.check()
         try:
-            if known is None:
-                self._written[name] = await self._objects.create_object(CONFIG_MAPS, body)
-            else:
-                metadata["resourceVersion"] = _version(known)
-                self._written[name] = await self._objects.replace_object(CONFIG_MAPS, name, body)
+            async with self._limiter.turn():
+                self._owner.check()
+                if known is None:
+                    self._written[name] = await self._objects.create_object(CONFIG_MAPS, body)
+                else:
+                    metadata["resourceVersion"] = _version(known)
+                    self._written[name] = await self._objects.replace_object(CONFIG_MAPS, name, body)
         except ClusterProblem as problem:
-            if problem.status == CONFLICT or may_pass(problem):
+            if problem.status == CONFLICT or unknown(problem):
                 return False
             raise StateProblem(_refused(name, problem)) from None
         return True
@@ -248,7 +249,7 @@ class ClusterState:
             try:
                 return await found(self._objects, CONFIG_MAPS, name)
             except ClusterProblem as problem:
-                if not may_pass(problem):
+                if not unknown(problem):
                     raise StateProblem(_refused(name, problem)) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -274,21 +275,6 @@ class ClusterState:
             for number, texts in enumerate(self._shards.texts)
             for key, text in texts.items()
         ]
-
-
-class _Limiter:
-    """Lets so many pass a second, and a few more after a pause."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._every, self._burst = 1 / pace.writes_per_second, pace.burst
-        self._next = 0.0
-
-    async def turn(self) -> None:
-        """Wait until one more may pass."""
-        now = _now()
-        self._next = max(self._next, now - self._burst * self._every) + self._every
-        if self._next > now:
-            await asyncio.sleep(self._next - now)
 
 
 def _now() -> float:

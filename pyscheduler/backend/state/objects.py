@@ -11,7 +11,7 @@ CONFIG_MAPS: Final = "api/v1/configmaps"
 LEASES: Final = "apis/coordination.k8s.io/v1/leases"
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
-_PASSING: Final = (0, 408, 429)
+_BUSY: Final = (0, 408, 429)
 
 
 class Objects(Protocol):
@@ -40,6 +40,6 @@ async def found(objects: Objects, path: str, name: str) -> Json | None:
         raise
 
 
-def may_pass(problem: ClusterProblem) -> bool:
-    """Whether the same call may work a little later; whether it was carried out is then not known."""
-    return problem.status in _PASSING or problem.status >= 500
+def unknown(problem: ClusterProblem) -> bool:
+    """Whether nobody knows if the call was carried out; a little later it may work. Missing rights are another thing."""
+    return problem.status in _BUSY or problem.status >= 500

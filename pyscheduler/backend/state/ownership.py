@@ -19,7 +19,7 @@ import msgspec
 
 from pyscheduler.backend.client import ClusterProblem
 from pyscheduler.backend.state import StateHeld, StateLost, StateProblem
-from pyscheduler.backend.state.objects import CONFLICT, LEASES, Objects, found, may_pass
+from pyscheduler.backend.state.objects import CONFLICT, LEASES, Objects, found, unknown
 from pyscheduler.core.lease import Candidate, Lease, Terms
 
 TERMS: Final = Terms(lease_duration=30.0, renew_deadline=20.0, retry_period=5.0)
@@ -102,7 +102,7 @@ class Ownership:
         try:
             await self._write(claim)
         except ClusterProblem as problem:
-            if problem.status == CONFLICT or may_pass(problem):
+            if problem.status == CONFLICT or unknown(problem):
                 return False
             raise StateProblem(f"the Lease {self._name} cannot be written: {problem}") from None
         self._candidate.accepted(claim, sent)
