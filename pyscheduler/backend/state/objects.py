@@ -41,5 +41,5 @@ async def found(objects: Objects, path: str, name: str) -> Json | None:
 
 
 def unknown(problem: ClusterProblem) -> bool:
-    """Whether nobody knows if the call was carried out; a little later it may work. Missing rights are another thing."""
+    """Whether nobody knows if the call was carried out, and it may work a little later."""
     return problem.status in _BUSY or problem.status >= 500

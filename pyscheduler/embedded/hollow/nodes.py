@@ -30,7 +30,7 @@ from pyscheduler.embedded.client import (
     structs,
 )
 from pyscheduler.embedded.hollow.kubelet import decide
-from pyscheduler.embedded.hollow.life import Pace, unreadable_annotations
+from pyscheduler.embedded.hollow.life import FAILED, SUCCEEDED, Pace, unreadable_annotations
 from pyscheduler.embedded.hollow.room import Refusal, Room
 from pyscheduler.embedded.hollow.status import Place
 from pyscheduler.embedded.hollow.template import (
@@ -94,6 +94,8 @@ class HollowNodes:
         self._addresses, self._pod_addresses = count(1), count(1)
         self._nodes: dict[str, _Node] = {}
         self._placed: dict[str, _Placed] = {}
+        self._ended: set[str] = set()
+        """The pods, by UID, whose end has been written: it stands, though the watch may not have told of it yet."""
         self._pods: WorkQueue[Key] = WorkQueue(clock)
         self._beats: WorkQueue[str] = WorkQueue(clock)
         self._tasks = Tasks()
@@ -239,6 +241,7 @@ class HollowNodes:
 
     def _forget(self, pod: HollowPod) -> None:
         self._placed.pop(pod.metadata.uid, None)
+        self._ended.discard(pod.metadata.uid)
         self._pods.forget((pod.metadata.namespace, pod.metadata.name))
         node = self._nodes.get(pod.spec.node_name)
         if node is not None:
@@ -250,6 +253,8 @@ class HollowNodes:
         if pod is None or node is None or not node.alive:
             return
         uid = pod.metadata.uid
+        if uid in self._ended and not pod.final:
+            return
         placed = self._placed.get(uid)
         if placed is None:
             placed = self._placed[uid] = self._place(pod, node)
@@ -257,6 +262,8 @@ class HollowNodes:
         try:
             if decision.status is not None:
                 await self._client.patch_status(PODS, key, decision.status, uid=uid)
+                if decision.status["phase"] in (SUCCEEDED, FAILED):
+                    self._ended.add(uid)
             elif decision.delete:
                 await self._client.delete(PODS, key, uid=uid, grace_seconds=0)
         except Refused as refusal:

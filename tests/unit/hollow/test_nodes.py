@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.client import LEASES, NODES, PODS, HttpClient
+from pyscheduler.embedded.client import LEASES, NODES, PODS, HttpClient, Key, Resource
 from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace
+from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder, pod
-from tests.unit.hollow.live import bind, create_pod, gone, in_phase, listed, server, shown, until
+from tests.unit.hollow.live import Json, bind, create_pod, gone, in_phase, listed, server, shown, until
 
 FAST = Pace(start_seconds=0.01, backoff_seconds=0.01)
 
@@ -113,3 +116,45 @@ async def test_nodes_that_start_again_give_room_first_to_the_pods_that_run(clien
         await shown(client, PODS, "marker", in_phase("Succeeded"))
     after = await client.get(PODS, "default", "z-old")
     assert after["status"] == before["status"]
+
+
+class Late(HttpClient):
+    """Tells of an end late, and somebody deletes each pod just before its end is written."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.told, self.deletion_seen = asyncio.Event(), asyncio.Event()
+        self.phases: list[str] = []
+
+    async def watch(self, resource: Resource, resource_version: str, **more: Any) -> AsyncIterator[bytes]:
+        async for line in super().watch(resource, resource_version, **more):
+            if b'"phase":"Succeeded"' in line:
+                await self.told.wait()
+            yield line
+            if b"deletionTimestamp" in line:
+                self.deletion_seen.set()
+
+    async def patch_status(self, resource: Resource, key: Key, status: Json, *, uid: str = "") -> None:
+        if status.get("phase") == "Succeeded":
+            await self.delete(PODS, key)
+            await self.deletion_seen.wait()
+        if "phase" in status:
+            self.phases.append(status["phase"])
+        await super().patch_status(resource, key, status, uid=uid)
+
+
+async def test_an_end_that_was_written_while_the_pod_was_being_deleted_stands() -> None:
+    async with (
+        ApiServer() as running,
+        HttpClient(running.url) as client,
+        Late(running.url) as late,
+        HollowNodes(late, [NodeTemplate("n1", cpu="2")], clock=time.time, pace=FAST, heartbeat_seconds=None),
+    ):
+        await placed(client, pod("p").annotation("pyscheduler.io/run-seconds", "0.1").spec(restartPolicy="Never"))
+        await shown(client, PODS, "p", in_phase("Succeeded"))
+        for _ in range(20):  # meanwhile it looks at the pod once more, which has been deleted
+            await client.get(PODS, "default", "p")
+        late.told.set()
+        await gone(client, PODS, "p")
+        assert late.phases.count("Succeeded") == 1
+        assert "Failed" not in late.phases
