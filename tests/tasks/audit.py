@@ -61,6 +61,14 @@ class Evidence:
             *(f"pod {name} is left" for name in self.left),
         ]
 
+    def stories(self, problems: Iterable[str]) -> dict[str, Any]:
+        """What was seen of each task that a problem names."""
+        named = {word for problem in problems for word in problem.replace(":", " ").split()} & set(self.ids)
+        return {
+            id: {"record": self.records.get(id), "pods": [vars(pod) for pod in self.witness.of_task.get(id, [])]}
+            for id in sorted(named)[:20]
+        }
+
     def _states(self) -> Iterable[str]:
         """Every task is in one final state, which is the right one, and is done with."""
         yield from (f"task {id} is not on record" for id in set(self.ids) - self.records.keys())

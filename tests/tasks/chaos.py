@@ -238,7 +238,9 @@ async def chaos(plane: Plane, namespace: str, course: Course, folder: Path) -> t
         await run.run()
         seconds = time.monotonic() - began
         evidence = await run.evidence()
-        return evidence.problems(), _figures(run, counting, seconds)
+        wrong = evidence.problems()
+        (folder / "wrong.json").write_text(json.dumps(evidence.stories(wrong), indent=1))
+        return wrong, _figures(run, counting, seconds)
 
 
 def _figures(run: Chaos, counting: CountingProxy, seconds: float) -> dict[str, Any]:

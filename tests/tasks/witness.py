@@ -35,6 +35,8 @@ class SeenPod:
     """Each that it was seen in, in order."""
     deleting: bool = False
     gone: bool = False
+    story: list[Json] = field(default_factory=list)
+    """What each event said of its end, for people who ask what happened."""
 
     @property
     def ran(self) -> bool:
@@ -78,6 +80,7 @@ class Witness:
             pod.phases.append(phase)
         pod.deleting = pod.deleting or "deletionTimestamp" in item["metadata"]
         pod.gone = event["type"] == "DELETED"
+        pod.story.append(_told(event))
         self._count(pod, before)
 
     def _new(self, item: Json) -> SeenPod:
@@ -151,3 +154,11 @@ async def caught_up(api: ApiClient, namespace: str, witness: Witness, seconds: f
 
 
 _NOTHING: Json = {"schedulerName": "nobody", "containers": [{"name": "main", "image": "pause:1"}]}
+
+
+def _told(event: Json) -> Json:
+    metadata, status = event["object"]["metadata"], event["object"].get("status", {})
+    kept = ("resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers")
+    states = [container.get("state") for container in status.get("containerStatuses", ())]
+    told = {name: metadata[name] for name in kept if name in metadata}
+    return {"event": event["type"], **told, "phase": status.get("phase"), "states": states}
