@@ -24,6 +24,7 @@ class Refusal(NamedTuple):
 
     outcome: Outcome
     message: str
+    since: float
     passing: bool
 
 
@@ -181,7 +182,7 @@ def _hopeless(record: TaskRecord, pod: PodState, now: float, settings: BackendSe
         return found
     if pod.phase != "Pending" or record.phase is TaskPhase.RUNNING:
         return None
-    if now < record.attempt_at + record.spec.pending_seconds:
+    if now < _pending_since(record, pod) + record.spec.pending_seconds:
         return None
     if pod.waiting in IMAGE_WORDS:
         return Outcome.IMAGE
@@ -194,7 +195,7 @@ def _without_pod(record: TaskRecord, refusal: Refusal | None, now: float) -> Tas
         return _ended(record, record.ending, None, now)
     if refusal is None:
         return record
-    if not refusal.passing or now >= record.attempt_at + record.spec.pending_seconds:
+    if not refusal.passing or now >= refusal.since + record.spec.pending_seconds:
         return _ended(record, refusal.outcome, None, now, refusal.message)
     if record.reason != refusal.outcome:
         return _changed(record, reason=refusal.outcome.value, message=refusal.message)
@@ -251,7 +252,7 @@ def _mind(record: TaskRecord, pod: PodState, now: float, settings: BackendSettin
     """What to do about the pod of the attempt under way."""
     if record.ending is not None or pod.deleting:
         return _stop(pod, now, settings)
-    limits = [record.attempt_at + record.spec.pending_seconds if pod.phase == "Pending" else math.inf]
+    limits = [_pending_since(record, pod) + record.spec.pending_seconds if pod.phase == "Pending" else math.inf]
     if pod.started_at is not None and pod.waiting:
         limits.append(pod.started_at + settings.image_seconds)
     return Next(None, min((at for at in limits if at > now), default=math.inf))
@@ -262,6 +263,11 @@ def _stop(pod: PodState, now: float, settings: BackendSettings) -> Next:
         return Next(Delete(pod, settings.kill_grace_seconds), math.inf)
     lost_at = (pod.delete_at if pod.delete_at is not None else now) + settings.lost_seconds
     return Next(Delete(pod, 0), math.inf) if now >= lost_at else Next(None, lost_at)
+
+
+def _pending_since(record: TaskRecord, pod: PodState) -> float:
+    """Time that went by before there was a pod (we may have been away) does not count."""
+    return max(record.attempt_at, pod.created_at or 0.0)
 
 
 def _next_limit(record: TaskRecord, now: float) -> float:

@@ -26,7 +26,8 @@ class Errand(NamedTuple):
     call: Call
 
 
-Answer = Callable[[Errand, ClusterProblem | None], None]
+Answer = Callable[[Errand, PodState | ClusterProblem | None], None]
+"""How an errand went: for a create the pod as the store has it by now."""
 
 
 class Hands:
@@ -64,12 +65,11 @@ class Hands:
         while True:
             await self._due.acquire()
             errand = (self._ending or self._beginning).popleft()
-            problem: ClusterProblem | None = None
             try:
-                await self._carry_out(errand)
-            except ClusterProblem as met:
-                problem = met
-            self._answer(errand, problem)
+                answer: PodState | ClusterProblem | None = await self._carry_out(errand)
+            except ClusterProblem as problem:
+                answer = problem
+            self._answer(errand, answer)
 
     async def stop(self) -> None:
         """Leave what is not done."""
@@ -77,16 +77,17 @@ class Hands:
             task.cancel()
         await asyncio.gather(*self._drops, return_exceptions=True)
 
-    async def _carry_out(self, errand: Errand) -> None:
+    async def _carry_out(self, errand: Errand) -> PodState | None:
         call = errand.call
         if isinstance(call, Create):
-            await self._create(errand.record)
-        elif isinstance(call, Delete):
+            return await self._create(errand.record)
+        if isinstance(call, Delete):
             await self._unless_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
             await self._release(call.pod)
+        return None
 
-    async def _create(self, record: TaskRecord) -> None:
+    async def _create(self, record: TaskRecord) -> PodState:
         await self._groups.ensure(record.spec)
         body = self._body(record)
         try:
@@ -96,9 +97,11 @@ class Hands:
                 raise
             pod = await self._adopted(record, str(body["metadata"]["name"]))
         self._store.merge(PodsSnapshot(pods={pod.name: pod}))
-        if self._store.pods.get(pod.name) is None and pod.uid:
-            # It went while we were told that it is there; what sees it go will say so, or it bears no label of ours.
+        newest = self._store.pods.get(pod.name)
+        if newest is None:
+            # It went meanwhile, which subscribers hear of; or it bears no label of ours, and is seen by no source.
             raise ClusterProblem(0, "Unseen", f"pod {pod.name} was created and is not seen")
+        return newest
 
     async def _adopted(self, record: TaskRecord, name: str) -> PodState:
         """The pod that has the name already: the one that an earlier try has made. 422 if it is somebody else's."""

@@ -106,19 +106,23 @@ class TaskPodsLifecycleManager:
         async with self._round:
             pass
 
-    def answered(self, errand: Errand, problem: ClusterProblem | None) -> None:
-        """A call is done."""
+    def answered(self, errand: Errand, answer: PodState | ClusterProblem | None) -> None:
+        """A call is done: it failed, or was granted; for a create with the newest state of the pod."""
         task, now = errand.record.id, self._clock()
         moment = self._moments[task]
         moment.busy = False
         self.kick(task)
-        if problem is None:
+        if not isinstance(answer, ClusterProblem):
             self._granted(moment, errand, now)
+            if answer is not None:
+                self._fold(PodsSnapshot(pods={answer.name: answer}))  # before we decide that there is none
             return
+        problem = answer
         refused = isinstance(errand.call, Create) and 400 <= problem.status < 500
         if refused and (problem.status == _FORBIDDEN or not problem.passing):
             outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
-            moment.refusal = Refusal(outcome, str(problem), problem.passing)
+            since = moment.refusal.since if moment.refusal is not None else now
+            moment.refusal = Refusal(outcome, str(problem), since, problem.passing)
         moment.pauses = moment.pauses or Pauses(self._chance)
         moment.retry_at = now + moment.pauses.failed(problem.retry_after)
         _log.info("task %r: the call failed, again in %.1f s if need be: %s", task, moment.retry_at - now, problem)

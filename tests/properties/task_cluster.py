@@ -1,0 +1,213 @@
+"""A small API server in memory that has pods and nothing else, and what befalls pods: for the task backend's tests.
+
+Its rules of deletion, finalizers, preconditions and watches are the API server's. Which fate a pod meets is data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+
+import msgspec
+
+from pyscheduler.backend import ClusterProblem, PodsSnapshot, PodState
+from pyscheduler.backend.task import Json
+from pyscheduler.backend.template import ATTEMPT, TASK_ID
+
+EPOCH = 1_800_000_000.0
+GRACE = 30
+
+
+class Fate(enum.StrEnum):
+    """What becomes of a pod."""
+
+    SUCCEED = "succeed"
+    FAIL = "fail"
+    OOM = "oom"
+    EVICT = "evict"
+    PREEMPT = "preempt"
+    DELETE = "delete"
+    DELETE_PENDING = "delete while pending"
+    STRIP = "vanish"
+    LOSE = "lose its node"
+    REFUSED_BY_NODE = "refused by its node"
+    IMAGE = "no image"
+    UNSCHEDULABLE = "unschedulable"
+
+
+class Cluster:
+    """Pods by name, and the history of their changes since `floor`. `check` is called after every change."""
+
+    def __init__(self, chance: random.Random, fate: Callable[[str, int], Fate]) -> None:
+        self.pods: dict[str, PodState] = {}
+        self.version = 100
+        self.floor = 0
+        self.created: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+        """By task: how many creates are still to be refused for want of quota."""
+        self.lives: set[asyncio.Task[None]] = set()
+        self._history: list[tuple[str, PodState]] = []
+        self._changed = asyncio.Event()
+        self._chance, self._fate = chance, fate
+
+    @staticmethod
+    def now() -> float:
+        return EPOCH + asyncio.get_running_loop().time()
+
+    # -- the API -------------------------------------------------------------------------------------------------
+
+    def create(self, body: Json) -> PodState:
+        meta = body["metadata"]
+        name, task = meta["name"], meta["annotations"][TASK_ID]
+        if self.refusals[task] > 0:
+            self.refusals[task] -= 1
+            raise ClusterProblem(403, "Forbidden", f'pods "{name}" is forbidden: exceeded quota: small')
+        if name in self.pods:
+            raise ClusterProblem(409, "AlreadyExists", f"pods {name} already exists")
+        attempt = int(meta["annotations"][ATTEMPT])
+        uid = f"uid-{self.version + 1}"
+        pod = PodState(name=name, uid=uid, version=0, task=task, attempt=attempt, held=True, created_at=self.now())
+        self.created[task] += 1
+        self.put(pod)
+        self._begin(self._live(name, uid, self._fate(task, attempt)))
+        return self.pods[name]
+
+    def find(self, name: str, uid: str = "") -> PodState:
+        pod = self.pods.get(name)
+        if pod is None:
+            raise ClusterProblem(404, "NotFound", f"pods {name} not found")
+        if uid and pod.uid != uid:
+            raise ClusterProblem(409, "Conflict", f"pods {name} is another one")
+        return pod
+
+    def release(self, name: str, uid: str) -> None:
+        self.put(msgspec.structs.replace(self.find(name, uid), held=False))
+
+    def delete(self, name: str, uid: str = "", grace: int | None = None) -> None:
+        pod = self.find(name, uid)
+        seconds = 0 if pod.terminal or not pod.node else GRACE if grace is None else grace
+        seconds = min(seconds, pod.grace) if pod.deleting else seconds
+        begins = not pod.deleting
+        pod = msgspec.structs.replace(pod, deleting=True, grace=seconds, delete_at=self.now() + seconds)
+        self.put(pod)
+        if begins and seconds and pod.reason != "lost":
+            self._begin(self._stop(name, pod.uid))
+
+    def list(self) -> PodsSnapshot:
+        return PodsSnapshot(pods=dict(self.pods), complete=True, place=self.version)
+
+    async def watch(self, place: int) -> AsyncGenerator[PodsSnapshot, None]:
+        """Events one by one or in pieces, a bookmark now and then."""
+        while True:
+            if place < self.floor:
+                raise ClusterProblem(410, "Expired", "too old resource version")
+            news = [event for event in self._history if event[1].version > place]
+            if not news:
+                self._changed = self._changed if not self._changed.is_set() else asyncio.Event()
+                await self._changed.wait()
+                continue
+            news = news[: self._chance.randint(1, len(news))]
+            pods: dict[str, PodState] = {}
+            gone: dict[str, PodState] = {}
+            for kind, pod in news:
+                if kind == "DELETED":
+                    gone[pod.uid] = pod
+                    pods.pop(pod.name, None)
+                else:
+                    pods[pod.name] = pod
+            since, place = place, news[-1][1].version
+            yield PodsSnapshot(pods=pods, gone=gone, since=since, place=place)
+
+    def compact(self) -> None:
+        """Forget the past, so that watches that are behind hear 410."""
+        self.floor = self.version
+        self._history = []
+
+    # -- what happens inside -------------------------------------------------------------------------------------
+
+    def put(self, pod: PodState) -> None:
+        """Store a pod; one that is deleted and kept by nothing goes."""
+        self.version += 1
+        pod = msgspec.structs.replace(pod, version=self.version)
+        gone = pod.deleting and pod.grace == 0 and not pod.held
+        if gone:
+            self.pods.pop(pod.name, None)
+        else:
+            self.pods[pod.name] = pod
+        self._history.append(("DELETED" if gone else "MODIFIED", pod))
+        self._changed.set()
+        self.check()
+
+    def check(self) -> None:
+        """Replaced by tests."""
+
+    def live(self, task: str) -> list[PodState]:
+        """The task's pods of which something may run."""
+        return [pod for pod in self.pods.values() if pod.task == task and not pod.stopped]
+
+    def _begin(self, life: object) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(life)  # type: ignore[arg-type]
+        self.lives.add(task)
+        task.add_done_callback(self.lives.discard)
+
+    async def _pause(self, longest: float) -> None:
+        await asyncio.sleep(self._chance.uniform(0.0, longest))
+
+    def _change(self, name: str, uid: str, **changes: object) -> bool:
+        pod = self.pods.get(name)
+        if pod is None or pod.uid != uid or pod.stopped:
+            return False
+        self.put(msgspec.structs.replace(pod, **changes))
+        return True
+
+    async def _live(self, name: str, uid: str, fate: Fate) -> None:
+        await self._pause(3.0)
+        if fate is Fate.UNSCHEDULABLE:
+            self._change(name, uid, unschedulable="0/3 nodes are available")
+            return
+        if fate is Fate.DELETE_PENDING:
+            if self._change(name, uid):
+                self.delete(name, uid)
+            return
+        if not self._change(name, uid, node="node-1"):
+            return
+        await self._pause(2.0)
+        if fate is Fate.REFUSED_BY_NODE:
+            self._change(name, uid, phase="Failed", reason="OutOfcpu", started_at=self.now())
+        elif fate is Fate.IMAGE:
+            self._change(name, uid, waiting="ErrImagePull", started_at=self.now())
+        elif self._change(name, uid, phase="Running", started_at=self.now()):
+            await self._pause(20.0)
+            self._meet(name, uid, fate)
+
+    def _meet(self, name: str, uid: str, fate: Fate) -> None:
+        """The end of a pod that runs, if nothing else has ended it."""
+        at = {"finished_at": self.now()}
+        if fate is Fate.SUCCEED:
+            self._change(name, uid, phase="Succeeded", exit_code=0, exit_reason="Completed", **at)
+        elif fate is Fate.FAIL:
+            self._change(name, uid, phase="Failed", exit_code=3, exit_reason="Error", **at)
+        elif fate is Fate.OOM:
+            self._change(name, uid, phase="Failed", exit_code=137, exit_reason="OOMKilled", **at)
+        elif fate is Fate.LOSE:
+            if self._change(name, uid, disruption="DeletionByTaintManager", reason="lost"):
+                self.delete(name, uid)
+        elif fate is Fate.STRIP:
+            if self._change(name, uid, held=False):
+                self.delete(name, uid, 0)
+        else:
+            words = {Fate.EVICT: "EvictionByEvictionAPI", Fate.PREEMPT: "PreemptionByScheduler"}
+            if self._change(name, uid, disruption=words.get(fate, "")):
+                self.delete(name, uid)
+
+    async def _stop(self, name: str, uid: str) -> None:
+        """The kubelet: containers end, sometimes well, and then the pod may go."""
+        await self._pause(5.0)
+        self._change(name, uid, phase="Failed", exit_code=143, exit_reason="Error", finished_at=self.now())
+        await self._pause(1.0)
+        pod = self.pods.get(name)
+        if pod is not None and pod.uid == uid and pod.grace:
+            self.delete(name, uid, 0)
