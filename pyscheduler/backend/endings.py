@@ -28,6 +28,8 @@ _BY_REASON = {
     "DeadlineExceeded": Outcome.DEADLINE,
 }
 """By status.reason, which the kubelet writes."""
+_SIGNALLED = (128 + 9, 128 + 15)
+"""Exit codes: SIGKILL and SIGTERM."""
 _TOLD_IN_SECONDS = 1.0
 """Timestamps of the API have whole seconds."""
 
@@ -47,7 +49,7 @@ def outcome_of(pod: PodState, ending: Outcome | None) -> Outcome:
         return _BY_DISRUPTION.get(pod.disruption, Outcome.DISRUPTED)
     if pod.reason in _BY_REASON:
         return _BY_REASON[pod.reason]
-    if pod.deleting and not _ended_before_deletion(pod):
+    if pod.deleting and (_was_stopped(pod) or not _ended_before_deletion(pod)):
         return Outcome.DELETED
     if pod.phase != "Failed":
         return Outcome.GONE
@@ -56,8 +58,17 @@ def outcome_of(pod: PodState, ending: Outcome | None) -> Outcome:
     return Outcome.OOM_KILLED if pod.exit_reason == "OOMKilled" else Outcome.FAILED
 
 
+def _was_stopped(pod: PodState) -> bool:
+    """Whether its container ended by a signal as the kubelet sends them."""
+    return pod.exit_code in _SIGNALLED and pod.exit_reason != "OOMKilled"
+
+
 def _ended_before_deletion(pod: PodState) -> bool:
-    """Whether its containers had ended by themselves when somebody asked for its deletion."""
+    """Whether its containers had ended by themselves when somebody asked for its deletion.
+
+    Times alone do not tell: the API server (1.36.3) moves the time of a deletion to when the kubelet is through with
+    the pod, where a finalizer keeps it.
+    """
     if pod.phase != "Failed" or pod.finished_at is None or pod.delete_at is None:
         return False
     return pod.finished_at + _TOLD_IN_SECONDS < pod.delete_at - pod.grace
