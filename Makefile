@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e faults faults-real soak check fmt bench bench-decide conformance fuzz audit constraints clean
+.PHONY: help run test e2e faults faults-real soak tasks-chaos check fmt bench bench-decide conformance fuzz audit constraints clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ faults-real: $(VENV)/.dev ## The fault matrix on the real control plane
 
 soak: $(VENV)/.dev ## Churn under faults for 20 minutes, then look for leaks; options in SOAK="--minutes 60 --control-plane real ..."
 	@$(BIN)/python -m tests.faults.soak $(SOAK)
+
+tasks-chaos: $(VENV)/.dev ## 5,000 tasks, whose backend is killed ten times, on the real control plane; options in CHAOS="--tasks 500 ..."
+	@$(BIN)/python -m tests.tasks.chaos --control-plane real $(CHAOS)
 
 check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/ruff check .

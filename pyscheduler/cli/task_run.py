@@ -166,17 +166,26 @@ class _Worker:
             await asyncio.sleep(_LOOKS)
 
     async def _look(self) -> None:
-        """Take in what has come since the last look."""
+        """Take in what has come since the last look. What is to be killed before it was submitted never is."""
+        refused: dict[str, list[Waiting]] = {}
+        done: list[Waiting] = []
         for one in await self._in_box(lambda: self._box.waiting(after=self._read)):
             self._read = one.number
-            request = one.request
-            if not isinstance(request, Submit):
+            request, id = one.request, _id(one)
+            waits = self._submits.get(id)
+            if isinstance(request, Submit) and waits is None:
+                self._submits[id] = one
+            elif isinstance(request, Submit) and waits is not None:
+                same = waits.request == request
+                (done if same else refused.setdefault("another of this id waits already", [])).append(one)
+            elif waits is not None and id not in self._taken:
+                refused.setdefault("killed before it was submitted", []).append(self._submits.pop(id))
+                done.append(one)
+            else:
                 self._others.append(one)
-            elif (before := self._submits.setdefault(request.spec.id, one)) is not one:
-                if before.request == request:
-                    await self._done([one])
-                else:
-                    await self._refuse([one], "another of this id waits already")
+        for why, requests in refused.items():
+            await self._in_box(partial(self._box.refuse, [one.number for one in requests], why))
+        await self._done(done)
 
     async def _submitting(self) -> None:
         while True:
@@ -213,15 +222,8 @@ class _Worker:
                 await asyncio.sleep(_LOOKS)
 
     async def _end(self, one: Waiting) -> None:
-        id = _id(one)
-        waiting = self._submits.pop(id, None)
-        if waiting is not None:
-            await self._refuse([waiting], "killed before it was submitted")
-            await self._done([one])
-        elif isinstance(one.request, Kill):
-            await self._tried(one, self._backend.kill(id))
-        else:
-            await self._tried(one, self._backend.forget(id))
+        act = self._backend.kill if isinstance(one.request, Kill) else self._backend.forget
+        await self._tried(one, act(_id(one)))
 
     async def _tried(self, one: Waiting, act: Coroutine[Any, Any, object]) -> None:
         """Carry a request out; if that cannot be, note why."""
@@ -232,15 +234,13 @@ class _Worker:
         except UnknownTask:
             await self._done([one])  # it is gone: nothing is left to be killed or forgotten
         except (BackendProblem, TaskProblem) as problem:
-            await self._refuse([one], str(problem))
+            await self._in_box(partial(self._box.refuse, [one.number], str(problem)))
         else:
             await self._done([one])
 
     async def _done(self, requests: Sequence[Waiting]) -> None:
-        await self._in_box(lambda: self._box.done([one.number for one in requests]))
-
-    async def _refuse(self, requests: Sequence[Waiting], why: str) -> None:
-        await self._in_box(lambda: self._box.refuse([one.number for one in requests], why))
+        if requests:
+            await self._in_box(lambda: self._box.done([one.number for one in requests]))
 
     async def _tells(self) -> None:
         """Say how things stand, and note for others what is on offer."""

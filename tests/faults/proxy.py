@@ -262,8 +262,10 @@ class FaultProxy:
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     """Break a connection as a peer does that has died: RST, not FIN."""
-    with contextlib.suppress(OSError):
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection = writer.get_extra_info("socket")
+    if connection is not None:  # it may be closed already
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
 
 

@@ -112,16 +112,20 @@ class Chaos:
     async def run(self) -> None:
         """Until the owner has seen all of its tasks settle. AssertionError if it fails, or takes too long."""
         helpers = [asyncio.create_task(work) for work in (self._drop(), self._expire(), self._snatch())]
+        lives = asyncio.create_task(self._lives())
         try:
             async with asyncio.timeout(self.course.patience):
-                await self._lives()
+                while not lives.done():
+                    ended = [helper for helper in helpers if helper.done()]
+                    for helper in ended:
+                        helper.result()
+                    going = [helper for helper in helpers if helper not in ended]
+                    await asyncio.wait([lives, *going], return_when=asyncio.FIRST_COMPLETED)
+            lives.result()
         finally:
-            for helper in helpers:
-                helper.cancel()
-            ended = await asyncio.gather(*helpers, return_exceptions=True)
-        for problem in ended:
-            if isinstance(problem, Exception):
-                raise problem
+            for task in (lives, *helpers):
+                task.cancel()
+            await asyncio.gather(lives, *helpers, return_exceptions=True)
         assert self.expired == 2 * self.course.expired, f"only {self.expired} watches were told that they are too old"
 
     async def _lives(self) -> None:

@@ -30,7 +30,7 @@ STATE, JOURNAL, SUMMARY = "tasks.db", "journal.jsonl", "summary.json"
 async def main(wishes: dict[str, Any]) -> None:
     """Until all has settled."""
     folder = Path(wishes["folder"])
-    journal = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    journal = os.open(folder / JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def note(record: TaskRecord) -> None:
         line = {"id": record.id, "version": record.version, "phase": record.phase, "attempt": record.attempt}
