@@ -41,6 +41,8 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """Of earlier attempts, or not the one that the record means: not wanted."""
     busy: bool = False
     """A call about the task is under way: a pod may come to be that is not seen yet."""
+    unsure: bool = False
+    """A create got no answer, so the pod may exist unseen."""
     refusal: Refusal | None = None
 
 
@@ -61,7 +63,11 @@ class Release(NamedTuple):
     pod: PodState
 
 
-Call = Create | Delete | Release
+class Look(NamedTuple):
+    """Ask whether the attempt's pod exists."""
+
+
+Call = Create | Delete | Release | Look
 
 
 class Next(NamedTuple):
@@ -85,6 +91,8 @@ def observe(record: TaskRecord, sight: Sight, now: float, settings: BackendSetti
         return record
     if record.pod_uid:
         return _ended(record, record.ending or Outcome.GONE, None, now)
+    if sight.unsure and record.ending is not None:
+        return record
     return _without_pod(record, sight.refusal, now)
 
 
@@ -101,6 +109,8 @@ def act(record: TaskRecord, sight: Sight, now: float, settings: BackendSettings)
         step = _tidy(sight.pod, now, settings) if sight.pod is not None else Next(None, math.inf)
     elif sight.pod is not None:
         step = _mind(record, sight.pod, now, settings)
+    elif sight.unsure and record.ending is not None:
+        step = Next(Look(), math.inf)
     elif _may_create(record, sight):
         step = Next(Create(), math.inf) if now >= record.attempt_at else Next(None, record.attempt_at)
     else:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from pyscheduler.backend.client import ClusterProblem, PodsApi
-from pyscheduler.backend.decide import Call, Create, Delete
+from pyscheduler.backend.decide import Call, Create, Delete, Look
 from pyscheduler.backend.groups import PodGroups
 from pyscheduler.backend.pauses import Pauses
 from pyscheduler.backend.pods import PodsSnapshot, PodState
@@ -27,7 +27,7 @@ class Errand(NamedTuple):
 
 
 Answer = Callable[[Errand, PodState | ClusterProblem | None], None]
-"""How an errand went: for a create the pod as the store has it by now."""
+"""How an errand went: for a create or a look the pod as the store has it by now."""
 
 
 class Hands:
@@ -81,6 +81,8 @@ class Hands:
         call = errand.call
         if isinstance(call, Create):
             return await self._create(errand.record)
+        if isinstance(call, Look):
+            return await self._look(errand.record)
         if isinstance(call, Delete):
             await self._unless_gone(self._client.delete_pod(call.pod.name, call.pod.uid, call.grace))
         else:
@@ -102,6 +104,17 @@ class Hands:
             # It went meanwhile, which subscribers hear of; or it bears no label of ours, and is seen by no source.
             raise ClusterProblem(0, "Unseen", f"pod {pod.name} was created and is not seen")
         return newest
+
+    async def _look(self, record: TaskRecord) -> PodState | None:
+        name = str(self._body(record)["metadata"]["name"])
+        try:
+            pod = await self._adopted(record, name)
+        except ClusterProblem as problem:
+            if problem.reason in ("NotFound", "AlreadyExists"):
+                return None
+            raise
+        self._store.merge(PodsSnapshot(pods={pod.name: pod}))
+        return self._store.pods.get(pod.name)
 
     async def _adopted(self, record: TaskRecord, name: str) -> PodState:
         """The pod that has the name already: the one that an earlier try has made. 422 if it is somebody else's."""

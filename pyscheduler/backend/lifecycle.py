@@ -19,7 +19,7 @@ import msgspec
 
 from pyscheduler.backend.bell import Bell
 from pyscheduler.backend.client import ClusterProblem
-from pyscheduler.backend.decide import Call, Create, Delete, Refusal, Release, Sight, act, observe
+from pyscheduler.backend.decide import Call, Create, Delete, Look, Refusal, Release, Sight, act, observe
 from pyscheduler.backend.guard import UpdateGuard
 from pyscheduler.backend.hands import Errand, Hands
 from pyscheduler.backend.outcomes import Outcome
@@ -33,7 +33,7 @@ from pyscheduler.backend.template import pod_name
 
 REPEAT_SECONDS = 30.0
 """After which a deletion that was granted, and of which nothing is seen, is asked for again."""
-_FORBIDDEN = 403
+_FORBIDDEN, _SERVER_FAILED = 403, 500
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +41,7 @@ class _Moment(msgspec.Struct):
     """What is remembered of one task while this process lives; all of it can be lost."""
 
     busy: bool = False
+    unsure: bool = False
     refusal: Refusal | None = None
     retry_at: float = 0.0
     pauses: Pauses | None = None
@@ -107,7 +108,7 @@ class TaskPodsLifecycleManager:
             pass
 
     def answered(self, errand: Errand, answer: PodState | ClusterProblem | None) -> None:
-        """A call is done: it failed, or was granted; for a create with the newest state of the pod."""
+        """A call is done: it failed, or was granted; for a create or a look with the newest state of the pod."""
         task, now = errand.record.id, self._clock()
         moment = self._moments[task]
         moment.busy = False
@@ -118,6 +119,8 @@ class TaskPodsLifecycleManager:
                 self._fold(PodsSnapshot(pods={answer.name: answer}))  # before we decide that there is none
             return
         problem = answer
+        if isinstance(errand.call, Create) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
+            moment.unsure = True
         refused = isinstance(errand.call, Create) and 400 <= problem.status < 500
         if refused and (problem.status == _FORBIDDEN or not problem.passing):
             outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
@@ -129,6 +132,8 @@ class TaskPodsLifecycleManager:
 
     def _granted(self, moment: _Moment, errand: Errand, now: float) -> None:
         moment.refusal, moment.pauses, moment.retry_at = None, None, 0.0
+        if isinstance(errand.call, Create | Look):
+            moment.unsure = False
         if isinstance(errand.call, Delete | Release):
             moment.asked = {**moment.asked, _kind(errand.call): now}
 
@@ -242,7 +247,7 @@ class TaskPodsLifecycleManager:
                 break
             self._guard.change(record, new)
             if new.attempt != record.attempt:
-                self._moments[task].refusal = None
+                self._moments[task].refusal, self._moments[task].unsure = None, False
             record, sight = new, self._sight(new)
         moment = self._moments[task]
         if moment.gone:
@@ -293,6 +298,7 @@ class TaskPodsLifecycleManager:
             gone=gone,
             others=tuple(others),
             busy=moment.busy,
+            unsure=moment.unsure,
             refusal=moment.refusal,
         )
 

@@ -83,7 +83,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Its schedulerName; "" takes the backend's."""
     retry: RetryPolicy = RetryPolicy()
     pending_seconds: float = 600.0
-    """How long an attempt's pod may take to run, or be refused. It ends as Unschedulable, Stuck or QuotaExceeded then."""
+    """How long an attempt's pod may take to run, or be refused. It then ends as Unschedulable, Stuck, QuotaExceeded."""
     deadline_seconds: float | None = None
     """How long the task may take from its submission, all attempts and pauses together."""
     owner: Any = None

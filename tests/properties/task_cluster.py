@@ -9,13 +9,14 @@ import asyncio
 import enum
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from pyscheduler.backend import ClusterProblem, PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
-from pyscheduler.backend.template import ATTEMPT, TASK_ID
+from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
 
 EPOCH = 1_800_000_000.0
 GRACE = 30
@@ -25,6 +26,7 @@ class Fate(enum.StrEnum):
     """What becomes of a pod."""
 
     SUCCEED = "succeed"
+    SUCCEED_AND_GO = "succeed, and be deleted at once"
     FAIL = "fail"
     OOM = "oom"
     EVICT = "evict"
@@ -68,8 +70,9 @@ class Cluster:
         if name in self.pods:
             raise ClusterProblem(409, "AlreadyExists", f"pods {name} already exists")
         attempt = int(meta["annotations"][ATTEMPT])
+        held = FINALIZER in meta.get("finalizers", ())
         uid = f"uid-{self.version + 1}"
-        pod = PodState(name=name, uid=uid, version=0, task=task, attempt=attempt, held=True, created_at=self.now())
+        pod = PodState(name=name, uid=uid, version=0, task=task, attempt=attempt, held=held, created_at=self.now())
         self.created[task] += 1
         self.put(pod)
         self._begin(self._live(name, uid, self._fate(task, attempt)))
@@ -96,7 +99,7 @@ class Cluster:
         if begins and seconds and pod.reason != "lost":
             self._begin(self._stop(name, pod.uid))
 
-    def list(self) -> PodsSnapshot:
+    def all(self) -> PodsSnapshot:
         return PodsSnapshot(pods=dict(self.pods), complete=True, place=self.version)
 
     async def watch(self, place: int) -> AsyncGenerator[PodsSnapshot, None]:
@@ -148,8 +151,8 @@ class Cluster:
         """The task's pods of which something may run."""
         return [pod for pod in self.pods.values() if pod.task == task and not pod.stopped]
 
-    def _begin(self, life: object) -> None:
-        task: asyncio.Task[None] = asyncio.ensure_future(life)  # type: ignore[arg-type]
+    def _begin(self, life: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(life)
         self.lives.add(task)
         task.add_done_callback(self.lives.discard)
 
@@ -186,8 +189,10 @@ class Cluster:
     def _meet(self, name: str, uid: str, fate: Fate) -> None:
         """The end of a pod that runs, if nothing else has ended it."""
         at = {"finished_at": self.now()}
-        if fate is Fate.SUCCEED:
-            self._change(name, uid, phase="Succeeded", exit_code=0, exit_reason="Completed", **at)
+        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
+            done = self._change(name, uid, phase="Succeeded", exit_code=0, exit_reason="Completed", **at)
+            if done and fate is Fate.SUCCEED_AND_GO:
+                self.delete(name, uid)
         elif fate is Fate.FAIL:
             self._change(name, uid, phase="Failed", exit_code=3, exit_reason="Error", **at)
         elif fate is Fate.OOM:

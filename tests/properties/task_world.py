@@ -109,7 +109,7 @@ class Wire:
 
     async def list_pods(self, selector: str) -> PodsSnapshot:
         await self._there("list")
-        found = self._cluster.list()
+        found = self._cluster.all()
         await self._back(3.0)
         return found
 
@@ -339,7 +339,7 @@ def expected(fates: Sequence[Fate], retries: int) -> tuple[TaskPhase, int]:
     attempt = 1
     while True:
         fate = fates[min(attempt, len(fates)) - 1]
-        if fate is Fate.SUCCEED:
+        if fate in (Fate.SUCCEED, Fate.SUCCEED_AND_GO):
             return TaskPhase.SUCCEEDED, attempt
         if fate not in GOES_ON or attempt > retries:
             return TaskPhase.FAILED, attempt

@@ -1,0 +1,166 @@
+"""Whatever befalls pods, calls, the disk and the backend itself: every task ends once, and nothing of it is left.
+
+Stories are drawn: what each attempt at each task meets, when its owner kills or changes it, when the backend is killed
+(between any two awaits), how often calls and commits fail, how often the API server forgets the past. `task_world.py`
+says what must hold all the time and in the end.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pyscheduler.backend import UpdateGuard, guard, lifecycle, process
+from pyscheduler.backend.decide import Sight
+from pyscheduler.backend.hands import Hands
+from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
+from pyscheduler.backend.pods import PodState
+from pyscheduler.backend.task import Json, TaskRecord
+from pyscheduler.backend.updates import Outbox
+from tests.properties.task_cluster import Fate
+from tests.properties.task_world import Story, Task, World
+from tests.properties.virtual_loop import run
+
+FATES = st.lists(st.sampled_from(Fate), min_size=1, max_size=4).map(tuple)
+WHENS = st.none() | st.floats(0.0, 60.0)
+TASKS = st.builds(Task, fates=FATES, killed_after=WHENS, updated_after=WHENS, refused=st.sampled_from((0, 0, 2)))
+STORIES = st.builds(
+    Story,
+    tasks=st.lists(TASKS, min_size=1, max_size=6).map(tuple),
+    lives=st.lists(st.floats(0.0, 40.0), max_size=5).map(tuple),
+    trouble=st.sampled_from((0.0, 0.05, 0.2)),
+    compactions=st.sampled_from((0.0, 0.3)),
+    seed=st.integers(0, 2**32),
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """All the trouble is meant; hundreds of lives of logs help nobody."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def play(story: Story) -> None:
+    await World(story).run()
+
+
+@given(STORIES)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+def test_every_task_ends_once_and_leaves_nothing(story: Story) -> None:
+    run(play(story))
+
+
+def drawn(seed: int) -> Story:
+    """A story of the same kind without hypothesis: what does not shrink is drawn fast."""
+    chance = random.Random(seed)
+
+    def when() -> float | None:
+        return chance.choice((None, None, chance.uniform(0.0, 60.0)))
+
+    def task() -> Task:
+        fates = tuple(chance.choice(list(Fate)) for _ in range(chance.randint(1, 4)))
+        return Task(fates, when(), when(), chance.choice((0, 0, 2)))
+
+    tasks = tuple(task() for _ in range(chance.randint(1, 6)))
+    lives = tuple(chance.uniform(0.0, 40.0) for _ in range(chance.randint(0, 5)))
+    return Story(tasks, lives, chance.choice((0.0, 0.05, 0.2)), chance.choice((0.0, 0.3)), seed)
+
+
+# Each bug takes the place of what it spoils; what it needs of that is here.
+_body, _observe, _act = process.pod_body, lifecycle.observe, lifecycle.act
+_release, _create, _round = Hands._release, Hands._create, TaskPodsLifecycleManager._go_round
+
+
+async def _acts_first(manager: TaskPodsLifecycleManager) -> None:
+    for task in list(manager._dirty):
+        record = manager._guard.records.get(task)
+        if record is not None and not manager._moments[task].busy:
+            manager._act(record, manager._clock())
+    await _round(manager)
+
+
+def _unfinalized(*args: Any, **named: Any) -> Json:
+    body = _body(*args, **named)
+    body["metadata"].pop("finalizers")
+    return body
+
+
+async def _forgets_to_delete(hands: Hands, pod: PodState) -> None:
+    await hands._unless_gone(hands._client.release_pod(pod.name, pod.uid))
+
+
+def _is_always_sure(record: TaskRecord, sight: Sight, *rest: Any) -> Any:
+    return _observe(record, msgspec.structs.replace(sight, unsure=False), *rest)
+
+
+def _knows_before_it_sees(record: TaskRecord, sight: Sight, *rest: Any) -> Any:
+    return _observe(record, msgspec.structs.replace(sight, synced=True), *rest)
+
+
+def _does_not_count_what_is_next(old: TaskRecord, new: TaskRecord) -> bool:
+    return old.final == new.final
+
+
+async def _confirms_at_once(outbox: Outbox, on_update: Callable[[TaskRecord], Any]) -> None:
+    async def first(record: TaskRecord) -> None:
+        outbox._took(record)
+        await on_update(record)
+
+    await _call(outbox, first)
+
+
+async def _takes_taken_for_refused(hands: Hands, record: TaskRecord, name: str) -> PodState:
+    raise process.ClusterProblem(422, "AlreadyExists", f"{name} exists")
+
+
+_call = Outbox.call
+
+PLANTED: dict[str, tuple[Any, str, Any]] = {
+    "acts before it has written down": (TaskPodsLifecycleManager, "_go_round", _acts_first),
+    "pods without the finalizer": (process, "pod_body", _unfinalized),
+    "lets go of pods and does not delete them": (Hands, "_release", _forgets_to_delete),
+    "a create without an answer has not happened": (lifecycle, "observe", _is_always_sure),
+    "what is not seen before the first list does not exist": (lifecycle, "observe", _knows_before_it_sees),
+    "an update of a running task is not counted": (guard, "_counts_alike", _does_not_count_what_is_next),
+    "told is what was tried to be told": (Outbox, "call", _confirms_at_once),
+    "a name that is taken is a refusal": (Hands, "_adopted", _takes_taken_for_refused),
+    "a pod that is being deleted has stopped": (PodState, "stopped", property(lambda p: p.terminal or p.deleting)),
+    "a failed commit is forgotten": (UpdateGuard, "_settle", None),
+}
+
+
+async def _forgetful_commit(guard: UpdateGuard, place: str | None = None) -> Any:
+    try:
+        return await _commit(guard, place)
+    except Exception:
+        guard._changed = {}
+        guard._wake(guard._waiting)
+        raise
+
+
+_commit = UpdateGuard.commit
+PLANTED["a failed commit is forgotten"] = (UpdateGuard, "commit", _forgetful_commit)
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_a_planted_bug_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, bug = PLANTED[planted]
+    monkeypatch.setattr(owner, name, bug)
+    assert any(_fails(drawn(seed)) for seed in range(400)), "no story has found it"
+
+
+def _fails(story: Story) -> bool:
+    try:
+        run(play(story))
+    except (AssertionError, ExceptionGroup):
+        return True
+    return False
