@@ -7,7 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e faults faults-real soak hostile check fmt bench bench-decide conformance fuzz audit constraints clean
+.PHONY: help run test e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz audit constraints \
+  clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,6 +36,9 @@ soak: $(VENV)/.dev ## Churn under faults for 20 minutes, then look for leaks; op
 
 hostile: $(VENV)/.dev ## The abuses of the threat model at full size: a million pod shapes, bursts of 100,000 pods; options in HOSTILE="--shapes ..."
 	@$(BIN)/python -m tests.hostile.scale $(HOSTILE)
+
+tasks-chaos: $(VENV)/.dev ## 5,000 tasks, whose backend is killed ten times, on the real control plane; options in CHAOS="--tasks 500 ..."
+	@$(BIN)/python -m tests.tasks.chaos --control-plane real $(CHAOS)
 
 check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/ruff check .

@@ -76,8 +76,8 @@ class PodsApi(Protocol):
         """What happens after the place, as it comes, until the server ends it. 410: the place is too old."""
         ...
 
-    async def create_object(self, path: str, body: Json) -> None:
-        """Create any other object in the namespace; `path` such as "apis/scheduling.x-k8s.io/v1alpha1/podgroups"."""
+    async def create_object(self, path: str, body: Json) -> Json:
+        """Create any other object in the namespace: `path` is such as "apis/scheduling.x-k8s.io/v1alpha1/podgroups"."""
         ...
 
     async def delete_object(self, path: str, name: str) -> None:
@@ -178,16 +178,23 @@ class KubernetesClient:
                 if error is not None:
                     raise ClusterProblem(error.status, error.reason, error.message)
 
-    async def create_object(self, path: str, body: Json) -> None:
-        await self._call("create", "POST", self._path(path), body)
+    async def create_object(self, path: str, body: Json) -> Json:
+        return _object(await self._call("create", "POST", self._path(path), body))
+
+    async def get_object(self, path: str, name: str) -> Json:
+        """Any object of the namespace. 404 if there is none."""
+        return _object(await self._call("get", "GET", self._path(path, name)))
+
+    async def replace_object(self, path: str, name: str, body: Json) -> Json:
+        """Put `body` in its place, and return it as it is then. 409 if it has not the resourceVersion of `body`."""
+        return _object(await self._call("update", "PUT", self._path(path, name), body))
 
     async def delete_object(self, path: str, name: str) -> None:
         await self._call("delete", "DELETE", self._path(path, name))
 
     async def list_objects(self, path: str, selector: str = "") -> list[Json]:
         data = await self._call("list", "GET", self._path(path), query={"labelSelector": selector})
-        found: Json = _read(msgspec.json.Decoder(Json).decode, data)
-        items: list[Json] = found.get("items") or []
+        items: list[Json] = _object(data).get("items") or []
         return items
 
     def _path(self, collection: str, name: str = "") -> str:
@@ -291,6 +298,11 @@ def _events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, Event | None]
         return decode_events(lines, since)
     except Undecodable as problem:
         raise ClusterProblem(0, "Undecodable", str(problem)) from None
+
+
+def _object(data: bytes) -> Json:
+    found: Json = _read(msgspec.json.Decoder(Json).decode, data)
+    return found
 
 
 def _words(problem: Exception) -> str:

@@ -17,6 +17,7 @@ from pyscheduler.shell.garbage import begin_late
 HELP: Final = {
     "up": "Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.",
     "run": "Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone.",
+    "tasks": "Run a platform's jobs as pods, one pod each: submit, list, kill, watch.",
     "evaluate": "Say what each plugin says of each node: JSON lines in, JSON lines out.",
     "config": "Check and show configuration files.",
     "plugins": "The plugins that configurations can name.",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.backend.errors import BackendProblem
+from pyscheduler.backend.state import StateProblem
+from pyscheduler.backend.task import TaskProblem
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.controllers.connection import ControllerProblem
 from pyscheduler.embedded import ApiServerError
@@ -20,6 +24,10 @@ PROBLEMS: tuple[type[Exception], ...] = (
     ServerProblem,
     ApiServerError,
     ControllerProblem,
+    BackendProblem,
+    ClusterProblem,
+    StateProblem,
+    TaskProblem,
 )
 
 

@@ -1,0 +1,154 @@
+"""The state in one SQLite file on a local disk: the default.
+
+A commit is one transaction, on the disk before `commit` returns. Whoever works the table holds `FILE-hold`, a second
+database that is locked for as long as the process lives: the kernel lets go of the lock when it dies, however it dies.
+Others may read the table meanwhile and leave requests in it (`inbox.py`), but never a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from pyscheduler.backend.state import Saved, StateHeld, StateProblem
+from pyscheduler.backend.state.sqlite_file import check, opened, told, transaction
+from pyscheduler.backend.task import TaskRecord
+
+T = TypeVar("T")
+_PLACE: Final = "place"
+_HOLDER: Final = "holder"
+_LOOKS: Final = 1.0
+"""Seconds in which whoever only looks whether the file is held is through with it."""
+_KEEP: Final = "INSERT INTO task VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
+_NOTE: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(TaskRecord)
+
+
+class SqliteState:
+    """A StateStore in a file. SQLite is called in a thread of its own, one call after another."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._thread: ThreadPoolExecutor | None = None
+        self._db: sqlite3.Connection | None = None
+        self._hold: sqlite3.Connection | None = None
+
+    async def open(self) -> Saved:
+        """Take the file for this process, and read it. StateHeld, StateProblem."""
+        if self._thread is not None:
+            raise StateHeld(f"{self.path} is open here already; close it first")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
+        try:
+            return await self._call(self._open)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def commit(
+        self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+    ) -> None:
+        """Keep all of it, or none. StateProblem if it cannot be kept. Cancelled, it may have been kept or not."""
+        rows = [(record.id, record) for record in changed]
+        await self._call(lambda: self._commit(rows, place, [(id,) for id in forgotten]))
+
+    async def close(self) -> None:
+        """Give the file back."""
+        if self._thread is not None:
+            await self._call(self._close)
+            self._thread.shutdown(wait=False)
+            self._thread = None
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            raise StateProblem(f"{self.path} is not open")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def _open(self) -> Saved:
+        self._db = opened(self.path, create=True)
+        self._hold = _held(self.path, self._db)
+        with told(self.path):
+            self._db.execute(_NOTE, (_HOLDER, f"process {os.getpid()} on {socket.gethostname()}"))
+        check(self._db, self.path)
+        return read(self._db, self.path)
+
+    def _commit(self, rows: list[tuple[str, TaskRecord]], place: str | None, forgotten: list[tuple[str]]) -> None:
+        assert self._db is not None
+        with told(self.path), transaction(self._db):
+            self._db.executemany(_KEEP, ((id, _encoder.encode(record)) for id, record in rows))
+            self._db.executemany("DELETE FROM task WHERE id = ?", forgotten)
+            if place is not None:
+                self._db.execute(_NOTE, (_PLACE, place))
+
+    def _close(self) -> None:
+        for connection in (self._db, self._hold):
+            if connection is not None:
+                connection.close()
+        self._db = self._hold = None
+
+
+def read(db: sqlite3.Connection, path: Path) -> Saved:
+    """What a state file says. StateProblem that names the task if a record makes no sense."""
+    with told(path), transaction(db):  # records and place of one moment
+        rows = db.execute("SELECT id, record FROM task ORDER BY rowid").fetchall()
+        place = db.execute("SELECT value FROM meta WHERE name = ?", (_PLACE,)).fetchone()
+    return Saved({id: _record(path, id, text) for id, text in rows}, place[0] if place else None)
+
+
+def holder(path: Path, db: sqlite3.Connection) -> str:
+    """Who works the file at this moment, "" for nobody."""
+    beside = _beside(path)
+    if not beside.exists():
+        return ""
+    with closing(sqlite3.connect(beside, timeout=0)) as hold:
+        try:
+            hold.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.OperationalError as problem:
+            if not _is_busy(problem):
+                raise
+            return _last_holder(db)
+    return ""
+
+
+def _held(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
+    """A connection that keeps others out as long as it is open. StateHeld if another does."""
+    beside = _beside(path)
+    with told(beside):
+        hold = sqlite3.connect(beside, timeout=_LOOKS, isolation_level=None, check_same_thread=False)
+        try:
+            hold.execute("BEGIN EXCLUSIVE")
+        except sqlite3.Error as problem:
+            hold.close()
+            if _is_busy(problem):
+                raise StateHeld(f"{path} is in use by {_last_holder(db)}: one at a time works a state file") from None
+            raise
+        return hold
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}-hold")
+
+
+def _is_busy(problem: sqlite3.Error) -> bool:
+    return getattr(problem, "sqlite_errorname", "").startswith("SQLITE_BUSY")
+
+
+def _last_holder(db: sqlite3.Connection) -> str:
+    found = db.execute("SELECT value FROM meta WHERE name = ?", (_HOLDER,)).fetchone()
+    return found[0] if found else "another process"
+
+
+def _record(path: Path, id: str, text: bytes) -> TaskRecord:
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise StateProblem(f"{path}: the record of task {id!r} cannot be read: {problem}") from None

@@ -1,0 +1,24 @@
+"""The chaos run of tests/tasks/chaos.py in its short form; `make tasks-chaos` is the long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.plane import Plane
+from tests.tasks.chaos import Course, chaos
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+SHORT = Course(tasks=300, kills=2, at_once=100, nodes=8, patience=240.0)
+
+
+async def test_a_backend_that_is_killed_over_and_over_loses_and_doubles_nothing(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
+    wrong, figures = await chaos(control_plane, namespace, SHORT, tmp_path)
+    assert wrong == [], figures
+    assert figures["killed"] == 2
+    assert figures["expired"] == 2
+    assert figures["watchesDropped"] > 0
+    assert figures["podsDeletedByOthers"] > 0

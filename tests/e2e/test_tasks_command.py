@@ -1,0 +1,170 @@
+"""`pyscheduler tasks` as people use it: one process works a state file, others talk to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.e2e.plane import Plane
+from tests.e2e.scheduler import Configured, scheduler
+from tests.e2e.workloads import hollow_nodes
+from tests.faults.waiting import until
+from tests.tasks.rights import kubeconfig_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+PROGRAM = (sys.executable, "-m", "pyscheduler", "tasks")
+
+
+class Commands:
+    """Runs them in one folder, against one namespace with nodes and a scheduler of its name."""
+
+    def __init__(self, folder: Path, kubeconfig: Path, namespace: str) -> None:
+        self._folder, self._kubeconfig, self.namespace = folder, kubeconfig, namespace
+
+    async def __call__(self, *words: str) -> tuple[int | None, str, str]:
+        """Exit code, standard output, standard error."""
+        process = await self._started(*words)
+        out, err = await asyncio.wait_for(process.communicate(), 60.0)
+        assert "Traceback" not in err.decode()
+        return process.returncode, out.decode(), err.decode()
+
+    @asynccontextmanager
+    async def working(self, *flags: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """`run` for as long as the block lasts, and until it has ended of itself."""
+        process = await self._started("run", *self.flags, *flags)
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+            out, err = await asyncio.wait_for(process.communicate(), 60.0)
+        assert process.returncode in (0, -signal.SIGKILL), (out, err)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return ("--kubeconfig", str(self._kubeconfig), "-n", self.namespace, "--scheduler", self.namespace)
+
+    async def phase(self, task: str) -> str:
+        _, out, _ = await self("list", "--id", task, "-o", "json")
+        return str(json.loads(out).get("phase", "Submitted")) if out else ""
+
+    async def until(self, task: str, phase: str) -> None:
+        async def there() -> bool:
+            return await self.phase(task) == phase
+
+        await until(there, 60.0)
+
+    async def _started(self, *words: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *PROGRAM,
+            *words,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self._folder,
+            env={**os.environ, "COLUMNS": "120"},
+        )
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def tasks(control_plane: Plane, namespace: str, tmp_path: Path) -> AsyncIterator[Commands]:
+    async with hollow_nodes(control_plane, namespace, 2), scheduler(control_plane, Configured(namespace), tmp_path):
+        yield Commands(tmp_path, await kubeconfig_of(control_plane, namespace), namespace)
+
+
+def lines(*tasks: Mapping[str, object]) -> str:
+    return "".join(json.dumps({"image": "pause:1", "cpu": "100m", **task}) + "\n" for task in tasks)
+
+
+RUNS = {"pyscheduler.io/run-seconds": "0.2"}
+
+
+async def test_tasks_left_before_anybody_works_are_run(tasks: Commands, tmp_path: Path) -> None:
+    (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": RUNS} for i in range(12))))
+    code, out, _ = await tasks("submit", "--file", "many.jsonl")
+    assert (code, out.startswith("12 submitted; nobody works tasks.db: `pyscheduler tasks run")) == (0, True)
+    code, out, err = await tasks("run", *tasks.flags, "--budget", "pods=3", "--once")
+    assert (code, sorted(out.splitlines())) == (0, sorted(f"t-{i} Succeeded" for i in range(12))), err
+    _, out, _ = await tasks("list")
+    assert out.splitlines()[-1].startswith("12 succeeded")
+    assert (await tasks("submit", "--file", "many.jsonl"))[1].startswith("0 submitted, 12 submitted before")
+
+
+async def test_a_failure_is_told_by_the_exit_code(tasks: Commands, tmp_path: Path) -> None:
+    await tasks("submit", "wrong", "--image", "pause:1")
+    ends = json.dumps({"id": "fails", "image": "i", "annotations": {"pyscheduler.io/fail-after-seconds": "0.2"}})
+    code, out, err = await tasks("kill", "wrong")
+    assert (code, out.startswith("1 to be killed")) == (0, True), err
+    (tmp_path / "fails.jsonl").write_text(ends)
+    await tasks("submit", "--file", "fails.jsonl")
+    code, out, _ = await tasks("run", *tasks.flags, "--once")
+    assert code == 1
+    assert "fails Failed: a container ended with an error" in out
+    code, out, _ = await tasks("list", "--phase", "Refused")
+    assert "killed before it was submitted" in out
+
+
+async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> None:
+    async with tasks.working("--budget", "cpu=1", "--budget", "pods=4"):
+        for number in range(4):
+            await tasks("submit", f"long-{number}", "--image", "pause:1", "--cpu", "250m")
+        for number in range(4):
+            await tasks.until(f"long-{number}", "Running")
+        _, out, _ = await tasks("submit", "waits", "--image", "pause:1", "--cpu", "250m")
+        assert out == "1 submitted\n"
+        _, out, _ = await tasks("submit", "huge", "--image", "pause:1", "--cpu", "2")
+
+        async def told() -> bool:
+            return "free: cpu 0, pods 0" in (await tasks("offers"))[1]
+
+        await until(told)
+        assert await tasks.phase("waits") == "Waiting"
+        assert (await tasks("kill", "long-0", "--watch"))[0] == 0
+        await tasks.until("waits", "Running")
+        await tasks.until("huge", "Refused")
+        code, out, _ = await tasks("run", *tasks.flags)
+        assert code == 1
+        await tasks("kill", "--all", "--watch")
+        code, out, _ = await tasks("watch")
+        assert code == 1
+        assert out.splitlines()[-1] == "5 killed, 1 refused"
+        assert (await tasks("forget", "--ended"))[1] == "6 to be forgotten\n"
+
+        async def forgotten() -> bool:
+            return (await tasks("list"))[1] == "no tasks\n"
+
+        await until(forgotten)
+
+
+async def test_a_second_run_is_refused_in_one_line(tasks: Commands) -> None:
+    async with tasks.working() as first:
+
+        async def held() -> bool:
+            code, _, err = await tasks("run", *tasks.flags, "--once")
+            return code == 1 and err.startswith(f"pyscheduler: tasks.db is in use by process {first.pid} on ")
+
+        await until(held)
+
+
+async def test_killed_it_goes_on_where_it_was(tasks: Commands, tmp_path: Path) -> None:
+    seconds = {"pyscheduler.io/run-seconds": "3"}
+    (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": seconds} for i in range(5))))
+    await tasks("submit", "--file", "many.jsonl")
+    async with tasks.working() as running:
+        await tasks.until("t-4", "Running")
+        running.kill()
+    code, out, err = await tasks("run", *tasks.flags, "--once", "--output", "json")
+    assert code == 0, err
+    updates = [json.loads(line) for line in out.splitlines()]
+    assert {update["spec"]["id"] for update in updates if update["phase"] == "Succeeded"} == {
+        f"t-{i}" for i in range(5)
+    }
+    assert {update.get("attempt", 1) for update in updates} == {1}

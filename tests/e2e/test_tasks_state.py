@@ -1,0 +1,131 @@
+"""The state in the cluster against an API server: the contract of all stores, a process that dies, two that want it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from pyscheduler.backend.client import KubernetesClient
+from pyscheduler.backend.state import StateHeld, StateLost
+from pyscheduler.backend.state.cluster import ClusterState, Pace
+from pyscheduler.core.lease import Terms
+from tests.e2e.plane import Plane
+from tests.tasks.records import record
+from tests.tasks.rights import kubeconfig_of
+from tests.tasks.state_contract import Again, StateContract
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+ROOT = Path(__file__).parents[2]
+QUICK = Terms(lease_duration=2.0, renew_deadline=1.5, retry_period=0.3)
+UNLIMITED = Pace(writes_per_second=10_000.0, burst=100)
+WRITER = """
+import asyncio, sys
+from pyscheduler.backend.client import KubernetesClient
+from pyscheduler.backend.state.cluster import ClusterState
+from tests.e2e.test_tasks_state import QUICK, UNLIMITED
+from tests.tasks.records import record
+
+async def main():
+    async with KubernetesClient(sys.argv[1], kubeconfig=sys.argv[2], qps=0) as client:
+        store = ClusterState(client, "tasks", pace=UNLIMITED, terms=QUICK)
+        saved = await store.open()
+        number = int(saved.place or 0)
+        while True:
+            number += 1
+            await store.commit([record(f"t-{i}", version=number) for i in range(200)], place=str(number))
+            print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def kubeconfig(control_plane: Plane, namespace: str) -> Path:
+    """With the rights of manifests/examples/tasks, where there are rights."""
+    return await kubeconfig_of(control_plane, namespace)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(namespace: str, kubeconfig: Path) -> AsyncIterator[KubernetesClient]:
+    async with KubernetesClient(namespace, kubeconfig=kubeconfig, qps=0) as client:
+        yield client
+
+
+def state(client: KubernetesClient) -> ClusterState:
+    return ClusterState(client, "tasks", pace=UNLIMITED, terms=QUICK)
+
+
+class TestContract(StateContract):
+    """The same stories as for files and memory."""
+
+    @pytest.fixture
+    def again(self, client: KubernetesClient) -> Again:
+        return lambda: state(client)
+
+
+async def test_killed_in_the_middle_of_commits(namespace: str, kubeconfig: Path, client: KubernetesClient) -> None:
+    for commits in (1, 5, 17):
+        writer = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", WRITER, namespace, str(kubeconfig)), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        assert writer.stdout is not None
+        lines = [await writer.stdout.readline() for _ in range(commits)]
+        writer.kill()
+        rest, _ = await writer.communicate()
+        last = int([*lines, *rest.splitlines()][-1])
+        store = state(client)
+        saved = await store.open()
+        await store.close()
+        versions = {r.version for r in saved.records.values()}
+        assert versions <= {last, last + 1}  # each record whole: what was told is kept, what was under way may be
+        assert len(saved.records) == 200
+        assert int(saved.place or 0) <= last
+
+
+async def test_a_state_that_is_renewed_is_held(client: KubernetesClient) -> None:
+    first = state(client)
+    await first.open()
+    with pytest.raises(StateHeld, match="the Lease tasks is held by "):
+        await state(client).open()
+    await first.commit([record("a")])
+    await first.close()
+
+
+async def test_a_former_owner_writes_nothing_more(
+    control_plane: Plane, namespace: str, client: KubernetesClient
+) -> None:
+    """Its Lease is given to another behind its back, as if its process had been frozen for long."""
+    first = state(client)
+    await first.open()
+    await first.commit([record("a")])
+    lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/tasks"
+    await control_plane.api.patch(lease, {"spec": {"holderIdentity": ""}})
+    second = state(client)
+    await second.open()
+    with pytest.raises(StateLost):
+        await first.commit([record("a", attempt=2), record("b")])
+    await second.commit([record("c")])
+    await first.close()
+    await second.close()
+    third = state(client)
+    assert set((await third.open()).records) == {"a", "c"}
+    await third.close()
+
+
+async def test_no_configmap_comes_near_the_limit(
+    control_plane: Plane, namespace: str, client: KubernetesClient
+) -> None:
+    store = ClusterState(client, "tasks", pace=UNLIMITED)
+    await store.open()
+    await store.commit([record(f"t-{i}", message="x" * 400) for i in range(1_000)], place="1")
+    await store.close()
+    kept = await control_plane.api.list(f"/api/v1/namespaces/{namespace}/configmaps")
+    sizes = [len(json.dumps(item["data"])) for item in kept if item["metadata"]["name"].startswith("tasks-")]
+    assert len(sizes) > 5
+    assert max(sizes) < 100_000

@@ -1,0 +1,67 @@
+"""The tasks of a chaos run: what each kind does, and what has to become of it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyscheduler.backend.task import RetryPolicy, TaskSpec
+
+CPU = "100m"
+MILLIS = 100
+
+
+class Kind(NamedTuple):
+    """How many of a hundred tasks are so, what their pods do, and what is right in the end."""
+
+    share: int
+    annotations: dict[str, str]
+    retry: RetryPolicy
+    phases: frozenset[str]
+    """The final phases that may be."""
+    pods: int
+    """How many pods such a task has, where nobody else deletes one."""
+
+
+def _runs(seconds: float) -> dict[str, str]:
+    return {"pyscheduler.io/run-seconds": str(seconds)}
+
+
+def _fails(seconds: float) -> dict[str, str]:
+    return {"pyscheduler.io/fail-after-seconds": str(seconds)}
+
+
+_ONCE, _TWICE = RetryPolicy(backoff_seconds=0.2), RetryPolicy(application=1, backoff_seconds=0.2)
+SUCCEEDS, FAILS, RETRIED, SNATCHED, KILLED = "succeeds", "fails", "retried", "snatched", "killed"
+KINDS = {
+    SUCCEEDS: Kind(86, _runs(1), _ONCE, frozenset({"Succeeded"}), 1),
+    FAILS: Kind(5, _fails(0.5), _ONCE, frozenset({"Failed"}), 1),
+    RETRIED: Kind(4, _fails(0.5), _TWICE, frozenset({"Failed"}), 2),
+    SNATCHED: Kind(3, _runs(3), _ONCE, frozenset({"Succeeded"}), 1),
+    KILLED: Kind(2, _runs(3), _ONCE, frozenset({"Killed", "Succeeded"}), 1),
+}
+"""Pods of the snatched are deleted by somebody else while they run, once each; the owner kills the killed."""
+
+
+def kind_of(task: str) -> str:
+    """The kind of a task, by its id."""
+    return task.partition("-")[0]
+
+
+def tasks(count: int, pool: str, scheduler: str) -> list[TaskSpec]:
+    """That many, of all kinds, evenly mixed."""
+    ring = [name for name, kind in KINDS.items() for _ in range(kind.share)]
+    names = (ring[i * 37 % len(ring)] for i in range(count))  # 37 and 100 have no factor in common
+    return [_task(f"{name}-{i:05}", KINDS[name], pool, scheduler) for i, name in enumerate(names)]
+
+
+def _task(id: str, kind: Kind, pool: str, scheduler: str) -> TaskSpec:
+    return TaskSpec(
+        id=id,
+        image="pause:1",
+        cpu=CPU,
+        annotations=kind.annotations,
+        node_selector={"pool": pool},
+        scheduler=scheduler,
+        retry=kind.retry,
+        owner={"number": int(id.rpartition("-")[2])},
+    )
