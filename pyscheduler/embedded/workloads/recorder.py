@@ -48,7 +48,7 @@ class Recorder:
             if len(self._said) > REMEMBERED:
                 self._said.popitem(last=False)
             await self._client.create(EVENTS, event)
-        except Refused:
+        except (Refused, OSError, TimeoutError):
             self._said.pop(words, None)
 
 
