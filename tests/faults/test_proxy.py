@@ -41,7 +41,7 @@ async def proxy() -> AsyncIterator[FaultProxy]:
 
 @pytest.fixture
 async def client(proxy: FaultProxy) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session:
         yield session
 
 
