@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,11 +99,16 @@ async def test_a_pod_nested_without_end_does_not_keep_others(
                     await api.post(pods, posted("deep", PODS[DEEP], namespace).replace(b'"spec": {', TOLERANT))
                 for i in range(10):
                     await api.create(pods, pod(f"p-{turn}-{i}", spec))
-                await api.until(pods, lambda found, wanted=10 * turn + 11: len(placed(found)) == wanted)
+                wanted = {"deep", *(f"p-{before}-{i}" for before in range(turn + 1) for i in range(10))}
+                await api.until(pods, partial(_all_placed, wanted))
                 assert "nested too deep" in running_scheduler.log.read_text()
     finally:
         await api.delete(pods, gracePeriodSeconds=0)
         await api.delete(f"/api/v1/nodes/{namespace}")
+
+
+def _all_placed(wanted: set[str], found: Json) -> bool:
+    return placed(found).keys() == wanted
 
 
 def test_amounts_are_decided_on_as_by_kube_scheduler_up_to_what_64_bits_hold(oracle_program: Path) -> None:

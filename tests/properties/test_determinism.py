@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import Cycle
-from pyscheduler.core.commands import Bind, Command, Consult, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
 from tests.properties.evaluation_world import EvaluationWorld
 from tests.properties.machine_world import STEPS, WHAT, MachineWorld, Step
@@ -32,6 +32,8 @@ def _told(command: Command) -> str:
     match command:
         case Bind():
             return f"bind {command.pod.uid} to {command.node_name}, attempt {command.cycle.attempt}"
+        case CallOff():
+            return f"call off {command.uid}"
         case PatchStatus():
             return f"patch {command.pod.uid} {command.condition} {command.nominated_node_name}"
         case Evict():

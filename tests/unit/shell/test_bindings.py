@@ -34,9 +34,14 @@ class Server:
     answers: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: list[ApiError] = field(default_factory=list)
     looks: int = 0
+    cut_off: int = 0
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        await self.answers.wait()
+        try:
+            await self.answers.wait()
+        except asyncio.CancelledError:
+            self.cut_off += 1
+            raise
         if pod.name == "in-vain":
             raise ApiError(404, "NotFound", "no such pod")
         self.where[pod.uid] = node_name
@@ -244,6 +249,20 @@ async def test_a_pod_that_is_gone_leaves_the_line() -> None:
         here.server.answers.set()
         await until(lambda: here.bindings.unfinished == 0)
         assert sorted(here.outcomes) == [f"p{i}" for i in range(WORKERS)]
+
+
+async def test_of_a_pod_that_is_gone_no_call_is_cut_off() -> None:
+    """Its connection would have to be made anew; the answer comes in time, and is that there is no such pod."""
+    async with world() as here:
+        here.server.answers.clear()
+        here.begin("in-vain")
+        await settle()
+        here.bindings.call_off("in-vain")
+        await settle()
+        assert (here.server.cut_off, here.bindings.unfinished) == (0, 1)
+        here.server.answers.set()
+        await until(lambda: here.bindings.unfinished == 0)
+        assert (here.server.cut_off, here.told) == (0, [])
 
 
 async def test_what_takes_too_long_is_tried_again() -> None:
