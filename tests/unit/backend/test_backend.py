@@ -120,12 +120,15 @@ async def test_many_tasks_go_through_a_small_offer_in_order() -> None:
         if record.phase is TaskPhase.PENDING and record.id not in started:
             started.append(record.id)
 
-    async with Stage().backend(cpu="2", on_update=hear) as backend:
+    stage = Stage()
+    async with stage.backend(cpu="2", on_update=hear) as backend:
         specs = [task(f"t{i:02}") for i in range(12)]
         await backend.submit_all(specs)
         await backend.settled()
         assert [record.phase for record in backend.tasks().values()] == [TaskPhase.SUCCEEDED] * 12
         assert sorted(started) == [spec.id for spec in specs]
+        calls = {verb: stage.wire.calls[verb] for verb in ("create", "get", "patch", "delete")}
+        assert calls == {"create": 12, "get": 0, "patch": 12, "delete": 12}, "three calls a task"
         with pytest.raises(NoRoom, match="larger than the whole budget: it lacks cpu 1"):
             await backend.submit_all([task("huge", cpu="3")])
 
@@ -136,7 +139,7 @@ async def test_offers_are_made_again_when_resources_come_back() -> None:
         offers = backend.offers()
         assert (await anext(offers)).free == Resources({"cpu": 1000})
         await backend.submit(task("a"))
-        again = asyncio.create_task(anext(offers))  # type: ignore[arg-type]
+        again = asyncio.create_task(anext(offers))
         await asyncio.sleep(1.0)
         assert not again.done()
         assert (await again).free == Resources({"cpu": 1000})
@@ -204,9 +207,10 @@ async def test_an_end_counts_as_told_when_the_next_update_is_asked_for() -> None
         updates = backend.updates()
         again = await anext(updates)
         assert (again.id, again.version) == (record.id, record.version)
-        more = asyncio.create_task(anext(updates))  # type: ignore[arg-type]
+        more = asyncio.create_task(anext(updates))
         await asyncio.sleep(1.0)
         assert backend.task("a").told
+        assert not more.done(), "it is told once"
         more.cancel()
 
 

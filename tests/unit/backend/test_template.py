@@ -74,7 +74,7 @@ def test_the_short_form() -> None:
 
 
 def test_a_template_is_kept_and_added_to() -> None:
-    template = {
+    template: Json = {
         "metadata": {"labels": {"app": "x"}, "finalizers": ["example.com/mine"]},
         "spec": {"schedulerName": "theirs", "restartPolicy": "OnFailure", "containers": [{"name": "c", "image": "x"}]},
     }
