@@ -144,7 +144,8 @@ class PodSnapshotStore:
     def _listed(self, told: PodsSnapshot) -> None:
         place = told.place or 0
         for name, pod in list(self.pods.items()):
-            if pod.version <= place and name not in told.pods:
+            listed = told.pods.get(name)
+            if pod.version <= place and (listed is None or listed.uid != pod.uid):
                 self._forget(pod, place)
         if not self.synced and self._resumed is not None and self._told_to is not None:
             self._spans.append((self._resumed, self._told_to))  # what has been told since the restart

@@ -205,6 +205,7 @@ class World:
         self.cluster.check = self._check  # type: ignore[method-assign]
         self.ledger = Ledger()
         self.backend: Backend | None = None
+        self.broken: list[str] = []
         self.told: dict[str, set[TaskPhase]] = {}
         self.specs = {f"t{i}": self._spec(f"t{i}") for i in range(len(story.tasks))}
         self.cluster.refusals.update({f"t{i}": task.refused for i, task in enumerate(story.tasks)})
@@ -252,11 +253,14 @@ class World:
                     await asyncio.sleep(1.0)
         except TimeoutError:
             assert seconds is not None, f"not settled: {self.backend.tasks()}, {self.cluster.pods}"
+        except BackendStopped as stopped:
+            raise AssertionError(str(stopped)) from None
         fuse.blown = True
         theirs = asyncio.all_tasks() - before - self.cluster.lives
         for task in theirs:
             task.cancel()
         await asyncio.gather(*theirs, return_exceptions=True)
+        assert not self.broken, self.broken[0]
 
     async def _own(self, backend: KubernetesTaskBackend) -> None:
         """The owner: submits all, as often as it takes, and changes its mind about some."""
@@ -296,6 +300,13 @@ class World:
                 self.cluster.compact()
 
     def _check(self) -> None:
+        """Whoever changes the cluster goes on: what is broken is told in the end."""
+        try:
+            self._check_now()
+        except AssertionError as found:
+            self.broken.append(str(found))
+
+    def _check_now(self) -> None:
         for task in self.specs:
             living = self.cluster.live(task)
             assert len(living) <= 1, f"two pods of one task run: {living}"

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.backend import UpdateGuard, guard, lifecycle, process
-from pyscheduler.backend.decide import Sight
+from pyscheduler.backend import ClusterProblem, UpdateGuard, guard, lifecycle, process
+from pyscheduler.backend.decide import Sight, observe
 from pyscheduler.backend.hands import Hands
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json, TaskRecord
+from pyscheduler.backend.template import pod_body
 from pyscheduler.backend.updates import Outbox
 from tests.properties.task_cluster import Fate
 from tests.properties.task_world import Story, Task, World
@@ -76,8 +77,8 @@ def drawn(seed: int) -> Story:
 
 
 # Each bug takes the place of what it spoils; what it needs of that is here.
-_body, _observe, _act = process.pod_body, lifecycle.observe, lifecycle.act
-_release, _create, _round = Hands._release, Hands._create, TaskPodsLifecycleManager._go_round
+_body, _observe = pod_body, observe
+_round, _sight, _commit = TaskPodsLifecycleManager._go_round, TaskPodsLifecycleManager._sight, UpdateGuard.commit
 
 
 async def _acts_first(manager: TaskPodsLifecycleManager) -> None:
@@ -98,8 +99,11 @@ async def _forgets_to_delete(hands: Hands, pod: PodState) -> None:
     await hands._unless_gone(hands._client.release_pod(pod.name, pod.uid))
 
 
-def _is_always_sure(record: TaskRecord, sight: Sight, *rest: Any) -> Any:
-    return _observe(record, msgspec.structs.replace(sight, unsure=False), *rest)
+def _takes_leave_for_gone(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Sight:
+    sight = _sight(manager, record)
+    others = tuple(msgspec.structs.replace(pod, grace=0) for pod in sight.others)
+    pod = msgspec.structs.replace(sight.pod, grace=0) if sight.pod is not None else None
+    return msgspec.structs.replace(sight, pod=pod, others=others)
 
 
 def _knows_before_it_sees(record: TaskRecord, sight: Sight, *rest: Any) -> Any:
@@ -119,23 +123,7 @@ async def _confirms_at_once(outbox: Outbox, on_update: Callable[[TaskRecord], An
 
 
 async def _takes_taken_for_refused(hands: Hands, record: TaskRecord, name: str) -> PodState:
-    raise process.ClusterProblem(422, "AlreadyExists", f"{name} exists")
-
-
-_call = Outbox.call
-
-PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "acts before it has written down": (TaskPodsLifecycleManager, "_go_round", _acts_first),
-    "pods without the finalizer": (process, "pod_body", _unfinalized),
-    "lets go of pods and does not delete them": (Hands, "_release", _forgets_to_delete),
-    "a create without an answer has not happened": (lifecycle, "observe", _is_always_sure),
-    "what is not seen before the first list does not exist": (lifecycle, "observe", _knows_before_it_sees),
-    "an update of a running task is not counted": (guard, "_counts_alike", _does_not_count_what_is_next),
-    "told is what was tried to be told": (Outbox, "call", _confirms_at_once),
-    "a name that is taken is a refusal": (Hands, "_adopted", _takes_taken_for_refused),
-    "a pod that is being deleted has stopped": (PodState, "stopped", property(lambda p: p.terminal or p.deleting)),
-    "a failed commit is forgotten": (UpdateGuard, "_settle", None),
-}
+    raise ClusterProblem(422, "AlreadyExists", f"{name} exists")
 
 
 async def _forgetful_commit(guard: UpdateGuard, place: str | None = None) -> Any:
@@ -147,8 +135,19 @@ async def _forgetful_commit(guard: UpdateGuard, place: str | None = None) -> Any
         raise
 
 
-_commit = UpdateGuard.commit
-PLANTED["a failed commit is forgotten"] = (UpdateGuard, "commit", _forgetful_commit)
+_call = Outbox.call
+
+PLANTED: dict[str, tuple[Any, str, Any]] = {
+    "acts before it has written down": (TaskPodsLifecycleManager, "_go_round", _acts_first),
+    "pods without the finalizer": (process, "pod_body", _unfinalized),
+    "lets go of pods and does not delete them": (Hands, "_release", _forgets_to_delete),
+    "what is not seen before the first list does not exist": (lifecycle, "observe", _knows_before_it_sees),
+    "an update of a running task is not counted": (guard, "_counts_alike", _does_not_count_what_is_next),
+    "told is what was tried to be told": (Outbox, "call", _confirms_at_once),
+    "a name that is taken is a refusal": (Hands, "_adopted", _takes_taken_for_refused),
+    "a pod that is being deleted has stopped": (TaskPodsLifecycleManager, "_sight", _takes_leave_for_gone),
+    "a failed commit is forgotten": (UpdateGuard, "commit", _forgetful_commit),
+}
 
 
 @pytest.mark.parametrize("planted", PLANTED)
