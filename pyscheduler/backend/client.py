@@ -76,7 +76,7 @@ class PodsApi(Protocol):
         """What happens after the place, as it comes, until the server ends it. 410: the place is too old."""
         ...
 
-    async def create_object(self, path: str, body: Json) -> Json:
+    async def create_object(self, path: str, body: Json) -> object:
         """Create any other object in the namespace: `path` is such as "apis/scheduling.x-k8s.io/v1alpha1/podgroups"."""
         ...
 

@@ -140,7 +140,11 @@ class Chaos:
             await process.wait()
             await asyncio.sleep(self.chance.choice((0.0, 0.5, 2.0)))
         process = await self._start()
-        code = await process.wait()
+        try:
+            code = await process.wait()
+        finally:
+            if process.returncode is None:
+                process.kill()
         assert code == 0, f"the owner ended with {code}:\n{self._log()}"
 
     async def _start(self) -> asyncio.subprocess.Process:

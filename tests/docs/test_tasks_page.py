@@ -1,0 +1,80 @@
+"""The page of tasks: its example runs, and its tables are what the code has."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pyscheduler.backend import MEANINGS, RetryPolicy
+from pyscheduler.backend.state.cluster import PACE
+from pyscheduler.backend.state.shards import LIMITS
+from pyscheduler.cli.task_file import read_tasks
+from pyscheduler.cli.tasks import tasks
+from tests.docs.pages import EXAMPLES, ROOT, commands, rows, text_of, words_in_code
+from tests.e2e.plane import EMBEDDED
+from tests.e2e.scheduler import Configured, scheduler
+from tests.e2e.workloads import hollow_nodes
+from tests.faults.soak import cluster
+
+PAGE = "docs/tasks.md"
+
+
+async def test_the_first_task_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    first_task = importlib.import_module("first_task")
+    async with (
+        cluster(EMBEDDED) as plane,
+        hollow_nodes(plane, "n", 1),
+        scheduler(plane, Configured("pyscheduler"), tmp_path),
+    ):
+        await first_task.main(str(plane.kubeconfig), os.fspath(tmp_path / "tasks.db"))
+    assert capsys.readouterr().out.splitlines()[-1].startswith("hello Succeeded")
+
+
+def test_the_file_of_tasks_is_one() -> None:
+    ids = [spec.id for spec in read_tasks(str(EXAMPLES / "tasks.yaml"))]
+    assert ids == ["orders-full", "orders-incremental", "with-a-volume"]
+
+
+def test_the_table_of_outcomes_is_the_code_s() -> None:
+    told = {words_in_code(row[0])[0]: (row[1], row[2]) for row in rows(PAGE, "How tasks end")}
+    assert told == {str(outcome): (str(meaning.blame), meaning.says) for outcome, meaning in MEANINGS.items()}
+
+
+def test_the_numbers_are_the_code_s() -> None:
+    retry, text = RetryPolicy(), text_of(PAGE)
+    assert f"`retry.infrastructure` ({retry.infrastructure} more" in text
+    assert f"`retry.application` ({retry.application})" in text
+    assert f"`retry.configuration` ({retry.configuration})" in text
+    assert f"ConfigMaps of about {LIMITS.filled // 1024} KiB, at most {PACE.writes_per_second:g} writes" in text
+    assert f"({LIMITS.shards} ConfigMaps)" in text
+
+
+def test_the_table_of_rights_is_the_manifest() -> None:
+    documents = yaml.safe_load_all((ROOT / "manifests/examples/tasks/rights.yaml").read_text())
+    [role] = [document for document in documents if document["kind"] == "Role"]
+    given = {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}
+    told = {name: set(row[1].split(", ")) for row in rows(PAGE, "Rights") for name in words_in_code(row[0])}
+    assert told == given
+
+
+@pytest.mark.parametrize("command", [c for c in commands(PAGE) if c.startswith("pyscheduler tasks ")])
+def test_every_command_is_understood(command: str) -> None:
+    _, _, name, *words = shlex.split(command)
+    subcommand = tasks.commands[name]
+    assert subcommand.make_context(name, words, resilient_parsing=False).params
+    for file in re.findall(r"--file (\S+)", command):
+        assert (ROOT / file).exists()
+
+
+def test_every_command_is_on_the_page() -> None:
+    told = {word for row in rows(PAGE, "From the command line") for word in words_in_code(row[0])}
+    assert told == set(tasks.commands)
