@@ -237,7 +237,7 @@ class MachineWorld:
     def _theirs(self, name: str, kind: int) -> None:
         """Somebody else binds a pod of ours, whatever we are about to do with it."""
         uid = self._uid(name)
-        if uid is not None and uid not in self.books.bound_to:
+        if uid is not None and self._may_bind(uid):
             self.books.bound_to[uid] = f"n{kind % 4}"
             self._see(uid, self.books.alive[uid])
 
@@ -283,9 +283,14 @@ class MachineWorld:
     # -- bindings --------------------------------------------------------------------------------------------------
 
     def _refusal(self, pod: Pod, node_name: str) -> str:
-        """The API server binds a pod once."""
-        bound_to = self.books.bound_to.get(pod.uid, node_name)
-        return "" if bound_to == node_name else f"already assigned to {bound_to}"
+        """The API server binds a pod once, and none that is being deleted."""
+        bound_to = self.books.bound_to.get(pod.uid)
+        if bound_to is not None:
+            return "" if bound_to == node_name else f"already assigned to {bound_to}"
+        return "" if self._may_bind(pod.uid) else "is being deleted, cannot be assigned to a host"
+
+    def _may_bind(self, uid: str) -> bool:
+        return uid not in self.books.bound_to and uid in self.books.alive and not _is_deleting(self.books.alive[uid])
 
     def _finish(self, name: str, _: int) -> None:
         """A binding cycle runs to its end."""
@@ -318,16 +323,16 @@ class MachineWorld:
         uid = bind.pod.uid
         if self.books.place_of(uid) == bind.node_name:
             self.books.owed.add(uid)
-        elif takes_effect:
-            self.books.bound_to.setdefault(uid, bind.node_name)
+        elif takes_effect and self._may_bind(uid):
+            self.books.bound_to[uid] = bind.node_name
         self.books.binding.discard(uid)
         self.harness.tell(BindFailed(self.harness.now, uid, "connection reset"))
 
     def _show(self, name: str, _: int) -> None:
         """The watch is quicker than the answer to the binding, or shows what was lost."""
         uid, bind = self._uid(name), self.harness.held.get(f"default/{name}")
-        if uid is not None and bind is not None:
-            self.books.bound_to.setdefault(uid, bind.node_name)
+        if uid is not None and bind is not None and self._may_bind(uid):
+            self.books.bound_to[uid] = bind.node_name
         self._change(name, lambda built: built)
 
     def _end_orphan(self) -> None:
