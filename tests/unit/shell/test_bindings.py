@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -376,3 +377,4 @@ def test_a_plugin_that_does_not_stop_does_not_keep_the_process(at: str, monkeypa
             await settle()
 
     asyncio.run(life())
+    gc.collect()  # asyncio complains of the task that it forgot, and must do so in no other test
