@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run test e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz audit constraints \
+.PHONY: help run test slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz audit constraints \
   clean
 
 help: ## Show this list
@@ -16,8 +16,11 @@ help: ## Show this list
 run: $(VENV)/.run ## Start the embedded cluster, schedule the example workloads, show what runs where
 	@$(BIN)/pyscheduler up --once --nodes $(NODES) --apply manifests/examples
 
-test: $(VENV)/.dev ## Every test that needs nothing but Python
-	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults
+test: $(VENV)/.dev ## Every quick test that needs nothing but Python
+	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m "not slow"
+
+slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the embedded cluster, floods of hostile objects
+	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m slow
 
 e2e: $(VENV)/.dev ## Build and start the real Kubernetes control plane, run the end-to-end suite against it
 	@$(BIN)/python -m tests.controlplane.build

@@ -21,7 +21,7 @@ from tests.e2e.plane import Plane
 from tests.e2e.scheduler import ROOT, scheduler_with
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, unscheduled
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BOTH = pytest.mark.parametrize("who", ["pyscheduler", "kube-scheduler"])

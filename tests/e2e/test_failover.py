@@ -25,7 +25,7 @@ from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, SchedulerProcess, replica
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 PODS = 300
 RATE = 50

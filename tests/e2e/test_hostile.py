@@ -20,6 +20,7 @@ from tests.hostile.amounts import Case, cases
 from tests.hostile.objects import PODS, Hostile
 
 __all__ = ["oracle_program"]
+pytestmark = pytest.mark.slow
 
 NEIGHBOURS = 60
 NO_DEVICES = ("9223372036854776", "1" + "0" * 30)

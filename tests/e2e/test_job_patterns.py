@@ -26,7 +26,7 @@ from tests.e2e.jobs import (
 )
 from tests.e2e.plane import Plane
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 NOTHING_LEFT = {"ready": 0, "terminating": 0, "uncounted": {}}
 COMPLETE = {"SuccessCriteriaMet": "CompletionsReached", "Complete": "CompletionsReached"}

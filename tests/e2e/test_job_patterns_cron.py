@@ -16,7 +16,7 @@ from tests.e2e.client import Json
 from tests.e2e.jobs import Bench, ago, crew_with_scheduler, suspended
 from tests.e2e.plane import Plane
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", autouse=True)

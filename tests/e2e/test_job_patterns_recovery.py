@@ -13,7 +13,7 @@ from tests.e2e.jobs import PLUGINS, Bench, counts, crew, crew_with_scheduler, en
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, replica
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 DONE = {"succeeded": 6, "completedIndexes": "0-5", "ready": 0, "terminating": 0, "uncounted": {}}
 

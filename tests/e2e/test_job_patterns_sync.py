@@ -16,7 +16,7 @@ from tests.e2e.kubectl import kubectl
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import install
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 FOLDER = EXAMPLES / "data-sync"
 WORKERS = {"orders-incremental": 2, "customers-incremental": 1, "clicks-incremental": 2}

@@ -15,7 +15,7 @@ from tests.e2e.scheduler import Configured, SchedulerProcess, scheduler_with
 from tests.e2e.test_extenders import extender
 from tests.e2e.workloads import deployment, hollow_nodes, placed, pod, pod_spec, unscheduled
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 
 SECONDS = 30.0
 _TAKEN = "pyscheduler_config_last_reload_successful"

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.plane import Plane
 from tests.tasks.chaos import Course, chaos
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 SHORT = Course(tasks=300, kills=2, at_once=100, nodes=8, patience=240.0)
 
 

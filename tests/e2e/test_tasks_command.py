@@ -22,7 +22,7 @@ from tests.e2e.workloads import hollow_nodes
 from tests.faults.waiting import until
 from tests.tasks.rights import kubeconfig_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 PROGRAM = (sys.executable, "-m", "pyscheduler", "tasks")
 
 

@@ -20,7 +20,7 @@ from tests.tasks.records import record
 from tests.tasks.rights import kubeconfig_of
 from tests.tasks.state_contract import Again, StateContract
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 QUICK = Terms(lease_duration=2.0, renew_deadline=1.5, retry_period=0.3)
 UNLIMITED = Pace(writes_per_second=10_000.0, burst=100)

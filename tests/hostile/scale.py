@@ -1,6 +1,6 @@
 """Abuses of the threat model at any size: shapes without end, and one tenant's burst beside a neighbour's few pods.
 
-`make hostile` runs them at full size, a million shapes and 100,000 pods, which takes an hour; `make test` at a size
+`make hostile` runs them at full size, a million shapes and 100,000 pods, which takes an hour; `make slow` at a size
 that takes seconds. The bounds are the same.
 """
 

@@ -44,24 +44,37 @@ def fate_in(world: World) -> str:
     return WAITS if "hostile" in context.queue or context.queue.in_flight("hostile") else LEFT_ALONE
 
 
-@pytest.mark.parametrize("hostile", [pytest.param(hostile, id=name) for name, hostile in PODS.items()])
-def test_a_hostile_pod_costs_what_it_may_and_its_neighbours_are_scheduled(hostile: Hostile, plain_pod: float) -> None:
+def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
+    """What a hostile pod costs, and what each of its neighbours costs while it is there, in plain pods."""
     world = World()
-    schedule(world, "before", NEIGHBOURS)
     raw = hostile.raw
 
     def try_it() -> None:
         world.see_pod(raw)
         world.run()
 
+    schedule(world, "warm", 10)
+    plain_pod = cpu(lambda: schedule(world, "before", NEIGHBOURS)) / NEIGHBOURS
     spent = cpu(try_it)
     assert fate_in(world) == hostile.fate
-    assert spent < hostile.cost * plain_pod, f"as much as {spent / plain_pod:.0f} plain pods"
     beside = cpu(lambda: schedule(world, "after", NEIGHBOURS)) / NEIGHBOURS
-    assert beside < 20 * plain_pod, f"each neighbour costs as much as {beside / plain_pod:.0f} plain pods"
     if hostile.fate != SKIPPED:
         world.gone("hostile")
     world.sound()
+    return spent / plain_pod, beside / plain_pod
+
+
+@pytest.mark.parametrize("hostile", [pytest.param(hostile, id=name) for name, hostile in PODS.items()])
+def test_a_hostile_pod_costs_what_it_may_and_its_neighbours_are_scheduled(hostile: Hostile) -> None:
+    spent, beside = try_beside_neighbours(hostile)
+    for _ in range(2):
+        if spent < hostile.cost and beside < 20:
+            break
+        # Other processes make a processor slow for a while: a price that is too high is so every time.
+        again = try_beside_neighbours(hostile)
+        spent, beside = min(spent, again[0]), min(beside, again[1])
+    assert spent < hostile.cost, f"as much as {spent:.0f} plain pods"
+    assert beside < 20, f"each neighbour costs as much as {beside:.0f} plain pods"
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import pytest
 
 from tests.hostile import scale
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_flood_of_shapes_fills_no_table_without_end() -> None:
     scale.check_flood(scale.flood(8_000))

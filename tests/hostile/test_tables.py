@@ -19,6 +19,7 @@ from pyscheduler.intree import inter_pod_affinity
 from pyscheduler.testing import PodBuilder
 from tests.hostile.world import World, plain
 
+pytestmark = pytest.mark.slow
 POD_COUNT = 120
 MOST_LEFT = 64 * 1024
 """Bytes: half a kibibyte for each pod. Some of it are numbers that have grown, and texts that lru_caches hold."""
