@@ -59,7 +59,10 @@ def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if assumed is not None:
         _confirm(context, pod)
     if old is not None and not old.node_name:
+        promised = context.queue.nominator.node_of(pod.uid)
         context.queue.delete(pod.uid)
+        if promised not in ("", pod.node_name):
+            context.promise_ended(old, now)
     if not context.queue.is_listening:
         return
     if assumed is not None and assumed.node_name != pod.node_name:

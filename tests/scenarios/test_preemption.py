@@ -139,6 +139,19 @@ def test_a_nomination_that_nobody_was_told_of_goes_with_its_pod() -> None:
     assert harness.where == {"later": "n1"}
 
 
+def test_a_promised_place_is_free_again_when_somebody_else_binds_its_pod_elsewhere() -> None:
+    harness = Harness()
+    harness.graceful = True
+    harness.add(node("n1", cpu="1"), low("a"), high(cpu="1"))
+    harness.run()
+    harness.delete_pod("a")
+    harness.add(high("later", cpu="1", priority=50))
+    harness.run()
+    harness.add(high(cpu="1").on("nowhere"))
+    harness.advance(20)
+    assert harness.where == {"high": "nowhere", "later": "n1"}
+
+
 def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
     harness = Harness()
     harness.graceful = True
