@@ -94,9 +94,12 @@ async def test_a_changed_file_takes_effect_under_load_and_a_broken_one_does_not(
 
 
 async def _check_packed(control_plane: Plane, namespace: str) -> None:
-    """Ten pods more go to the fullest node, and to the next once that has as many pods as it takes."""
+    """Ten pods more go to the fullest node, and to the next once that has as many pods as it takes.
+
+    They are so large that each makes its node the fullest, however many were so before.
+    """
     api = control_plane.api
-    workload = deployment("after", 10, pod_spec(namespace, namespace, cpu="10m"))
+    workload = deployment("after", 10, pod_spec(namespace, namespace, cpu="200m"))
     await api.create(f"/apis/apps/v1/namespaces/{namespace}/deployments", workload)
     found = await api.until(
         f"/api/v1/namespaces/{namespace}/pods", lambda found: len(placed(found)) == 10, 30, labelSelector="app=after"
