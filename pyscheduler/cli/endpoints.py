@@ -17,15 +17,15 @@ from pyscheduler.cli.options import FILE, duration, switch
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.health import Checks
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell.scheduler import Scheduler
+from pyscheduler.shell.serving.health import Checks
 
 if TYPE_CHECKING:
-    from pyscheduler.shell.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Trusted
-    from pyscheduler.shell.gate import Gate
-    from pyscheduler.shell.http import Page
-    from pyscheduler.shell.webserver import Answer, Question
+    from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Trusted
+    from pyscheduler.shell.serving.gate import Gate
+    from pyscheduler.shell.serving.http import Page
+    from pyscheduler.shell.serving.webserver import Answer, Question
 
 Flags = Callable[[], Mapping[str, Any]]
 """Every flag by name, with its value."""
@@ -154,24 +154,24 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
 def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> dict[str, Page]:
     """What is served, by path; `flags` tells what the process was started with."""
-    from pyscheduler.shell import health
-    from pyscheduler.shell.http import json_page, metrics_page
-    from pyscheduler.shell.webserver import Answer
+    from pyscheduler.shell.serving import health
+    from pyscheduler.shell.serving.http import json_page, metrics_page
+    from pyscheduler.shell.serving.webserver import Answer
 
     context = scheduler.machine.context
 
     def queue(question: Question) -> dict[str, Any]:
-        from pyscheduler.shell.dumps import Dumps
+        from pyscheduler.shell.serving.dumps import Dumps
 
         return Dumps(context, clock).queue(question)
 
     def cache(question: Question) -> dict[str, Any]:
-        from pyscheduler.shell.dumps import Dumps
+        from pyscheduler.shell.serving.dumps import Dumps
 
         return Dumps(context, clock).cache(question)
 
     def resources(question: Question) -> Any:
-        from pyscheduler.shell import pod_resources
+        from pyscheduler.shell.serving import pod_resources
 
         # A replica that only waits would tell the same again.
         return pod_resources.page(context.pods.values if scheduler.leads else tuple)(question)
@@ -197,7 +197,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
 def _profiles() -> Mapping[str, Page]:
     @cache
     def real() -> Mapping[str, Page]:
-        from pyscheduler.shell.profiling import Profiler
+        from pyscheduler.shell.serving.profiling import Profiler
 
         return Profiler().pages()
 
@@ -211,12 +211,12 @@ def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]
     began = clock.wall()
 
     def flagz(question: Question) -> Answer:
-        from pyscheduler.shell import zpages
+        from pyscheduler.shell.serving import zpages
 
         return zpages.flagz(flags)(question)
 
     def statusz(question: Question) -> Answer:
-        from pyscheduler.shell import zpages
+        from pyscheduler.shell.serving import zpages
 
         return zpages.statusz(paths, began, clock.wall)(question)
 
@@ -238,9 +238,9 @@ async def serve(
     options: EndpointOptions, pages: Mapping[str, Page], calls: Connection, clock: Clock, stack: AsyncExitStack
 ) -> None:
     """Serve pages over HTTPS until the stack is left. ServerProblem, ConnectionProblem if that cannot be."""
-    from pyscheduler.shell.allowed_paths import AllowedPaths
-    from pyscheduler.shell.http import HttpServer
-    from pyscheduler.shell.tls import Tls, TlsOptions
+    from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+    from pyscheduler.shell.serving.http import HttpServer
+    from pyscheduler.shell.serving.tls import Tls, TlsOptions
 
     try:
         allowed = AllowedPaths([p for p in options.authorization_always_allow_paths.split(",") if p])
@@ -250,7 +250,7 @@ async def serve(
     access = await _reviewing(options.authorization_kubeconfig, calls, clock, stack)
 
     def made() -> tuple[bytes, bytes]:
-        from pyscheduler.shell.self_signed import make
+        from pyscheduler.shell.serving.self_signed import make
 
         return make(options.bind_address, clock.wall())
 
@@ -269,9 +269,9 @@ async def serve(
 
     @cache
     def gate() -> Gate:
-        from pyscheduler.shell.front_proxy import user_of
-        from pyscheduler.shell.gate import Gate
-        from pyscheduler.shell.reviews import Reviewer, Seconds
+        from pyscheduler.shell.serving.front_proxy import user_of
+        from pyscheduler.shell.serving.gate import Gate
+        from pyscheduler.shell.serving.reviews import Reviewer, Seconds
 
         reviewer = Reviewer(tokens, access, clock, Seconds(*options.kept))
         return Gate(reviewer, allowed, lambda question: user_of(question, *trusted.known))
@@ -299,7 +299,7 @@ async def _reviewing(kubeconfig: Path | None, calls: Connection, clock: Clock, s
 
 async def _authorities(options: EndpointOptions, tokens: Connection, clock: Clock) -> Trusted:
     """Who signs the certificates of clients and of front proxies. ServerProblem if that must be known and is not."""
-    from pyscheduler.shell.client_ca import Proxies, Trusted
+    from pyscheduler.shell.serving.client_ca import Proxies, Trusted
 
     clients = _file("--client-ca-file", options.client_ca_file)
     signer = _file("--requestheader-client-ca-file", options.requestheader_client_ca_file)
@@ -317,8 +317,8 @@ async def _authorities(options: EndpointOptions, tokens: Connection, clock: Cloc
 
 
 def _file(flag: str, file: Path | None) -> AuthoritiesOfFile | None:
-    from pyscheduler.shell.client_ca import AuthoritiesOfFile
-    from pyscheduler.shell.http import ServerProblem
+    from pyscheduler.shell.serving.client_ca import AuthoritiesOfFile
+    from pyscheduler.shell.serving.http import ServerProblem
 
     try:
         return None if file is None else AuthoritiesOfFile(file, flag)
@@ -328,8 +328,8 @@ def _file(flag: str, file: Path | None) -> AuthoritiesOfFile | None:
 
 async def _lookup(options: EndpointOptions, tokens: Connection, clock: Clock) -> AuthoritiesOfCluster:
     from pyscheduler.api import ApiError
-    from pyscheduler.shell.client_ca import AuthoritiesOfCluster
-    from pyscheduler.shell.http import ServerProblem
+    from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster
+    from pyscheduler.shell.serving.http import ServerProblem
 
     authorities = AuthoritiesOfCluster(tokens, clock)
     if not options.authentication_tolerate_lookup_failure:
@@ -348,7 +348,7 @@ def dump_on_signal(scheduler: Scheduler, clock: Clock) -> None:
     dumping: set[asyncio.Task[None]] = set()
 
     def dump() -> None:
-        from pyscheduler.shell.dumps import Dumps
+        from pyscheduler.shell.serving.dumps import Dumps
 
         if not dumping:
             task = asyncio.create_task(Dumps(scheduler.machine.context, clock).log())

@@ -20,12 +20,12 @@ from pyscheduler.cli.pod_groups import PodGroupKeeper
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.health import Check, Checks
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.shell.serving.health import Check, Checks
 
 log = logs.get("run")
 

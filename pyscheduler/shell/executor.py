@@ -14,7 +14,7 @@ from pyscheduler.core.commands import Bind, CallOff, Command, Consult, PatchStat
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
-from pyscheduler.shell.bindings import Bindings
+from pyscheduler.shell.binding.bindings import Bindings
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.kube.recorder import Recorder

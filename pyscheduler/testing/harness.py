@@ -49,7 +49,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.binding import run_binding
+from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder
 
 

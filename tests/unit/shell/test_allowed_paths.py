@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.shell.allowed_paths import AllowedPaths
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+from pyscheduler.shell.serving.webserver import Question
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.commands import Bind, BindingPlan
 from pyscheduler.core.events import BindFailed, Bound
-from pyscheduler.shell.binding import run_binding
+from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod

@@ -15,8 +15,8 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, EventType, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.shell import calling_off, crew
-from pyscheduler.shell.bindings import LONG, Bindings
+from pyscheduler.shell.binding import calling_off, crew
+from pyscheduler.shell.binding.bindings import LONG, Bindings
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.metrics import Metrics

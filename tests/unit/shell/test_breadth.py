@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.shell.breadth import FEW, FEWEST, LONG, Breadth
+from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, Breadth
 
 MOST = 128
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.api import ApiError
-from pyscheduler.shell import client_ca
-from pyscheduler.shell.client_ca import CONFIG_MAP, REREAD, RETRY, AuthoritiesOfCluster, AuthoritiesOfFile
 from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.serving import client_ca
+from pyscheduler.shell.serving.client_ca import CONFIG_MAP, REREAD, RETRY, AuthoritiesOfCluster, AuthoritiesOfFile
 
 from .fake_api import FakeApi, Held, Reply, ok, refused
 from .virtual import VirtualClock

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.dumps import Dumps
-from pyscheduler.shell.http import BadQuestion
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.dumps import Dumps
+from pyscheduler.shell.serving.http import BadQuestion
+from pyscheduler.shell.serving.webserver import Question
 from pyscheduler.testing import Harness, node, pod
 
 

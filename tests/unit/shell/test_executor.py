@@ -14,7 +14,7 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, Condition, Consult, EventType, Evict, PatchStatus, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.shell.breadth import Breadth
+from pyscheduler.shell.binding.breadth import Breadth
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.kube.recorder import Recorder

@@ -32,7 +32,7 @@ from pyscheduler.core.extending import (
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell.binding import run_binding
+from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.extenders.consultant import ExtenderBinder, Extenders
 from pyscheduler.shell.extenders.kept import Kept, KeptJson, needs_of
 from pyscheduler.shell.kube.decode import Refusals

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Proxies, Trusted
-from pyscheduler.shell.front_proxy import user_of
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.reviews import User
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Proxies, Trusted
+from pyscheduler.shell.serving.front_proxy import user_of
+from pyscheduler.shell.serving.reviews import User
+from pyscheduler.shell.serving.webserver import Question
 from tests.controlplane.certs import Authority
 
 from .fake_api import FakeApi, ok

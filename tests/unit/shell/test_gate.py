@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyscheduler.shell.allowed_paths import AllowedPaths
-from pyscheduler.shell.gate import Gate
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer, TooBusy, User
-from pyscheduler.shell.webserver import Answer, Question, Subject
+from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+from pyscheduler.shell.serving.gate import Gate
+from pyscheduler.shell.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, Reviewer, TooBusy, User
+from pyscheduler.shell.serving.webserver import Answer, Question, Subject
 
 from .fake_api import FakeApi, Hangup, Reply, ok, refused
 from .virtual import VirtualClock

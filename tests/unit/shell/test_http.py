@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from pyscheduler.shell import health
-from pyscheduler.shell.health import Checks
-from pyscheduler.shell.http import HttpServer, ServerProblem, json_page, metrics_page, number
-from pyscheduler.shell.webserver import Answer, Question
+from pyscheduler.shell.serving import health
+from pyscheduler.shell.serving.health import Checks
+from pyscheduler.shell.serving.http import HttpServer, ServerProblem, json_page, metrics_page, number
+from pyscheduler.shell.serving.webserver import Answer, Question
 
 
 class Served:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.shell.pod_resources import limits_of, page
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.pod_resources import limits_of, page
+from pyscheduler.shell.serving.webserver import Question
 from pyscheduler.testing import PodBuilder, pod
 
 QUESTION = Question("/metrics/resources", {}, {})

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyscheduler.shell.http import BadQuestion
-from pyscheduler.shell.profiling import PREFIX, Profiler, sample
-from pyscheduler.shell.webserver import Answer, Question
+from pyscheduler.shell.serving.http import BadQuestion
+from pyscheduler.shell.serving.profiling import PREFIX, Profiler, sample
+from pyscheduler.shell.serving.webserver import Answer, Question
 
 
 def ask(profiler: Profiler, name: str = "", **query: str) -> Answer:

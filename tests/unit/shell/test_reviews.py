@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.reviews import ACCESS_REVIEWS, MOST_ASKED, TOKEN_REVIEWS, Kept, Reviewer, TooBusy, User
+from pyscheduler.shell.serving.reviews import ACCESS_REVIEWS, MOST_ASKED, TOKEN_REVIEWS, Kept, Reviewer, TooBusy, User
 
 from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
 from .virtual import VirtualClock
@@ -141,7 +141,7 @@ async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
 
 
 async def test_what_is_kept_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyscheduler.shell.reviews.MOST_KEPT", 2)
+    monkeypatch.setattr("pyscheduler.shell.serving.reviews.MOST_KEPT", 2)
     kept: Kept[int] = Kept(lambda _: 10.0, clock)
     asked = []
 

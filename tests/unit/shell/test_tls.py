@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell import self_signed
-from pyscheduler.shell.client_ca import AuthoritiesOfFile, Proxies, Trusted
-from pyscheduler.shell.http import ServerProblem
-from pyscheduler.shell.tls import Tls, TlsOptions
-from pyscheduler.shell.webserver import Answer, Question, WebServer
+from pyscheduler.shell.serving import self_signed
+from pyscheduler.shell.serving.client_ca import AuthoritiesOfFile, Proxies, Trusted
+from pyscheduler.shell.serving.http import ServerProblem
+from pyscheduler.shell.serving.tls import Tls, TlsOptions
+from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
 from tests.controlplane.certs import Authority, Pair
 
 WALL = 1_800_000_000.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Answer, Question, WebServer
+from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Answer, Question, WebServer
 from tests.controlplane.certs import Authority
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 
 import pyscheduler
-from pyscheduler.shell.webserver import Answer, Question
-from pyscheduler.shell.zpages import flagz, statusz
+from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.zpages import flagz, statusz
 
 WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is "

@@ -16,8 +16,8 @@ from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.extending import ExtenderFailed
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.shell import logs
+from pyscheduler.shell.binding.hand import Hand
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.hand import Hand
 from pyscheduler.shell.kube.faults import unanswered
 
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.webserver import Question
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
 """kube-scheduler's --authorization-always-allow-paths."""

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
-from pyscheduler.shell.client_ca import Proxies
-from pyscheduler.shell.gate import named
-from pyscheduler.shell.reviews import User
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.client_ca import Proxies
+from pyscheduler.shell.serving.gate import named
+from pyscheduler.shell.serving.reviews import User
+from pyscheduler.shell.serving.webserver import Question
 
 _CERTIFICATES: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 

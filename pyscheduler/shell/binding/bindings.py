@@ -21,12 +21,12 @@ from pyscheduler.core.commands import Bind, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
-from pyscheduler.shell.binding import POST_BIND, PRE_BIND, bind, prepare
-from pyscheduler.shell.breadth import Breadth
-from pyscheduler.shell.calling_off import ended, settled
+from pyscheduler.shell.binding.breadth import Breadth
+from pyscheduler.shell.binding.calling_off import ended, settled
+from pyscheduler.shell.binding.crew import Crew, stopped
+from pyscheduler.shell.binding.cycle import POST_BIND, PRE_BIND, bind, prepare
+from pyscheduler.shell.binding.hand import Hand
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.crew import Crew, stopped
-from pyscheduler.shell.hand import Hand
 from pyscheduler.shell.kube.traffic import Traffic
 
 LONG: Final = 5.0

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pyscheduler.api.handle import ApiWriter
 from pyscheduler.core.commands import Bind
 from pyscheduler.shell import logs
-from pyscheduler.shell.hand import Hand
+from pyscheduler.shell.binding.hand import Hand
 
 STOPPING = 2.0
 """Seconds that plugins are given to stop once they are cancelled."""

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pyscheduler
-from pyscheduler.shell.http import Page
-from pyscheduler.shell.webserver import Answer, Question
+from pyscheduler.shell.serving.http import Page
+from pyscheduler.shell.serving.webserver import Answer, Question
 
 COMPONENT: Final = "pyscheduler"
 EMULATED: Final = "1.36"

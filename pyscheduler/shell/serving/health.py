@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler.shell import logs
-from pyscheduler.shell.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Answer, Question
 
 Check = Callable[[], str | None]
 """None if all is well, otherwise what is not, in a few words."""

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from types import FrameType
 from typing import Final
 
-from pyscheduler.shell.http import BadQuestion, Page, number
-from pyscheduler.shell.webserver import Answer, Question
+from pyscheduler.shell.serving.http import BadQuestion, Page, number
+from pyscheduler.shell.serving.webserver import Answer, Question
 
 PREFIX: Final = "/debug/pprof/"
 PERIOD: Final = 0.01

@@ -14,10 +14,10 @@ import msgspec
 
 from pyscheduler.api import ApiError
 from pyscheduler.shell import logs
-from pyscheduler.shell.allowed_paths import AllowedPaths
-from pyscheduler.shell.reviews import ANONYMOUS as NOBODY
-from pyscheduler.shell.reviews import Reviewer, TooBusy, User, Verdict
-from pyscheduler.shell.webserver import Answer, Question, Subject
+from pyscheduler.shell.serving.allowed_paths import AllowedPaths
+from pyscheduler.shell.serving.reviews import ANONYMOUS as NOBODY
+from pyscheduler.shell.serving.reviews import Reviewer, TooBusy, User, Verdict
+from pyscheduler.shell.serving.webserver import Answer, Question, Subject
 
 ANONYMOUS: Final = User(NOBODY, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"

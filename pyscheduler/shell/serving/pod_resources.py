@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
 from pyscheduler.api.pod import Pod, PodTemplate
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
-from pyscheduler.shell.http import Page
-from pyscheduler.shell.webserver import Answer, Question
+from pyscheduler.shell.serving.http import Page
+from pyscheduler.shell.serving.webserver import Answer, Question
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100

@@ -17,8 +17,8 @@ from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
+from pyscheduler.shell.binding.hand import Hand
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.hand import Hand
 from pyscheduler.shell.kube import paths
 
 PATIENCE: Final = 2.0

@@ -18,8 +18,8 @@ from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, rfc3339
-from pyscheduler.shell.http import BadQuestion, number
-from pyscheduler.shell.webserver import Question
+from pyscheduler.shell.serving.http import BadQuestion, number
+from pyscheduler.shell.serving.webserver import Question
 
 PODS: Final = 200
 MOST_PODS: Final = 500

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from pyscheduler.shell import logs
-from pyscheduler.shell.client_ca import ClientAuthorities
-from pyscheduler.shell.http import ServerProblem
+from pyscheduler.shell.serving.client_ca import ClientAuthorities
+from pyscheduler.shell.serving.http import ServerProblem
 
 VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 """What --tls-min-version takes. kube-scheduler's older ones are not served."""

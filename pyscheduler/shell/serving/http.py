@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.shell.webserver import Answer, Question, WebServer
+from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
