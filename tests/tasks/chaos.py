@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import random
 import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +49,8 @@ SCHEDULER = "tasks"
 DROPS = (1.0, 4.0)
 """Seconds between two moments at which the backend's watches are dropped, from and to."""
 SNATCHERS = 4
+PROGRESS_EVERY = 10.0
+"""Seconds between two lines that say how far it is."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class Chaos:
     proxy: FaultProxy
     witness: Witness
     chance: random.Random
+    tell: Callable[[str], None]
     snatched: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     dropped: int = 0
@@ -111,7 +115,8 @@ class Chaos:
 
     async def run(self) -> None:
         """Until the owner has seen all of its tasks settle. AssertionError if it fails, or takes too long."""
-        helpers = [asyncio.create_task(work) for work in (self._drop(), self._expire(), self._snatch())]
+        work = (self._drop(), self._expire(), self._snatch(), self._tell_progress())
+        helpers = [asyncio.create_task(each) for each in work]
         lives = asyncio.create_task(self._lives())
         try:
             async with asyncio.timeout(self.course.patience):
@@ -211,6 +216,14 @@ class Chaos:
             if problem.status not in (404, 409):
                 raise
 
+    async def _tell_progress(self) -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_EVERY)
+            ended, alive = self.witness.ended, self.witness.alive
+            far = f"{ended:,} pods of {self.course.tasks:,} tasks have ended, {alive:,} are there"
+            killed = max(0, self.starts - 1)
+            self.tell(f"{far}; backend killed {killed} times, {self.dropped} watches dropped")
+
     def _log(self) -> str:
         return (self.folder / "owner.log").read_text(errors="replace")[-4000:]
 
@@ -232,8 +245,10 @@ class Chaos:
         )
 
 
-async def chaos(plane: Plane, namespace: str, course: Course, folder: Path) -> tuple[list[str], dict[str, Any]]:
-    """Do it in a namespace that is empty; what is wrong in the end, and figures."""
+async def chaos(
+    plane: Plane, namespace: str, course: Course, folder: Path, tell: Callable[[str], None] = lambda _: None
+) -> tuple[list[str], dict[str, Any]]:
+    """Do it in a namespace that is empty; what is wrong in the end, and figures. `tell` hears how far it is."""
     async with AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(proxied(plane))
         counting = CountingProxy(proxy)
@@ -241,7 +256,7 @@ async def chaos(plane: Plane, namespace: str, course: Course, folder: Path) -> t
         await stack.enter_async_context(scheduler(plane, Configured(SCHEDULER), folder))
         witness = await stack.enter_async_context(witnessing(plane.api, namespace))
         (folder / "kubeconfig").write_text(await kubeconfig_through(proxy, plane, namespace))
-        run = Chaos(plane, course, namespace, folder, proxy, witness, random.Random(course.seed))
+        run = Chaos(plane, course, namespace, folder, proxy, witness, random.Random(course.seed), tell)
         began = time.monotonic()
         await run.run()
         seconds = time.monotonic() - began
@@ -273,11 +288,15 @@ async def _main(asked: argparse.Namespace, folder: Path) -> list[str]:
     course = Course(asked.tasks, asked.kills, at_once=asked.at_once, seed=asked.seed)
     async with cluster(asked.control_plane) as plane:
         await plane.api.create("/api/v1/namespaces", {"metadata": {"name": "chaos"}})
-        wrong, figures = await chaos(plane, "chaos", course, folder)
+        wrong, figures = await chaos(plane, "chaos", course, folder, _say)
     written = {"target": asked.control_plane, "seed": asked.seed, **figures, "wrong": wrong}
     (asked.out / "chaos.json").write_text(json.dumps(written, indent=2) + "\n")
     sys.stdout.write(json.dumps(written, indent=2) + "\n")
     return wrong
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def main() -> int:
@@ -293,12 +312,13 @@ def main() -> int:
     folder: Path = asked.out / "work"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of each connection that the proxy has cut
     try:
         wrong = asyncio.run(_main(asked, folder))
     except AssertionError as problem:
         wrong = [str(problem)]
     for line in wrong[:50]:
-        sys.stderr.write(f"{line}\n")
+        _say(line)
     return 1 if wrong else 0
 
 
