@@ -76,6 +76,11 @@ class Course:
             Line("pods bound so far", "", self.bound),
         ]
 
+    def told(self) -> str:
+        """How far it is."""
+        memory, minutes = self.memory[-1] / 2**20, self.seconds[-1] / 60
+        return f"minute {minutes:.0f}: {self.bound[-1]:.0f} pods bound, {self.waiting[-1]:.0f} wait, {memory:.0f} MiB"
+
 
 @dataclass
 class Soak:
@@ -188,6 +193,8 @@ class Soak:
             course.waiting.append(level.waiting)
             course.tasks.append(level.tasks)
             course.bound.append(self.world.proxy.bound.total())
+            if course.seconds[-1] // 60 > course.seconds[-2:][0] // 60:
+                _say(f"{course.told()}, {self.world.proxy.faults} faults")
 
 
 def grown(before: Level, after: Level) -> list[str]:
@@ -255,6 +262,10 @@ def _figures(run: Soak, before: Level, after: Level, churn: Churn) -> dict[str, 
     }
 
 
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
 def main() -> int:
     """From the command line. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -269,7 +280,7 @@ def main() -> int:
     except AssertionError as problem:
         wrong = [str(problem)]
     for line in wrong:
-        sys.stderr.write(f"{line}\n")
+        _say(line)
     return 1 if wrong else 0
 
 
