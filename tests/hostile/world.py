@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -113,7 +114,11 @@ def plain(name: str) -> PodBuilder:
 
 
 def cpu(work: Callable[[], None]) -> float:
-    """How many CPU seconds it takes."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
+    """How many CPU seconds it takes, without the garbage collector, which would look through the whole test process."""
+    gc.disable()
+    try:
+        began = time.process_time()
+        work()
+        return time.process_time() - began
+    finally:
+        gc.enable()
