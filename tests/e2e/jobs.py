@@ -112,9 +112,9 @@ class Bench:
         items: list[Json] = found["items"]
         return items
 
-    async def reasons(self, kind: str, name: str, *expected: str) -> list[str]:
-        """The reasons of the Events about an object, each once, when all the expected are among them."""
-        return sorted({event["reason"] for event in await self.events(kind, name, *expected)})
+    async def reasons(self, kind: str, name: str, *expected: str) -> set[str]:
+        """The reasons of the Events about an object, when all the expected are among them: they come in no order."""
+        return {event["reason"] for event in await self.events(kind, name, *expected)}
 
     async def events(self, kind: str, name: str, *expected: str) -> list[Json]:
         """The Events about an object, when all the expected reasons are among them."""
