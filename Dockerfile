@@ -2,12 +2,14 @@
 #
 #   docker build -t pyscheduler:0.1.0 .
 
-FROM python:3.13-slim-trixie AS build
+# Not the slim one: it has the compiler that pyscheduler.kernels is built with.
+FROM python:3.13-trixie AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY pyscheduler pyscheduler
 COPY plugins plugins
-# Every version is said: what builds here, what runs in constraints.txt. Nothing that runs is compiled.
+# Every version is said: what builds here, what runs in constraints.txt. But for the kernels nothing that runs is
+# compiled here.
 RUN python -m venv /build \
  && /build/bin/python -m pip install --no-cache-dir setuptools==80.9.0 \
  && /build/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . ./plugins \

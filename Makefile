@@ -72,7 +72,7 @@ constraints: $(VENV)/.dev ## Renew constraints.txt from what is installed
 	@{ head -1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
 
 clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info pyscheduler/kernels/*.so
 
 $(VENV)/.venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -81,7 +81,7 @@ $(VENV)/.venv:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.venv pyproject.toml plugins/pyproject.toml constraints.txt
+$(VENV)/.run: $(VENV)/.venv pyproject.toml plugins/pyproject.toml constraints.txt pyscheduler/kernels/compiled.c
 	@$(PIP) install -c constraints.txt -e . -e plugins
 	@touch $@
 

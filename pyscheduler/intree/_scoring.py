@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
+from pyscheduler import kernels
 from pyscheduler.api import MAX_NODE_SCORE, Ints, NodeTable
 from pyscheduler.api.resources import CPU, MEMORY
 from pyscheduler.intree._problems import forbidden, invalid, required, unsupported
@@ -117,12 +118,11 @@ def rating(strategy: ScoringStrategy) -> Rating:
     return lambda used, capacity: at[used * 100 // capacity]
 
 
-def column_rating(strategy: ScoringStrategy) -> Rating:
-    """The NumPy form of a strategy: from what is free, which it may overwrite, and the capacity."""
+def for_columns(strategy: ScoringStrategy) -> tuple[int, Ints]:
+    """The strategy as `kernels.allocation_scores` takes it."""
     if strategy.requested_to_capacity_ratio is None:
-        return _free_columns if strategy.type == LEAST_ALLOCATED else _used_columns
-    at = np.array(ratings_of_shape(strategy.requested_to_capacity_ratio.shape), np.int64)
-    return lambda free, capacity: at[(capacity - free) * 100 // capacity]
+        return kernels.LEAST if strategy.type == LEAST_ALLOCATED else kernels.MOST, np.empty(0, np.int64)
+    return kernels.BY_SHAPE, np.array(ratings_of_shape(strategy.requested_to_capacity_ratio.shape), np.int64)
 
 
 def ratings_of_shape(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
@@ -138,32 +138,21 @@ def _most_allocated(used: Amount, capacity: Amount) -> Amount:
     return used * MAX_NODE_SCORE // capacity
 
 
-def _free_columns(free: Ints, capacity: Ints) -> Ints:
-    free *= MAX_NODE_SCORE
-    free //= capacity
-    return free
-
-
-def _used_columns(free: Ints, capacity: Ints) -> Ints:
-    return _most_allocated(capacity - free, capacity)
-
-
 class Capacities:
-    """The least and the greatest capacity that any node has of some resources: they hold while no node changes."""
+    """The greatest capacity that any node has of some resources: it holds while no node changes."""
 
     def __init__(self) -> None:
         self._version = -1
-        self._known: dict[tuple[str, ...], tuple[int, int]] = {}
+        self._known: dict[tuple[str, ...], int] = {}
 
-    def of(self, nodes: NodeTable, resources: tuple[str, ...]) -> tuple[int, int]:
-        """Over all nodes of the cluster, whichever of them the table shows, and all the resources; (0, 0) of none."""
+    def greatest(self, nodes: NodeTable, resources: tuple[str, ...]) -> int:
+        """Over all nodes of the cluster, whichever of them the table shows, and all the resources; 0 of none."""
         if self._version != nodes.version:
             self._version = nodes.version
             self._known.clear()
         known = self._known.get(resources)
         if known is None:
-            amounts = np.array([nodes.whole.allocatable(resource) for resource in resources])
-            known = (int(amounts.min()), int(amounts.max())) if amounts.size else (0, 0)
+            known = max((int(nodes.whole.allocatable(resource).max(initial=0)) for resource in resources), default=0)
             self._known[resources] = known
         return known
 

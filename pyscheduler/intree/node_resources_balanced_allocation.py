@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pyscheduler import kernels
 from pyscheduler.api import (
     MAX_NODE_SCORE,
     SKIP,
     Cycle,
-    Handle,
-    Ints,
-    Mask,
     NodeInfo,
     NodeTable,
     Pod,
@@ -30,11 +27,7 @@ from pyscheduler.api import (
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 from pyscheduler.intree._problems import duplicate, invalid, refuse
-from pyscheduler.intree._scoring import CPU_AND_MEMORY, Capacities, ResourceSpec
-
-Floats = NDArray[np.float64]
-# NumPy takes its own numbers sooner than Python's, by a third of what such an operation costs on a few hundred nodes.
-_HALF, _ONE, _BEST = np.array(0.5), np.array(1.0), np.array(float(MAX_NODE_SCORE))
+from pyscheduler.intree._scoring import CPU_AND_MEMORY, ResourceSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +49,10 @@ class NodeResourcesBalancedAllocationArgs:
 
 
 class _Asked(NamedTuple):
-    """What the pod adds to each resource; the amounts as columns of one row too, None if one is beyond int64."""
+    """What the pod adds to each resource, and whether one of the amounts is beyond int64."""
 
     each: tuple[tuple[str, int], ...]
-    resources: tuple[str, ...]
-    amounts: Ints | None
-
-    @staticmethod
-    def of(each: tuple[tuple[str, int], ...]) -> _Asked:
-        too_big = any(amount > MAX_INT64 for _, amount in each)
-        amounts = None if too_big else np.array([[amount] for _, amount in each], np.int64)
-        return _Asked(each, tuple(resource for resource, _ in each), amounts)
+    too_big: bool
 
 
 _ASKED: StateKey[_Asked] = StateKey("NodeResourcesBalancedAllocation")
@@ -85,16 +71,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_labels = False
     reads_claims = False
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
-        super().__init__(args, handle)
-        self._capacities = Capacities()
-
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         held = pod.requests.held
         names = [r.name for r in self.args.resources]
         if not any(held.get(name, 0) for name in names):
             return SKIP
-        cycle[_ASKED] = _Asked.of(tuple((n, held.get(n, 0)) for n in names if _is_counted(n, held.get(n, 0))))
+        each = tuple((n, held.get(n, 0)) for n in names if _is_counted(n, held.get(n, 0)))
+        cycle[_ASKED] = _Asked(each, any(amount > MAX_INT64 for _, amount in each))
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
@@ -111,19 +94,13 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return _gain(_evenness(after), _evenness(before))
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        _, resources, amounts = cycle[_ASKED]
-        if amounts is None:
+        each, too_big = cycle[_ASKED]
+        if too_big:
             return super().score_all(cycle, pod, nodes)
-        if len(resources) < 2:  # one alone is always even
-            return np.full(len(nodes), _gain(MAX_NODE_SCORE, MAX_NODE_SCORE), np.int64)
-        capacity = np.array([nodes.allocatable(resource) for resource in resources])
-        requested = np.array([nodes.requested(resource) for resource in resources])
-        # Before and after, this in an order in which no amount leaves int64.
-        used = np.array([requested, np.minimum(requested, capacity - amounts) + amounts])
-        np.minimum(used, capacity, out=used)
-        if self._capacities.of(nodes, resources)[0] > 0:
-            return _gain_columns(_evenness_columns(used / capacity.astype(np.float64), None))
-        return _gain_columns(_evenness_columns(used / np.maximum(capacity, 1), capacity > 0))
+        asked = tuple((amount, nodes.allocatable(name), nodes.requested(name)) for name, amount in each)
+        scores = np.empty(len(nodes), np.int64)
+        kernels.balance_scores(scores, asked)
+        return scores
 
 
 def _is_counted(resource: str, amount: int) -> bool:
@@ -135,14 +112,6 @@ def _is_counted(resource: str, amount: int) -> bool:
 def _gain(after: int, before: int) -> int:
     # Neither is below 50, so the sum is never negative and rounding down is cutting off.
     return MAX_NODE_SCORE // 2 + (MAX_NODE_SCORE // 2 + after - before) // 2
-
-
-def _gain_columns(evenness: Ints) -> Scores:
-    """`_gain`, of what is before and after."""
-    gain: Ints = evenness[1] - evenness[0]
-    gain += MAX_NODE_SCORE + MAX_NODE_SCORE // 2
-    gain >>= 1  # halved and rounded down
-    return gain
 
 
 def _evenness(shares: Sequence[float]) -> int:
@@ -160,36 +129,3 @@ def _evenness(shares: Sequence[float]) -> int:
             squares += (share - mean) * (share - mean)
         deviation = math.sqrt(squares / len(shares))
     return int((1 - deviation) * MAX_NODE_SCORE)
-
-
-def _evenness_columns(shares: Floats, counted: Mask | None) -> Ints:
-    """Before and after, of shares by resource and node; `counted` says which nodes have which, None: all have all."""
-    if shares.shape[1] == 2:
-        deviation = shares[:, 0] - shares[:, 1]
-        deviation *= _HALF
-        np.absolute(deviation, out=deviation)
-        if counted is not None:
-            deviation *= counted[0] & counted[1]
-    else:
-        counts = np.ones(shares.shape[1:], np.bool_) if counted is None else counted
-        deviation = np.array([_deviation(each, counts) for each in shares])
-    np.subtract(_ONE, deviation, out=deviation)
-    deviation *= _BEST
-    return deviation.astype(np.int64)
-
-
-def _deviation(shares: Floats, counted: Mask) -> Floats:
-    n = np.maximum(np.count_nonzero(counted, axis=0), 1)
-    total = np.zeros(len(n))
-    # One after the other, which is how Go sums.
-    for share in np.where(counted, shares, 0.0):
-        total += share
-    mean = total / n
-    squares = np.zeros(len(n))
-    for share, counts in zip(shares, counted, strict=True):
-        squares += np.where(counts, (share - mean) * (share - mean), 0.0)
-    deviation: Floats = np.sqrt(squares / n)
-    lowest = np.minimum.reduce(np.where(counted, shares, np.inf))
-    highest = np.maximum.reduce(np.where(counted, shares, -np.inf))
-    # Where only two are left, halving their difference rounds otherwise than the square root does.
-    return np.where(n == 2, (highest - lowest) / 2, deviation)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pyscheduler import kernels
 from pyscheduler.api import (
     NODE,
     POD,
@@ -98,20 +99,16 @@ _ASKED: StateKey[tuple[_Asked, ...]] = StateKey("NodeResourcesFit filter")
 
 
 class _Ratings(NamedTuple):
-    """All of them; the amounts as columns of one row too, None if one is beyond int64."""
+    """All of them, and whether an amount is beyond int64."""
 
     each: tuple[_Rated, ...]
     resources: tuple[str, ...]
-    weight: Ints
-    """All weights together."""
-    amounts: Ints | None
+    too_big: bool
 
     @staticmethod
     def of(rated: Iterable[_Rated]) -> _Ratings:
         each = tuple(rated)
-        too_big = any(r.amount > MAX_INT64 for r in each)
-        amounts = None if too_big else np.array([[r.amount] for r in each], np.int64)
-        return _Ratings(each, tuple(r.resource for r in each), np.array(sum(r.weight for r in each)), amounts)
+        return _Ratings(each, tuple(r.resource for r in each), any(r.amount > MAX_INT64 for r in each))
 
 
 _RATINGS: StateKey[_Ratings] = StateKey("NodeResourcesFit score")
@@ -131,7 +128,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         strategy = args.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         self._resources = tuple(r for r in strategy.resources if _is_counted(r.name))
         self._rate = _scoring.rating(strategy)
-        self._rate_columns = _scoring.column_rating(strategy)
+        self._strategy = _scoring.for_columns(strategy)
         self._capacities = _scoring.Capacities()
         self._is_ratio = strategy.type == _scoring.REQUESTED_TO_CAPACITY_RATIO
 
@@ -189,8 +186,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         asked = cycle[_ASKED]
         if len(asked) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in asked):
             return super().filter_all(cycle, pod, nodes)
-        if not len(nodes):
-            return Verdicts(0)
+        amounts = tuple((n, nodes.allocatable(r), nodes.requested(r)) for r, n in asked)
+        if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
+            return Verdicts(len(nodes))
         # One bit for each reason; the lowest says that evicting pods would not help.
         failed: Ints | None = None
         full = nodes.pod_counts >= nodes.allowed_pods
@@ -237,31 +235,16 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, resources, weight, amounts = cycle[_RATINGS]
-        least, most = self._capacities.of(nodes, resources)
-        if amounts is None or most > _MOST_RATED:
+        each, resources, too_big = cycle[_RATINGS]
+        if too_big or self._capacities.greatest(nodes, resources) > _MOST_RATED:
             return super().score_all(cycle, pod, nodes)
-        if not each:
-            return np.zeros(len(nodes), np.int64)
-        capacity = np.array([nodes.allocatable(resource) for resource in resources])
-        free = capacity - [(nodes.non_zero_requested if r.with_defaults else nodes.requested)(r.resource) for r in each]
-        # The greater of both first, so that no amount leaves int64.
-        np.maximum(free, amounts, out=free)
-        free -= amounts
-        rates = self._rate_columns(free, capacity if least > 0 else np.maximum(capacity, 1))
-        if least > 0 and not self._is_ratio:  # then all count everywhere
-            return self._mean(_weighed(each, rates), weight)
-        counts = (capacity > 0) & ((rates > 0) | (not self._is_ratio))
-        return self._mean(_weighed(each, rates * counts), np.maximum(_weighed(each, counts.astype(np.int64)), 1))
-
-
-def _weighed(each: tuple[_Rated, ...], columns: Ints) -> Ints:
-    """Columns added up by the weights of what they are about."""
-    weighed: list[Ints] = [c if r.weight == 1 else c * r.weight for r, c in zip(each, columns, strict=True)]
-    total = weighed[0]
-    for column in weighed[1:]:
-        total = total + column
-    return total
+        asked = tuple(
+            (amount, weight, nodes.allocatable(name), (nodes.non_zero_requested if defaults else nodes.requested)(name))
+            for name, amount, weight, defaults in each
+        )
+        scores = np.empty(len(nodes), np.int64)
+        kernels.allocation_scores(scores, asked, *self._strategy)
+        return scores
 
 
 def _is_counted(resource: str) -> bool:

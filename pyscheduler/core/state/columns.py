@@ -43,11 +43,15 @@ class Numbers:
         except OverflowError:
             self.cells[row] = MAX_INT64
 
-    def read(self, rows: Rows, n: int) -> Ints:
-        """The cells of some rows of a table with `n` rows, to be read only; rows never written are 0."""
+    def grown_to(self, n: int) -> Ints:
+        """All cells, for `n` rows at least; to be read only."""
         if n > len(self.cells):
             self.cells = _grown(self.cells, n - 1)
-        cells = self.cells[rows] if isinstance(rows, slice) else self.cells.take(rows)
+        return self.cells
+
+    def read(self, rows: slice, n: int) -> Ints:
+        """The cells of some rows of a table with `n` rows, to be read only; rows never written are 0."""
+        cells = self.grown_to(n)[rows]
         cells.setflags(write=False)  # a plugin that computes in place would change the cluster
         return cells
 

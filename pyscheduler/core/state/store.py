@@ -58,6 +58,15 @@ class NodeColumns:
         """To be read only."""
         return self._non_zero.get(resource) or self.requested(resource)
 
+    def together(self, column: Numbers) -> tuple[Numbers, ...]:
+        """The columns to be read with one: those that nearly every pod asks for, or it alone."""
+        usual = self._usual()
+        return usual if column in usual else (column,)
+
+    def _usual(self) -> tuple[Numbers, ...]:
+        named = (columns.get(r) for r in (CPU, MEMORY) for columns in (self._allocatable, self._requested))
+        return (self.pod_counts, self.allowed_pods, *self._non_zero.values(), *(n for n in named if n is not None))
+
     def write_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
         """Set every resource of a row, those it no longer has to 0."""
         for resource in self._allocatable.keys() | amounts.keys():

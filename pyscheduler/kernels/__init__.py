@@ -1,0 +1,40 @@
+"""The arithmetic of the hot path on columns, compiled where that could be built, else in NumPy (ADR 19).
+
+On a few hundred nodes a NumPy call costs what its bookkeeping costs, and a score takes a dozen; compiled it is one
+pass. Both forms give the same numbers (`tests/properties/test_kernels.py`), so nothing but time depends on which is
+there. `COMPILED` says which.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Ints
+
+try:
+    from pyscheduler.kernels import compiled as _form
+
+    COMPILED = True
+except ImportError:
+    from pyscheduler.kernels import numpy_form as _form  # type: ignore[no-redef]
+
+    COMPILED = False
+
+allocation_scores = _form.allocation_scores
+balance_scores = _form.balance_scores
+extremes = _form.extremes
+gather = _form.gather
+has_room = _form.has_room
+look_up = _form.look_up
+
+__all__ = [
+    "BY_SHAPE",
+    "COMPILED",
+    "LEAST",
+    "MOST",
+    "Ints",
+    "allocation_scores",
+    "balance_scores",
+    "extremes",
+    "gather",
+    "has_room",
+    "look_up",
+]

@@ -1,0 +1,418 @@
+/* The compiled form of numpy_form.py, function by function: the same arguments, the same results, one pass each.
+
+   What NumPy does in a dozen calls of a microsecond or more is one loop here. Columns come in as buffers, so that
+   nothing depends on NumPy's own C interface, and the module serves every Python from 3.11 on. Arguments are checked
+   and never trusted: a column of another length or type is a ValueError, never a read beyond its end. */
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030b0000
+#include <Python.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BEST 100
+
+/* -- columns ---------------------------------------------------------------------------------------------------- */
+
+/* The columns that a call reads or writes: all of one length, given back at its end whatever happens. */
+typedef struct {
+    Py_buffer *views;
+    Py_ssize_t held, room;
+    Py_ssize_t rows; /* -1 until a column has said it */
+} Columns;
+
+static int open_columns(Columns *columns, Py_ssize_t room)
+{
+    columns->held = 0;
+    columns->room = room;
+    columns->rows = -1;
+    columns->views = PyMem_Malloc((size_t)room * sizeof(Py_buffer));
+    if (columns->views == NULL)
+        PyErr_NoMemory();
+    return columns->views != NULL;
+}
+
+static void close_columns(Columns *columns)
+{
+    while (columns->held > 0)
+        PyBuffer_Release(&columns->views[--columns->held]);
+    PyMem_Free(columns->views);
+}
+
+/* The cells of an array of int64, or NULL and a ValueError. */
+static int64_t *cells_of(Columns *columns, PyObject *array, int flags, Py_ssize_t *length)
+{
+    Py_buffer *view = &columns->views[columns->held];
+    if (columns->held == columns->room) {
+        PyErr_SetString(PyExc_SystemError, "more columns than there is room for");
+        return NULL;
+    }
+    if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) < 0)
+        return NULL;
+    columns->held++;
+    if (view->ndim != 1 || view->itemsize != 8 || view->format == NULL || view->format[0] == '\0'
+        || view->format[1] != '\0' || strchr("lqn", view->format[0]) == NULL) {
+        PyErr_SetString(PyExc_ValueError, "a column is one row of int64");
+        return NULL;
+    }
+    *length = view->len / 8;
+    return view->buf;
+}
+
+/* The same of a column that has to be as long as the others. */
+static int64_t *column_of(Columns *columns, PyObject *array, int flags)
+{
+    Py_ssize_t length;
+    int64_t *cells = cells_of(columns, array, flags, &length);
+    if (cells == NULL)
+        return NULL;
+    if (columns->rows < 0)
+        columns->rows = length;
+    if (columns->rows != length) {
+        PyErr_SetString(PyExc_ValueError, "columns differ in length");
+        return NULL;
+    }
+    return cells;
+}
+
+static int check_count(Py_ssize_t given, Py_ssize_t wanted)
+{
+    if (given != wanted)
+        PyErr_Format(PyExc_TypeError, "%zd arguments instead of %zd", given, wanted);
+    return given == wanted;
+}
+
+/* How many there are in a tuple; -1 and a TypeError if it is none. */
+static Py_ssize_t size_of(PyObject *tuple)
+{
+    if (PyTuple_Check(tuple))
+        return PyTuple_Size(tuple);
+    PyErr_SetString(PyExc_TypeError, "what is asked comes as a tuple");
+    return -1;
+}
+
+/* A part of a tuple of tuples, borrowed, or NULL and an exception. */
+static PyObject *part_of(PyObject *rows, Py_ssize_t row, Py_ssize_t place)
+{
+    PyObject *parts = PyTuple_GetItem(rows, row);
+    return parts == NULL || size_of(parts) < 0 ? NULL : PyTuple_GetItem(parts, place);
+}
+
+static int whole_part_of(PyObject *rows, Py_ssize_t row, Py_ssize_t place, int64_t *number)
+{
+    PyObject *part = part_of(rows, row, place);
+    if (part == NULL)
+        return 0;
+    *number = PyLong_AsLongLong(part);
+    return !(*number == -1 && PyErr_Occurred());
+}
+
+static int64_t *column_part_of(Columns *columns, PyObject *rows, Py_ssize_t row, Py_ssize_t place)
+{
+    PyObject *part = part_of(rows, row, place);
+    return part == NULL ? NULL : column_of(columns, part, 0);
+}
+
+/* -- what a pod asks of resources ------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t amount, weight;
+    const int64_t *capacity, *used;
+} Asked;
+
+/* Takes tuples of (amount, weight, capacity, used), or without weight. NULL and an exception if that is not it. */
+static Asked *read_asked(Columns *columns, PyObject *tuples, Py_ssize_t count, int weighted)
+{
+    Asked *asked = PyMem_Malloc((size_t)(count ? count : 1) * sizeof(Asked));
+    if (asked == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        Asked *each = &asked[k];
+        each->weight = 1;
+        if (!whole_part_of(tuples, k, 0, &each->amount) || (weighted && !whole_part_of(tuples, k, 1, &each->weight))
+            || (each->capacity = column_part_of(columns, tuples, k, 1 + weighted)) == NULL
+            || (each->used = column_part_of(columns, tuples, k, 2 + weighted)) == NULL) {
+            PyMem_Free(asked);
+            return NULL;
+        }
+    }
+    return asked;
+}
+
+/* The difference of two numbers that are not negative, so that it is an int64; whatever it is of others, it is defined. */
+static int64_t minus(int64_t one, int64_t other)
+{
+    return (int64_t)((uint64_t)one - (uint64_t)other);
+}
+
+PyDoc_STRVAR(has_room_doc, "has_room(pod_counts, allowed_pods, asked) -> bool: see numpy_form.");
+
+static PyObject *has_room(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Asked *asked = NULL;
+    const int64_t *counts, *allowed;
+    if (!check_count(given, 3))
+        return NULL;
+    Py_ssize_t resources = size_of(args[2]);
+    if (resources < 0 || !open_columns(&columns, 2 + 2 * resources))
+        return NULL;
+    if ((counts = column_of(&columns, args[0], 0)) == NULL || (allowed = column_of(&columns, args[1], 0)) == NULL
+        || (asked = read_asked(&columns, args[2], resources, 0)) == NULL)
+        goto done;
+    int room = 1;
+    for (Py_ssize_t i = 0; room && i < columns.rows; i++)
+        room = counts[i] < allowed[i];
+    for (Py_ssize_t k = 0; room && k < resources; k++)
+        for (Py_ssize_t i = 0; room && i < columns.rows; i++)
+            room = asked[k].amount <= minus(asked[k].capacity[i], asked[k].used[i]);
+    answer = PyBool_FromLong(room);
+done:
+    PyMem_Free(asked);
+    close_columns(&columns);
+    return answer;
+}
+
+/* 100 * part / whole, cut off, where that is 0..100: by a float, which is several times as quick, and then put right. */
+static int64_t percent(int64_t part, int64_t whole)
+{
+    uint64_t hundredfold = (uint64_t)part * BEST, size = (uint64_t)whole;
+    uint64_t share = (uint64_t)((double)part * BEST / (double)whole);
+    share -= share * size > hundredfold;
+    share += (share + 1) * size <= hundredfold;
+    return (int64_t)share;
+}
+
+enum { LEAST, MOST, BY_SHAPE };
+
+PyDoc_STRVAR(allocation_scores_doc, "allocation_scores(out, asked, strategy, shape) -> None: see numpy_form.");
+
+static PyObject *allocation_scores(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Asked *asked = NULL;
+    int64_t *out;
+    const int64_t *shape;
+    Py_ssize_t points;
+    if (!check_count(given, 4))
+        return NULL;
+    Py_ssize_t resources = size_of(args[1]);
+    long strategy = PyLong_AsLong(args[2]);
+    if (resources < 0 || (strategy == -1 && PyErr_Occurred()) || !open_columns(&columns, 2 + 2 * resources))
+        return NULL;
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL
+        || (shape = cells_of(&columns, args[3], 0, &points)) == NULL
+        || (asked = read_asked(&columns, args[1], resources, 1)) == NULL)
+        goto done;
+    if (strategy == BY_SHAPE && points != BEST + 1) {
+        PyErr_SetString(PyExc_ValueError, "a shape has a score for each of 0..100 percent");
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < columns.rows; i++) {
+        int64_t total = 0, weights = 0;
+        for (Py_ssize_t k = 0; k < resources; k++) {
+            int64_t capacity = asked[k].capacity[i];
+            if (capacity <= 0)
+                continue;
+            __int128 after = (__int128)asked[k].used[i] + asked[k].amount;
+            int64_t used = after < 0 ? 0 : after < capacity ? (int64_t)after : capacity;
+            int64_t rated = percent(strategy == LEAST ? capacity - used : used, capacity);
+            if (strategy == BY_SHAPE && (rated = shape[rated]) == 0)
+                continue;
+            total += rated * asked[k].weight;
+            weights += asked[k].weight;
+        }
+        /* By a shape it is rounded, a half up; else cut off. */
+        out[i] = weights == 0 ? 0 : strategy == BY_SHAPE ? (2 * total + weights) / (2 * weights) : total / weights;
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(asked);
+    close_columns(&columns);
+    return answer;
+}
+
+/* 100 if all shares are equal, less the further they lie apart. Summed in order, as Go does. */
+static int64_t evenness(const double *shares, Py_ssize_t count)
+{
+    double deviation = 0;
+    if (count == 2) {
+        deviation = fabs((shares[0] - shares[1]) / 2);
+    } else if (count > 2) {
+        double total = 0, squares = 0;
+        for (Py_ssize_t k = 0; k < count; k++)
+            total += shares[k];
+        double mean = total / (double)count;
+        for (Py_ssize_t k = 0; k < count; k++)
+            squares += (shares[k] - mean) * (shares[k] - mean);
+        deviation = sqrt(squares / (double)count);
+    }
+    return (int64_t)((1 - deviation) * BEST);
+}
+
+PyDoc_STRVAR(balance_scores_doc, "balance_scores(out, asked) -> None: see numpy_form.");
+
+static PyObject *balance_scores(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Asked *asked = NULL;
+    double *shares = NULL;
+    int64_t *out;
+    if (!check_count(given, 2))
+        return NULL;
+    Py_ssize_t resources = size_of(args[1]);
+    if (resources < 0 || !open_columns(&columns, 1 + 2 * resources))
+        return NULL;
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL
+        || (asked = read_asked(&columns, args[1], resources, 0)) == NULL)
+        goto done;
+    if ((shares = PyMem_Malloc((size_t)(2 * resources + 1) * sizeof(double))) == NULL) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < columns.rows; i++) {
+        double *before = shares, *after = shares + resources;
+        Py_ssize_t counted = 0;
+        for (Py_ssize_t k = 0; k < resources; k++) {
+            int64_t capacity = asked[k].capacity[i], used = asked[k].used[i];
+            if (capacity <= 0)
+                continue;
+            __int128 then = (__int128)used + asked[k].amount;
+            before[counted] = used < capacity ? (double)used / (double)capacity : 1;
+            after[counted++] = then < capacity ? (double)(int64_t)then / (double)capacity : 1;
+        }
+        /* Neither is below 50, so that the sum is never negative. */
+        out[i] = BEST / 2 + (BEST / 2 + evenness(after, counted) - evenness(before, counted)) / 2;
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    PyMem_Free(shares);
+    PyMem_Free(asked);
+    close_columns(&columns);
+    return answer;
+}
+
+/* -- tables ------------------------------------------------------------------------------------------------------ */
+
+PyDoc_STRVAR(look_up_doc, "look_up(out, raw, least, finals) -> None: see numpy_form.");
+
+static PyObject *look_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    int64_t *out;
+    const int64_t *raw, *finals;
+    Py_ssize_t known;
+    if (!check_count(given, 4))
+        return NULL;
+    int64_t least = PyLong_AsLongLong(args[2]);
+    if ((least == -1 && PyErr_Occurred()) || !open_columns(&columns, 3))
+        return NULL;
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (raw = column_of(&columns, args[1], 0)) == NULL
+        || (finals = cells_of(&columns, args[3], 0, &known)) == NULL)
+        goto done;
+    for (Py_ssize_t i = 0; i < columns.rows; i++) {
+        uint64_t place = (uint64_t)raw[i] - (uint64_t)least;
+        if (place >= (uint64_t)known) {
+            PyErr_SetString(PyExc_IndexError, "a score beyond those that are known");
+            goto done;
+        }
+        out[i] = finals[place];
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+PyDoc_STRVAR(extremes_doc, "extremes(numbers) -> (least, greatest): see numpy_form.");
+
+static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *numbers)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    const int64_t *cells;
+    if (!open_columns(&columns, 1))
+        return NULL;
+    if ((cells = column_of(&columns, numbers, 0)) == NULL)
+        goto done;
+    if (columns.rows == 0) {
+        PyErr_SetString(PyExc_ValueError, "no numbers");
+        goto done;
+    }
+    int64_t least = cells[0], most = cells[0];
+    for (Py_ssize_t i = 1; i < columns.rows; i++) {
+        least = cells[i] < least ? cells[i] : least;
+        most = cells[i] > most ? cells[i] : most;
+    }
+    answer = Py_BuildValue("LL", (long long)least, (long long)most);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+PyDoc_STRVAR(gather_doc, "gather(out, columns, rows) -> None: see numpy_form.");
+
+static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    Py_ssize_t wanted, room;
+    const int64_t *rows;
+    int64_t *out;
+    if (!check_count(given, 3))
+        return NULL;
+    Py_ssize_t count = size_of(args[1]);
+    if (count < 0 || !open_columns(&columns, 2 + count))
+        return NULL;
+    if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
+        || (rows = cells_of(&columns, args[2], 0, &wanted)) == NULL)
+        goto done;
+    if (room != count * wanted) {
+        PyErr_SetString(PyExc_ValueError, "the room is not that of all columns");
+        goto done;
+    }
+    for (Py_ssize_t k = 0; k < count; k++) {
+        Py_ssize_t length;
+        PyObject *column = PyTuple_GetItem(args[1], k);
+        const int64_t *cells = column == NULL ? NULL : cells_of(&columns, column, 0, &length);
+        if (cells == NULL)
+            goto done;
+        for (Py_ssize_t i = 0; i < wanted; i++) {
+            if ((uint64_t)rows[i] >= (uint64_t)length) {
+                PyErr_SetString(PyExc_IndexError, "a row beyond a column");
+                goto done;
+            }
+            *out++ = cells[rows[i]];
+        }
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+static PyMethodDef functions[] = {
+    {"has_room", (PyCFunction)(void (*)(void))has_room, METH_FASTCALL, has_room_doc},
+    {"allocation_scores", (PyCFunction)(void (*)(void))allocation_scores, METH_FASTCALL, allocation_scores_doc},
+    {"balance_scores", (PyCFunction)(void (*)(void))balance_scores, METH_FASTCALL, balance_scores_doc},
+    {"look_up", (PyCFunction)(void (*)(void))look_up, METH_FASTCALL, look_up_doc},
+    {"extremes", extremes, METH_O, extremes_doc},
+    {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "pyscheduler.kernels.compiled", NULL, 0, functions, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_compiled(void)
+{
+    return PyModuleDef_Init(&module);
+}
