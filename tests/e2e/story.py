@@ -162,10 +162,17 @@ class Story:
         found = await self.api.until(f"{self.pods}/{name}", lambda found: found["spec"].get("nodeName"))
         return self.short(found["spec"]["nodeName"])
 
-    async def refused(self, name: str) -> str:
-        """What a pod is told of why it fits nowhere, in the end."""
-        found = await self.api.until(f"{self.pods}/{name}", unscheduled)
-        return unscheduled(found)
+    async def refused(self, name: str, words: str = "") -> str:
+        """What a pod is told of why it fits nowhere, once these words are in it.
+
+        Of what was made just before the pod, its first attempt may not know yet: kinds are watched each for itself.
+        """
+
+        def told(found: Json) -> bool:
+            message = unscheduled(found)
+            return bool(message) and words in message
+
+        return unscheduled(await self.api.until(f"{self.pods}/{name}", told))
 
     async def refused_as(self, name: str, message: str) -> None:
         """Waits until that is what the pod is told."""
