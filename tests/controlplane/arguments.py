@@ -30,7 +30,7 @@ class Options:
     max_requests_inflight: int = 800
     max_mutating_requests_inflight: int = 400
     client_qps: int = 1000
-    start_seconds: float = 60.0
+    start_seconds: float = 120.0
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

@@ -47,7 +47,7 @@ class KubeScheduler:
         """Its metrics, in Prometheus' text form."""
         return await self._api.text("/metrics", server=f"https://127.0.0.1:{self.port}")
 
-    async def metrics_with(self, line: str, seconds: float = 10.0) -> str:
+    async def metrics_with(self, line: str, seconds: float = 60.0) -> str:
         """Its metrics once they have `line`: it counts an attempt a moment after others see its outcome.
 
         Raises TimeoutError with the lines of that metric as they are.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +15,7 @@ from tests.controlplane.arguments import Options
 from tests.e2e.client import Json
 
 _FORBIDDEN = 403
+_SECONDS, _POLL_SECONDS = 20.0, 0.2
 
 
 class Right(NamedTuple):
@@ -45,8 +48,18 @@ class AuditLog:
 
     def of(self, user: str) -> list[Asked]:
         """What a user has asked for so far, requests that are no resource's left out."""
-        events = (json.loads(line) for line in self._log.read_text().splitlines())
+        lines = self._log.read_text().splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be half written
         return [_asked(event) for event in events if event["user"]["username"] == user and "objectRef" in event]
+
+    async def all_of(self, user: str, expected: set[Right]) -> list[Asked]:
+        """The same once these rights were used, or after a while: a line is written when its answer has been given."""
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            requests = self.of(user)
+            if expected <= used(requests) or time.monotonic() > deadline:
+                return requests
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 def _asked(event: Json) -> Asked:

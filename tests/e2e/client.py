@@ -36,6 +36,8 @@ POLL_SECONDS = 0.1
 NOT_YET = (404, 429, 503)
 PAGE = 500
 CALL_SECONDS = 60.0
+UNTIL_SECONDS = 60.0
+"""Seconds that something may take to come about, on a busy machine."""
 NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 EVENT_BYTES = 2**21  # one watch event is one line; etcd takes objects of up to 1.5 MiB
 
@@ -133,7 +135,7 @@ class ApiClient:
                 yield json.loads(line)
 
     async def until(
-        self, path: str, holds: Callable[[Json], object], seconds: float = 30.0, **query: str | int
+        self, path: str, holds: Callable[[Json], object], seconds: float = UNTIL_SECONDS, **query: str | int
     ) -> Json:
         """Polls `path` until `holds` is true of its answer, which is returned. Raises TimeoutError with the last one.
 

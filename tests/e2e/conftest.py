@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from tests.controlplane.cluster import ControlPlane
-from tests.e2e.plane import EMBEDDED, Plane, opened
+from tests.e2e.plane import EMBEDDED, Plane, new_namespace, opened
 from tests.e2e.story import CONTENDERS, Story, contending, telling
 
 
@@ -40,7 +40,7 @@ def real_control_plane(control_plane: Plane) -> ControlPlane:
 async def namespace(control_plane: Plane) -> AsyncIterator[str]:
     """A namespace of the test's own, deleted afterwards with all that is in it."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    await control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    await new_namespace(control_plane.api, name)
     yield name
     await control_plane.api.delete(f"/api/v1/namespaces/{name}")
 

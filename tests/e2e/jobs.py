@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from pyscheduler.embedded.hollow import HollowNodes, node_templates
+from pyscheduler.embedded.hollow.life import RUN_SECONDS
 from pyscheduler.embedded.objects import timestamp
 from tests.e2e.client import ApiClient, ApiError, Json
 from tests.e2e.plane import Plane
@@ -121,10 +122,15 @@ class Bench:
         selector = f"involvedObject.kind={kind},involvedObject.name={name}"
         path = f"/api/v1/namespaces/{self.namespace}/events"
         found = await self.api.until(
-            path, lambda found: set(expected) <= {e["reason"] for e in found["items"]}, fieldSelector=selector
+            path, lambda found: set(expected) <= {e["reason"] for e in found["items"]}, SECONDS, fieldSelector=selector
         )
         items: list[Json] = found["items"]
         return items
+
+    async def end(self, pods: list[Json]) -> None:
+        """Let pods end that are `endless`."""
+        for pod in pods:
+            await self.patch("Pod", pod["metadata"]["name"], {"metadata": {"annotations": {RUN_SECONDS: "0"}}})
 
     async def hold(self, cron_job: str) -> None:
         """Make a suspended CronJob one that ran last an hour ago."""
@@ -142,7 +148,7 @@ class Bench:
     async def gone(self, kind: str, name: str) -> None:
         """Waits until there is no such object."""
         await self.api.until(
-            self.at(kind), lambda found: name not in {item["metadata"]["name"] for item in found["items"]}
+            self.at(kind), lambda found: name not in {item["metadata"]["name"] for item in found["items"]}, SECONDS
         )
 
     async def patch(self, kind: str, name: str, patch: Json, part: str = "") -> Json:
@@ -154,6 +160,12 @@ def suspended(document: Json) -> None:
     """A CronJob starts nothing before it is told."""
     if document["kind"] == "CronJob":
         document["spec"]["suspend"] = True
+
+
+def endless(document: Json) -> None:
+    """The pods of a Job or CronJob run until the test lets them end, so that it may take its time to look at them."""
+    spec = document["spec"].get("jobTemplate", document)["spec"]
+    spec["template"]["metadata"]["annotations"][RUN_SECONDS] = "3600"
 
 
 def ended(job: Json) -> list[str]:
@@ -181,6 +193,11 @@ def phases(pods: list[Json]) -> list[str]:
 def in_phase(phase: str, count: int) -> Callable[[list[Json]], bool]:
     """Whether so many of the pods are in that phase."""
     return lambda pods: phases(pods).count(phase) == count
+
+
+def staying(pods: list[Json]) -> list[Json]:
+    """The pods that are not about to go."""
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 
 def nodes_of(pods: list[Json]) -> set[str]:

@@ -67,6 +67,12 @@ async def real(config: pytest.Config, options: Options | None = None) -> AsyncIt
         await plane.__aexit__()
 
 
+async def new_namespace(api: ApiClient, name: str) -> None:
+    """A namespace that takes pods: before it has its service account, the API server waits a second, and refuses."""
+    await api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+    await api.until(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
+
+
 def build_in_view(config: pytest.Config) -> None:
     """Builds the binaries where they are missing; minutes pass, so the progress is shown past pytest's capture."""
     capture = config.pluginmanager.getplugin("capturemanager")

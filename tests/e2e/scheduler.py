@@ -23,8 +23,8 @@ from tests.e2e.plane import Plane
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "manifests" / "base"
-READY_SECONDS = 30.0
-STOP_SECONDS = 20.0
+READY_SECONDS = 60.0
+STOP_SECONDS = 40.0
 _PATHS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",

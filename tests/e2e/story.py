@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate
-from tests.e2e.client import ApiClient, ApiError, Json
-from tests.e2e.plane import Plane
+from tests.e2e.client import UNTIL_SECONDS, ApiClient, ApiError, Json
+from tests.e2e.plane import Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler_with
 from tests.e2e.workloads import hollow, in_pool, placed, pod, pod_spec, unscheduled
 
@@ -53,14 +53,15 @@ async def _nobody_else_waits(api: ApiClient) -> None:
         waiting = [item for item in alive(found) if "nodeName" not in item["spec"]]
         return [item for item in waiting if not item["metadata"]["namespace"].startswith(PREFIX)]
 
-    await api.until("/api/v1/pods", lambda found: not others(found), fieldSelector=f"spec.schedulerName={NAME}")
+    mine = f"spec.schedulerName={NAME}"
+    await api.until("/api/v1/pods", lambda found: not others(found), 2 * UNTIL_SECONDS, fieldSelector=mine)
 
 
 @asynccontextmanager
 async def telling(plane: Plane, scheduler: str) -> AsyncIterator[Story]:
     """A new story; at its end all that it made goes, and its pods go at once."""
     namespace = f"{PREFIX}{uuid.uuid4().hex[:8]}"
-    await plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    await new_namespace(plane.api, namespace)
     async with hollow(plane) as nodes:
         story = Story(plane.api, scheduler, namespace, nodes)
         try:
@@ -161,10 +162,17 @@ class Story:
         found = await self.api.until(f"{self.pods}/{name}", lambda found: found["spec"].get("nodeName"))
         return self.short(found["spec"]["nodeName"])
 
-    async def refused(self, name: str) -> str:
-        """What a pod is told of why it fits nowhere, in the end."""
-        found = await self.api.until(f"{self.pods}/{name}", unscheduled)
-        return unscheduled(found)
+    async def refused(self, name: str, words: str = "") -> str:
+        """What a pod is told of why it fits nowhere, once these words are in it.
+
+        Of what was made just before the pod, its first attempt may not know yet: kinds are watched each for itself.
+        """
+
+        def told(found: Json) -> bool:
+            message = unscheduled(found)
+            return bool(message) and words in message
+
+        return unscheduled(await self.api.until(f"{self.pods}/{name}", told))
 
     async def refused_as(self, name: str, message: str) -> None:
         """Waits until that is what the pod is told."""

@@ -31,7 +31,7 @@ def test_the_log_is_read_in_the_words_of_roles(tmp_path: Path) -> None:
         line("you", "delete", {"resource": "nodes"}),
         line("me", "patch", status, 403),
     ]
-    (tmp_path / "audit.log").write_text("\n".join(lines))
+    (tmp_path / "audit.log").write_text("".join(f"{line}\n" for line in lines) + '{"user": {"use')
     requests = log.of("me")
     assert requests == [Asked(LIST, "", 200), Asked(PATCH, "web", 403)]
     assert forbidden(requests) == {Asked(PATCH, "web", 403)}

@@ -23,7 +23,7 @@ from tests.e2e.workloads import pod, pod_spec
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 NAME = "endpoints"
-POLLS, POLL_SECONDS = 200, 0.1
+POLLS, POLL_SECONDS = 600, 0.1
 HEALTH = ("/healthz", "/livez", "/readyz")
 SHARED = (
     *HEALTH,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yaml
 
@@ -57,11 +58,11 @@ async def extender(plane: Plane, folder: Path) -> AsyncIterator[Running]:
 
 
 async def _answers(plane: Plane, running: Running) -> None:
-    for _ in range(200):
+    for _ in range(600):
         try:
             await plane.api.text("/healthz", server=running.url)
             return
-        except (ApiError, OSError):
+        except (ApiError, OSError, aiohttp.ClientError):
             await asyncio.sleep(0.1)
     raise AssertionError("the extender does not answer")
 

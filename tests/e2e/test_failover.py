@@ -32,16 +32,16 @@ RATE = 50
 """Bindings a second, so that there is a middle to be hit."""
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 NAME = "pyscheduler"
-SLACK = 2.0
-"""Seconds for a busy machine."""
+SLACK = 6.0
+"""Seconds for a busy machine: fewer than would hide that a lease was waited for, or was not."""
 
 
 @dataclass(frozen=True)
 class Times:
     """Of leaderElection, in seconds."""
 
-    lease: float = 5.0
-    deadline: float = 4.0
+    lease: float = 15.0
+    deadline: float = 10.0
     retry: float = 0.5
 
 
@@ -153,7 +153,7 @@ async def pair(plane: Plane, leading: str, following: str, folder: Path) -> Asyn
             yield [first, second]
 
 
-async def _until_held(plane: Plane, other_than: str = "", seconds: float = 20.0) -> str:
+async def _until_held(plane: Plane, other_than: str = "", seconds: float = 60.0) -> str:
     deadline = time.monotonic() + seconds
     while (found := await holder(plane)) in ("", other_than):
         assert time.monotonic() < deadline, f"the lease is still {found}'s"
@@ -244,7 +244,7 @@ async def test_a_leader_that_was_frozen_binds_nothing_when_it_wakes_up(
         assert PODS // 4 <= len(before) < PODS
         asked = await bindings_asked_for(control_plane)
         frozen.process.send_signal(signal.SIGCONT)
-        assert await asyncio.wait_for(frozen.process.wait(), 20) == 1
+        assert await asyncio.wait_for(frozen.process.wait(), 60) == 1
         await asyncio.sleep(1)  # what it may have sent before it ended has arrived by then
         assert await bindings_asked_for(control_plane) == asked
         assert placed(await control_plane.api.get(pods)) == before

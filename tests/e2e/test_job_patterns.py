@@ -18,10 +18,12 @@ from tests.e2e.jobs import (
     counts,
     crew_with_scheduler,
     ended,
+    endless,
     in_phase,
     index,
     nodes_of,
     phases,
+    staying,
     told,
 )
 from tests.e2e.plane import Plane
@@ -84,18 +86,19 @@ async def test_a_queue_with_one_pod_per_item(bench: Bench) -> None:
     job = await bench.complete("queue-pod-per-item")
     assert (told(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 6})
     assert len(await bench.pods("queue-pod-per-item")) == 6
-    queue = await bench.api.get(bench.at("Deployment", "queue"))
-    assert queue["status"]["availableReplicas"] == 1
+    queue = bench.at("Deployment", "queue")
+    await bench.api.until(queue, lambda found: found.get("status", {}).get("availableReplicas") == 1)
 
 
 async def test_a_queue_with_a_varying_number_of_pods(bench: Bench) -> None:
-    await bench.apply("queue-varying-pods.yaml")
+    await bench.apply("queue-varying-pods.yaml", endless)
     name = "queue-varying-pods"
     await bench.pods(name, in_phase("Running", 3))
     await bench.patch("Job", name, {"spec": {"parallelism": 5}})
     await bench.pods(name, in_phase("Running", 5))
     await bench.patch("Job", name, {"spec": {"parallelism": 2}})
     await bench.job(name, lambda job: job["status"].get("active") == 2)
+    await bench.end(staying(await bench.pods(name, lambda pods: len(staying(pods)) == 2)))
     job = await bench.complete(name)
     assert (told(job), counts(job)) == (COMPLETE, {**NOTHING_LEFT, "succeeded": 2})
     said = {"SuccessfulCreate", "SuccessfulDelete", "Completed"}
@@ -120,7 +123,7 @@ async def test_fixed_completions_start_when_they_are_told(bench: Bench) -> None:
 
 
 async def test_indexed_pods_know_who_they_are_and_are_spread(bench: Bench) -> None:
-    await bench.apply("indexed.yaml")
+    await bench.apply("indexed.yaml", endless)
     pods = await bench.pods("indexed", in_phase("Running", 5))
     assert sorted(map(index, pods)) == list("01234")
     for pod in pods:
@@ -131,6 +134,7 @@ async def test_indexed_pods_know_who_they_are_and_are_spread(bench: Bench) -> No
         assert [variable["name"] for variable in spec["containers"][0]["env"]] == ["JOB_COMPLETION_INDEX"]
         assert TRACKING in meta["finalizers"]
     assert max(Counter(pod["spec"]["nodeName"] for pod in pods).values()) == 2
+    await bench.end(pods)
     job = await bench.complete("indexed")
     assert counts(job) == {**NOTHING_LEFT, "succeeded": 5, "completedIndexes": "0-4"}
 
@@ -207,12 +211,13 @@ async def test_a_job_gives_up_at_its_backoff_limit(bench: Bench) -> None:
 
 
 async def test_an_exit_code_ends_the_job_and_an_eviction_costs_nothing(bench: Bench) -> None:
-    await bench.apply("pod-failure-policy.yaml")
+    await bench.apply("pod-failure-policy.yaml", endless)
     name = "pod-failure-policy"
     first = await bench.pods(name, in_phase("Running", 2))
     evicted = next(pod["metadata"]["name"] for pod in first if index(pod) == "0")
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": evicted}}
     await bench.api.create(f"{bench.at('Pod', evicted)}/eviction", eviction)
+    await bench.end([pod for pod in first if index(pod) == "1"])
     job = await bench.failed(name)
     assert told(job) == {"FailureTarget": "PodFailurePolicy", "Failed": "PodFailurePolicy"}
     message = job["status"]["conditions"][-1]["message"]

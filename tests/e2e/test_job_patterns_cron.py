@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from pyscheduler.embedded.objects import timestamp
 from tests.e2e.client import Json
-from tests.e2e.jobs import Bench, ago, crew_with_scheduler, suspended
+from tests.e2e.jobs import SECONDS, Bench, ago, crew_with_scheduler, endless, in_phase, suspended
 from tests.e2e.plane import Plane
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
@@ -33,15 +33,28 @@ def bench(control_plane: Plane, namespace: str) -> Bench:
 
 async def start(bench: Bench, policy: str) -> str:
     """The example of that policy, suspended, as if it had run last an hour ago. Returns its name."""
-    await bench.apply(f"cronjob-{policy.lower()}.yaml", suspended)
+
+    def held(document: Json) -> None:
+        suspended(document)
+        endless(document)
+
+    await bench.apply(f"cronjob-{policy.lower()}.yaml", held)
     await bench.hold(f"cron-{policy.lower()}")
     return f"cron-{policy.lower()}"
+
+
+async def finish(bench: Bench, job: str) -> Json:
+    """The Job, once its run has been let end, and is complete."""
+    await bench.end(await bench.pods(job, in_phase("Running", 1)))
+    return await bench.complete(job)
 
 
 async def jobs(bench: Bench, *names: str) -> list[Json]:
     """The Jobs there are, once it is these."""
     found = await bench.api.until(
-        bench.at("Job"), lambda found: sorted(job["metadata"]["name"] for job in found["items"]) == sorted(names)
+        bench.at("Job"),
+        lambda found: sorted(job["metadata"]["name"] for job in found["items"]) == sorted(names),
+        SECONDS,
     )
     items: list[Json] = found["items"]
     return items
@@ -53,7 +66,7 @@ async def active(bench: Bench, name: str, *names: str) -> Json:
     def holds(found: Json) -> bool:
         return sorted(ref["name"] for ref in found["status"].get("active", ())) == sorted(names)
 
-    return await bench.api.until(bench.at("CronJob", name), holds)
+    return await bench.api.until(bench.at("CronJob", name), holds, SECONDS)
 
 
 async def test_allow_lets_runs_overlap(bench: Bench) -> None:
@@ -66,6 +79,8 @@ async def test_allow_lets_runs_overlap(bench: Bench) -> None:
     owner = made[0]["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("CronJob", name, True)
     assert "batch.kubernetes.io/cronjob-scheduled-timestamp" in made[0]["metadata"]["annotations"]
+    for job in (first, second):
+        await finish(bench, job)
     # successfulJobsHistoryLimit is 1: the older one goes.
     await jobs(bench, second)
     over = await active(bench, name)
@@ -87,7 +102,7 @@ async def test_forbid_waits_until_the_run_before_is_over(bench: Bench) -> None:
     second = await bench.due(name, 2)
     await bench.reasons("CronJob", name, "JobAlreadyActive")
     await jobs(bench, first)
-    done = await bench.complete(first)
+    done = await finish(bench, first)
     later = await bench.job(second, lambda job: job.get("status", {}).get("startTime"))
     assert later["status"]["startTime"] >= done["status"]["completionTime"]
 
@@ -99,7 +114,7 @@ async def test_replace_takes_the_run_before_away(bench: Bench) -> None:
     second = await bench.due(name, 2)
     await jobs(bench, second)
     await active(bench, name, second)
-    await bench.complete(second)
+    await finish(bench, second)
     said = {"SuccessfulCreate", "SawCompletedJob", "SuccessfulDelete"}
     assert await bench.reasons("CronJob", name, *said) == said
     await bench.pods(holds=lambda pods: len(pods) == 1)

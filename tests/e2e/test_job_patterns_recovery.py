@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.client import Json
-from tests.e2e.jobs import PLUGINS, Bench, counts, crew, crew_with_scheduler, ended, in_phase, index, nodes_of
+from tests.e2e.jobs import PLUGINS, Bench, counts, crew, crew_with_scheduler, ended, in_phase, index, nodes_of, staying
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, replica
 
@@ -31,8 +31,7 @@ async def test_a_pod_that_is_deleted_is_run_again(control_plane: Plane, bench: B
         await bench.api.delete(bench.at("Pod", lost))
         job = await bench.complete("recovery")
         assert counts(job) == {**DONE, "failed": 1}
-        pods = await bench.pods("recovery")
-        assert lost not in {pod["metadata"]["name"] for pod in pods}
+        pods = await bench.pods("recovery", lambda pods: lost not in {pod["metadata"]["name"] for pod in pods})
         assert Counter(map(index, pods)) == dict.fromkeys("012345", 1)
 
 
@@ -80,8 +79,7 @@ def workers_run(count: int) -> Callable[[list[Json]], bool]:
     """Whether so many workers run that are not about to go."""
 
     def holds(pods: list[Json]) -> bool:
-        workers = [pod for pod in pods if not is_shard(pod) and "deletionTimestamp" not in pod["metadata"]]
-        return in_phase("Running", count)(workers)
+        return in_phase("Running", count)([pod for pod in staying(pods) if not is_shard(pod)])
 
     return holds
 

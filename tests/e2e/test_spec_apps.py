@@ -89,7 +89,7 @@ async def test_a_daemon_pod_that_finds_its_node_full_preempts(story: Story) -> N
     assert await story.bound("there") == "a"
     spec = story.spec({"cpu": "500m"}, priorityClassName=await story.priority("high", 1000))
     await story.api.create(story.at("apps/v1", "daemonsets"), workload(spec))
-    assert await story.places(1) == {"a": 1}
+    assert await story.places(1, "app=web") == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ async def test_a_cordoned_node_gets_nothing_until_it_is_open_again(story: Story)
     node = f"/api/v1/nodes/{await story.node('a')}"
     await story.api.patch(node, {"spec": {"unschedulable": True}})
     await story.pod("late")
-    assert await story.refused("late") == f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}"
+    await story.refused_as("late", f"0/1 nodes are available: 1 node(s) were unschedulable. {NO_HELP.format(1)}")
     await story.api.patch(node, {"spec": {"unschedulable": False}})
     assert await story.bound("late") == "a"
 
@@ -219,7 +219,7 @@ async def test_pods_that_belong_together_follow_each_other_and_rivals_stay_apart
         await story.node(node)
     web, cache = {"app": "web"}, {"app": "cache"}
     await story.pod("cache", story.spec(affinity=together(web)), cache)
-    assert (await story.refused("cache")).startswith("0/2 nodes are available: 2 node(s) didn't match pod affinity rul")
+    await story.refused("cache", "0/2 nodes are available: 2 node(s) didn't match pod affinity rules")
     await story.pod("web", story.spec(on="b", affinity=apart({"app": "rival"})), web)
     assert await story.bound("cache") == await story.bound("web") == "b"
     await story.pod("rival", story.spec(), {"app": "rival"})

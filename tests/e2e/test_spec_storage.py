@@ -176,7 +176,7 @@ async def test_a_claim_that_does_not_wait_has_to_be_bound_first(story: Story) ->
     await story.node("a")
     data = await claim(story, "data", story.own("at-once"))
     await story.pod("web", story.spec(volumes=uses("data")))
-    assert "pod has unbound immediate PersistentVolumeClaims" in await story.refused("web")
+    await story.refused("web", "pod has unbound immediate PersistentVolumeClaims")
     await provision(story, "data", await story.api.get(data))
     assert await story.bound("web") == "a"
 
@@ -201,7 +201,7 @@ async def test_a_stateful_set_makes_a_lost_claim_again_while_its_pod_waits(story
     }
     await story.node("a")
     await story.api.create(story.at("apps/v1", "statefulsets"), {"metadata": {"name": "web"}, "spec": body})
-    assert "didn't find available persistent volumes to bind" in await story.refused("web-0")
+    await story.refused("web-0", "1 node(s) didn't find available persistent volumes to bind")
     claims = story.at("v1", "persistentvolumeclaims")
     lost = (await story.api.get(f"{claims}/data-web-0"))["metadata"]["uid"]
 
@@ -239,7 +239,7 @@ async def test_a_class_says_in_which_zones_volumes_can_be_made(story: Story) -> 
     waiting = await late(story, story.own("driver"), allowedTopologies=only_b)
     data = await claim(story, "data", waiting)
     await story.pod("astray", story.spec(volumes=uses("data"), on="a"))
-    assert "1 node(s) didn't find available persistent volumes to bind" in await story.refused("astray")
+    await story.refused("astray", "1 node(s) didn't find available persistent volumes to bind")
     await story.pod("web", story.spec(volumes=uses("data")))
     wanted = await story.api.until(data, selected_node)
     assert selected_node(wanted) == story.own("b")
@@ -268,7 +268,7 @@ async def test_a_pod_waits_for_storage_capacity(story: Story) -> None:
     waiting = await driver(story, storageCapacity=True)
     data = await claim(story, "data", waiting)
     await story.pod("web", story.spec(volumes=uses("data")))
-    assert "2 node(s) did not have enough free storage" in await story.refused("web")
+    await story.refused("web", "2 node(s) did not have enough free storage")
     little = await room(story, "little", waiting, "1Mi", "a")
     await room(story, "enough", waiting, "10Gi", "b")
     wanted = await story.api.until(data, selected_node)

@@ -36,8 +36,8 @@ KUBEADM = (
 )
 """What kubeadm 1.36 has a static pod run."""
 HARDENED = (
-    *("--profiling=false", "--tls-min-version=VersionTLS12", "-v=2", "--leader-elect-lease-duration=5s"),
-    *("--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"),
+    *("--profiling=false", "--tls-min-version=VersionTLS12", "-v=2", "--leader-elect-lease-duration=30s"),
+    *("--leader-elect-renew-deadline=20s", "--leader-elect-retry-period=1s"),
     "--tls-cipher-suites=TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
     *("--kube-api-qps=100", "--kube-api-burst=200", "--authorization-always-allow-paths=/healthz,/readyz,/livez"),
     *("--authentication-tolerate-lookup-failure=false", "--disable-http2-serving", "--log-flush-frequency=5s"),
@@ -45,7 +45,7 @@ HARDENED = (
 )
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 PROBES = ("/livez", "/readyz", "/healthz")
-SECONDS = 40.0
+SECONDS = 60.0
 
 
 @asynccontextmanager
@@ -103,7 +103,7 @@ async def test_the_command_line_of_a_static_pod_works_as_it_stands(
         assert await probed(port, "/metrics") == 403
         pods = f"/api/v1/namespaces/{namespace}/pods"
         await control_plane.api.create(pods, pod("a", pod_spec("default-scheduler", namespace)))
-        await control_plane.api.until(pods, lambda found: len(placed(found)) == 1, 30)
+        await control_plane.api.until(pods, lambda found: len(placed(found)) == 1)
     lease = await control_plane.api.get(LEASE)
     assert lease["spec"]["holderIdentity"] in ("", None), "it has given the lease back"
     await control_plane.api.delete(LEASE)
@@ -125,7 +125,7 @@ async def test_the_address_of_the_flag_goes_before_the_kubeconfigs(
         await until_ready(port, log)
         pods = f"/api/v1/namespaces/{namespace}/pods"
         await control_plane.api.create(pods, pod("a", pod_spec(namespace, namespace)))
-        await control_plane.api.until(pods, lambda found: len(placed(found)) == 1, 30)
+        await control_plane.api.until(pods, lambda found: len(placed(found)) == 1)
 
 
 def flags_of(*command: str) -> set[str]:

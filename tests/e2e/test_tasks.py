@@ -28,6 +28,7 @@ from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import POOL, hollow_nodes
+from tests.faults import waiting
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -179,10 +180,10 @@ async def test_an_end_that_came_while_nobody_looked_is_found(stage: Stage) -> No
     """Pods end, one is deleted by somebody, and one is taken away by force, while there is no backend."""
     state, api = MemoryState(), stage.plane.api
     async with stage.backend(state) as backend:
-        await backend.submit_all([stage.task("ended", seconds=1.5), stage.task("deleted", seconds=1.5)])
         await backend.submit(stage.task("taken"))
-        deleted = await stage.pod_of(backend, "deleted", TaskPhase.RUNNING)
         taken = await stage.pod_of(backend, "taken", TaskPhase.RUNNING)
+        await backend.submit_all([stage.task("ended", seconds=5), stage.task("deleted", seconds=5)])
+        deleted = await stage.pod_of(backend, "deleted", TaskPhase.RUNNING)
     await api.until(f"{stage.pods}/{deleted}", lambda pod: pod["status"]["phase"] == "Succeeded")
     await api.delete(f"{stage.pods}/{deleted}")
     kept = await api.get(f"{stage.pods}/{deleted}")
@@ -251,6 +252,11 @@ async def test_a_preempted_task_is_tried_again(stage: Stage) -> None:
                 await until(backend, f"low-{i}", lambda record: record.phase is TaskPhase.RUNNING)
             await backend.submit(_of_cpu(stage, "high", "3500m", priority_class=name))
             await until(backend, "high", lambda record: record.phase is TaskPhase.RUNNING)
+
+            async def tried_again() -> bool:
+                return any(record.attempt == 2 for record in backend.tasks().values())
+
+            await waiting.until(tried_again)
             again = [record for record in backend.tasks().values() if record.attempt == 2]
             assert [record.failures for record in again] == [{"infrastructure": 1}]
             for task in list(backend.tasks()):

@@ -129,7 +129,7 @@ async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> N
         async def told() -> bool:
             return "free: cpu 0, pods 0" in (await tasks("offers"))[1]
 
-        await until(told)
+        await until(told, 60.0)
         assert tasks.phase("waits") == "Waiting"
         assert (await tasks("kill", "long-0", "--watch"))[0] == 0
         await tasks.until("waits", "Running")
@@ -140,8 +140,8 @@ async def test_submit_watch_kill_and_offers_while_it_works(tasks: Commands) -> N
         assert out.splitlines()[-1] == "5 killed, 1 refused"
         assert (await tasks("forget", "--ended"))[1] == "6 to be forgotten\n"
 
-        await tasks.until("huge", "")
-        await tasks.until("waits", "")
+        for name in (*(f"long-{number}" for number in range(4)), "waits", "huge"):
+            await tasks.until(name, "")
         assert (await tasks("list"))[1] == "no tasks\n"
 
 
@@ -152,7 +152,7 @@ async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Pa
             with Inbox(tmp_path / "tasks.db", create=True) as box:
                 return box.holder() != ""
 
-        await until(held)
+        await until(held, 60.0)
         code, out, err = await tasks("run", *tasks.flags)
         assert (code, out) == (1, "")
         assert err.startswith(f"pyscheduler: tasks.db is in use by process {first.pid} on ")
@@ -160,7 +160,7 @@ async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Pa
 
 
 async def test_killed_it_goes_on_where_it_was(tasks: Commands, tmp_path: Path) -> None:
-    seconds = {"pyscheduler.io/run-seconds": "5"}
+    seconds = {"pyscheduler.io/run-seconds": "10"}  # so that none ends before it is killed
     (tmp_path / "many.jsonl").write_text(lines(*({"id": f"t-{i}", "annotations": seconds} for i in range(5))))
     await tasks("submit", "--file", "many.jsonl")
     async with tasks.working() as running:

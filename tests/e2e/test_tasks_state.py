@@ -22,7 +22,8 @@ from tests.tasks.state_contract import Again, StateContract
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-QUICK = Terms(lease_duration=2.0, renew_deadline=1.5, retry_period=0.3)
+QUICK = Terms(lease_duration=6.0, renew_deadline=5.0, retry_period=0.3)
+"""What a busy machine can keep to."""
 UNLIMITED = Pace(writes_per_second=10_000.0, burst=100)
 WRITER = """
 import asyncio, sys
@@ -85,7 +86,7 @@ async def test_killed_in_the_middle_of_commits(namespace: str, kubeconfig: Path,
         versions = {r.version for r in saved.records.values()}
         assert versions <= {last, last + 1}  # each record whole: what was told is kept, what was under way may be
         assert len(saved.records) == 200
-        assert int(saved.place or 0) <= last
+        assert int(saved.place or 0) <= min(versions)  # it is never ahead of the records that it goes with
 
 
 async def test_a_state_that_is_renewed_is_held(client: KubernetesClient) -> None:

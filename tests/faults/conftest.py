@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.conftest import control_plane, namespace
-from tests.e2e.plane import Plane
+from tests.e2e.plane import Plane, new_namespace
 from tests.faults.proxy import FaultProxy
 from tests.faults.subject import Level, Subject, configuration, proxied, started
 from tests.faults.world import World, staged
@@ -42,7 +42,7 @@ async def subject(
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def level(control_plane: Plane, proxy: FaultProxy, subject: Subject) -> Level:
     """What the scheduler takes at rest, once it has worked: modules are loaded, connections are open."""
-    await control_plane.api.create("/api/v1/namespaces", {"metadata": {"name": "warm-up"}})
+    await new_namespace(control_plane.api, "warm-up")
     async with staged(control_plane, "warm-up", proxy) as world:
         await world.flood(WARM_UP, cpu="1m")
         await world.many_bound(WARM_UP)

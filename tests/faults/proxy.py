@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 import aiohttp
 
 from tests.faults.asked import Asked, Matcher, anything, bindings
+from tests.faults.waiting import SECONDS
 
 REMEMBERED = 20_000
 _LINE = 1 << 22
@@ -117,7 +118,7 @@ class Rule:
             self._changed.notify_all()
         await self.fault(exchange)
 
-    async def met(self, times: int = 1, seconds: float = 20.0) -> None:
+    async def met(self, times: int = 1, seconds: float = SECONDS) -> None:
         """Wait until it has struck so often: a fault that did not happen shows nothing."""
         async with self._changed, asyncio.timeout(seconds):
             await self._changed.wait_for(lambda: len(self.struck) >= times)

@@ -25,7 +25,7 @@ from typing import Any
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.client import ApiClient, ApiError
-from tests.e2e.plane import EMBEDDED, REAL, Plane
+from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.faults.asked import Asked, anything, bindings, calls, evictions, lists, pod_statuses, watches
 from tests.faults.churn import Churn
 from tests.faults.plot import Line, svg
@@ -225,7 +225,7 @@ async def soak(target: str, seconds: float, seed: int, out: Path) -> list[str]:
     """Run it, write what was seen, and return what is wrong."""
     with tempfile.TemporaryDirectory() as folder:
         async with cluster(target) as plane, proxied(plane) as proxy:
-            await plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+            await new_namespace(plane.api, NAMESPACE)
             async with (
                 started(plane, configuration(), Path(folder), proxy) as running,
                 staged(plane, NAMESPACE, proxy) as world,

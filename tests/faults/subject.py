@@ -44,6 +44,7 @@ class Level(NamedTuple):
     """Beyond those that the proxy knows of."""
     waiting: int
     """Pods in its queue or on the way to a node, and pods that it takes to be there and are not."""
+    watches: int
 
 
 @asynccontextmanager
@@ -105,10 +106,10 @@ class Subject:
         """What it takes at this moment."""
         metrics = await self.metrics()
         connections = self._connections() - self.proxy.connections
-        return Level(self.memory(), await self._tasks(), connections, waiting(metrics))
+        return Level(self.memory(), await self._tasks(), connections, waiting(metrics), self.proxy.watches.total())
 
-    async def back_at(self, before: Level, seconds: float = 15.0) -> None:
-        """Wait until it takes no more than it did."""
+    async def back_at(self, before: Level, seconds: float = 60.0) -> None:
+        """Wait until it takes no more than it did, and watches as much: the next story counts on that."""
         deadline = asyncio.get_running_loop().time() + seconds
         found = await self.level()
         while not _no_more(found, before):
@@ -116,13 +117,13 @@ class Subject:
             await asyncio.sleep(0.2)
             found = await self.level()
 
-    async def has_assumed(self, count: int, seconds: float = 20.0) -> None:
+    async def has_assumed(self, count: int) -> None:
         """Wait until so many pods have a place that nobody else knows of yet."""
 
         async def has() -> bool:
             return assumed(await self.metrics()) == count
 
-        await until(has, seconds)
+        await until(has)
 
     async def metrics(self) -> Page:
         """What it counts."""
@@ -186,6 +187,8 @@ def _target(link: Path) -> str:
 
 
 def _no_more(found: Level, before: Level) -> bool:
-    return found.memory <= before.memory + MEMORY_SLACK and all(
-        now <= then for now, then in zip(found[1:], before[1:], strict=True)
+    return (
+        found.memory <= before.memory + MEMORY_SLACK
+        and found.watches == before.watches
+        and all(now <= then for now, then in zip(found[1:], before[1:], strict=True))
     )

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from tests.e2e.story import alive
 from tests.e2e.workloads import placed
 from tests.faults.asked import Asked, Matcher, events, evictions, lists, pod_statuses, watches, within
 from tests.faults.proxy import Fault, Rule
@@ -115,7 +116,8 @@ async def test_preemption(world: World) -> None:
             await world.pod(name, cpu="2", priorityClassName=URGENT)
         await world.bound(*urgent)
         await all_met(rules[len(FAULTS) :])
-    assert len(placed(await world.plane.api.get(world.pods))) == everywhere - len(urgent)
+    left = await world.plane.api.until(world.pods, lambda found: len(alive(found)) == len(found["items"]))
+    assert len(placed(left)) == everywhere - len(urgent)
 
 
 async def test_events_that_nobody_takes(world: World) -> None:

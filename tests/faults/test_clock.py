@@ -23,7 +23,7 @@ JUMPS = {
     "to before 1970": (-100 * 365 * DAY, 0.0),
     "asleep for an hour": (3600.0, 3600.0),
 }
-SHORT = Times(lease=2.0, deadline=1.5, retry=0.25)
+SHORT = Times(lease=6.0, deadline=5.0, retry=0.25)
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ async def test_a_leader_whose_renewals_are_refused_ends_and_its_last_calls_do_no
             ):
                 await world.flood(PODS, world.namespace)
                 await rule.met(4)
-                assert await asyncio.wait_for(leader.process.wait(), 30) == 1
+                assert await asyncio.wait_for(leader.process.wait(), SHORT.deadline + 60) == 1
                 held.release()
-            await world.many_bound(PODS, 60)
+            await world.many_bound(PODS)
     assert "Leaderelection lost" in leader.log.read_text()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.exposition import Page
 from tests.faults.subject import FAULTY, Subject, configuration, started
-from tests.faults.waiting import until
+from tests.faults.waiting import SECONDS, until
 from tests.faults.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -103,7 +103,7 @@ async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: World,
 
 async def until_silent(address: str) -> None:
     """Wait until /livez is not answered any more."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUIET)) as session, asyncio.timeout(30):
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUIET)) as session, asyncio.timeout(SECONDS):
         while True:
             try:
                 async with session.get(f"{address}/livez", ssl=False) as answer:

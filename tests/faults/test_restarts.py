@@ -45,6 +45,6 @@ async def test_under_load(world: World, tmp_path: Path, restart: Callable[[Plane
         await world.many_bound(PODS // 6)
         await restart(world.plane)
         world.proxy.cut(watches())
-        await world.many_bound(PODS, 60)
+        await world.many_bound(PODS)
         await world.flood(10, world.namespace, prefix="after")
-        await world.many_bound(PODS + 10, 60)
+        await world.many_bound(PODS + 10)

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 
 POLL = 0.05
 """Seconds."""
+SECONDS = 60.0
+"""Seconds that something may take to come about, on a busy machine."""
 
 
-async def until(holds: Callable[[], Awaitable[object]], seconds: float = 20.0) -> None:
+async def until(holds: Callable[[], Awaitable[object]], seconds: float = SECONDS) -> None:
     """Ask until the answer is true. AssertionError if it never is."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds

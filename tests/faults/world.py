@@ -16,7 +16,7 @@ from tests.faults.asked import Matcher, bindings, watches, within
 from tests.faults.cluster_check import Witness, problems, witnessing
 from tests.faults.proxy import FaultProxy
 from tests.faults.subject import PLAIN
-from tests.faults.waiting import until
+from tests.faults.waiting import SECONDS, until
 
 NODES = 3
 CPU = "4"
@@ -65,15 +65,15 @@ class World:
 
         await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
-    async def bound(self, *names: str, seconds: float = 30.0) -> dict[str, str]:
+    async def bound(self, *names: str, seconds: float = SECONDS) -> dict[str, str]:
         """The node of each of these pods, once they all have one."""
         return placed(await self.plane.api.until(self.pods, lambda found: {*names} <= placed(found).keys(), seconds))
 
-    async def many_bound(self, count: int, seconds: float = 30.0) -> None:
+    async def many_bound(self, count: int, seconds: float = SECONDS) -> None:
         """Wait until so many pods have a node."""
         await self.plane.api.until(self.pods, lambda found: len(placed(found)) >= count, seconds)
 
-    async def all_watched(self, before: Counter[str], seconds: float = 30.0) -> None:
+    async def all_watched(self, before: Counter[str], seconds: float = SECONDS) -> None:
         """Wait until each kind that was watched is watched again, and once."""
 
         async def again() -> bool:
@@ -87,7 +87,7 @@ class World:
         self.proxy.cut(watches())
         await self.all_watched(before)
 
-    async def well(self, seconds: float = 30.0) -> None:
+    async def well(self, seconds: float = SECONDS) -> None:
         """Wait until nothing is wrong with the cluster any more; what cannot be mended never is."""
         deadline, found = asyncio.get_running_loop().time() + seconds, ["not looked yet"]
         while found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -75,13 +74,6 @@ def test_a_hostile_pod_costs_what_it_may_and_its_neighbours_are_scheduled(hostil
         spent, beside = min(spent, again[0]), min(beside, again[1])
     assert spent < hostile.cost, f"as much as {spent:.0f} plain pods"
     assert beside < 20, f"each neighbour costs as much as {beside:.0f} plain pods"
-
-
-@pytest.fixture
-def traced() -> Iterator[None]:
-    tracemalloc.start()
-    yield
-    tracemalloc.stop()
 
 
 LARGE = (

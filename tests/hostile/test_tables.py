@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,13 +70,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placed, "KEEP_FACETS", 4)
     monkeypatch.setattr(placed, "_REMEMBER", 16)
     monkeypatch.setattr(inter_pod_affinity, "_SHAPES", 16)
-
-
-@pytest.fixture
-def traced() -> Iterator[None]:
-    tracemalloc.start()
-    yield
-    tracemalloc.stop()
 
 
 def flood(world: World, make: Callable[[int], PodBuilder], start: int) -> int:

@@ -154,12 +154,13 @@ def test_what_needs_containers_is_refused_clearly(kubectl: Kubectl, words: tuple
 
 
 def test_watching_shows_changes_as_rows(kubectl: Kubectl) -> None:
+    kubectl("create", "-f", "-", stdin=pod("watched"))
     watching = kubectl.start("get", "pods", "-w", "--field-selector", "metadata.name=watched")
     try:
         assert watching.stdout is not None
-        kubectl("create", "-f", "-", stdin=pod("watched"))
+        rows = [watching.stdout.readline().split() for _ in range(2)]  # it watches by now
         kubectl("label", "pod", "watched", "seen=yes")
-        rows = [watching.stdout.readline().split() for _ in range(3)]
+        rows += [watching.stdout.readline().split()]
     finally:
         watching.kill()
         watching.communicate()
@@ -214,7 +215,7 @@ def test_custom_resources_have_their_columns(kubectl: Kubectl) -> None:
     }
     head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
     kubectl("apply", "-f", "-", stdin=json.dumps({**head, "metadata": {"name": "boxes.example.com"}, "spec": spec}))
-    kubectl("wait", "--for=condition=Established", "crd/boxes.example.com", "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", "crd/boxes.example.com", "--timeout=60s")
     box = {"apiVersion": "example.com/v1", "kind": "Box", "metadata": {"name": "b"}, "spec": {"size": 3}}
     for words in (("apply",), ("apply",), ("apply", "--server-side", "--force-conflicts")):
         kubectl(*words, "-f", "-", stdin=json.dumps(box))

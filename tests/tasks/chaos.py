@@ -29,7 +29,7 @@ import msgspec
 
 from pyscheduler.backend.state.inbox import Inbox
 from tests.e2e.client import ApiError
-from tests.e2e.plane import EMBEDDED, REAL, Plane
+from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes
 from tests.faults.asked import Asked, watches
@@ -287,7 +287,7 @@ def _figures(run: Chaos, counting: CountingProxy, seconds: float) -> dict[str, A
 async def _main(asked: argparse.Namespace, folder: Path) -> list[str]:
     course = Course(asked.tasks, asked.kills, at_once=asked.at_once, seed=asked.seed)
     async with cluster(asked.control_plane) as plane:
-        await plane.api.create("/api/v1/namespaces", {"metadata": {"name": "chaos"}})
+        await new_namespace(plane.api, "chaos")
         wrong, figures = await chaos(plane, "chaos", course, folder, _say)
     written = {"target": asked.control_plane, "seed": asked.seed, **figures, "wrong": wrong}
     (asked.out / "chaos.json").write_text(json.dumps(written, indent=2) + "\n")

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import yaml
 
+from tests.e2e.client import ApiClient
 from tests.e2e.plane import Plane
 from tests.faults.proxy import FaultProxy
+from tests.faults.waiting import until
 
 MANIFESTS = Path(__file__).parents[2] / "manifests" / "examples" / "tasks"
 NAME = "pyscheduler-tasks"
@@ -16,6 +18,7 @@ _PATHS = {
     "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
 }
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 async def kubeconfig_of(plane: Plane, namespace: str) -> Path:
@@ -27,7 +30,19 @@ async def kubeconfig_of(plane: Plane, namespace: str) -> Path:
         for subject in document.get("subjects", ()):
             subject["namespace"] = namespace
         await plane.api.create(_PATHS[document["kind"]].format(namespace=namespace), document)
+    await _until_allowed(plane.api, namespace)
     return await plane.real.kubeconfig_for_service_account(namespace, NAME)
+
+
+async def _until_allowed(api: ApiClient, namespace: str) -> None:
+    """Wait until the API server goes by the rights: it hears of them a moment after they are written."""
+    asked = {"namespace": namespace, "verb": "create", "resource": "pods"}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:{NAME}", "resourceAttributes": asked}}
+
+    async def allowed() -> bool:
+        return bool((await api.create(_REVIEWS, review))["status"]["allowed"])
+
+    await until(allowed)
 
 
 async def kubeconfig_through(proxy: FaultProxy, plane: Plane, namespace: str) -> str:

@@ -162,6 +162,6 @@ def test_up_once_tells_why_a_pod_cannot_be_placed(run: Cli, tmp_path: Path) -> N
         "apiVersion: v1\nkind: Pod\nmetadata: {name: big}\n"
         "spec: {schedulerName: pyscheduler, containers: [{name: c, image: i, resources: {requests: {cpu: 64}}}]}\n"
     )
-    code, out, _ = run("up", "--once", "--nodes", 2, "--timeout", 2, "--apply", tmp_path)
+    code, out, _ = run("up", "--once", "--nodes", 2, "--timeout", 6, "--apply", tmp_path)
     assert code == 1
     assert "default/big: 0/2 nodes are available: 2 Insufficient cpu." in out

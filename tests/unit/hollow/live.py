@@ -14,7 +14,7 @@ from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder
 
 Json = dict[str, Any]
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 
 
 @asynccontextmanager

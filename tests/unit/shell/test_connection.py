@@ -126,7 +126,7 @@ async def test_nobody_listening_is_tried_again_and_then_unreachable(tmp_path: Pa
 
 
 async def test_no_answer_in_time(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
-    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, timeout=0.05), clock)
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, timeout=0.3), clock)
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", f"{PATH}?watch=1")
     await connection.close()
@@ -152,7 +152,7 @@ async def test_a_stream_that_breaks_is_an_error(api: FakeApi, connection: Connec
 
 async def test_a_silent_stream_is_given_up(api: FakeApi, connection: Connection) -> None:
     with pytest.raises(ApiError) as caught:
-        await drained(connection, f"{PATH}?watch=1", silence=0.05)
+        await drained(connection, f"{PATH}?watch=1", silence=0.3)
     assert caught.value.reason == TIMEOUT
 
 

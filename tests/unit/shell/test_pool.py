@@ -138,9 +138,10 @@ async def test_a_cancelled_call_takes_its_connection_along() -> None:
 
 async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> None:
     server = RawServer([Then.HOLD], [OK])
-    async with pool_to(server, size=1, timeout=0.05) as pool:
+    async with pool_to(server, size=1, timeout=0.3) as pool:
         assert await reason_of(pool, POST) == TIMEOUT
         await server.until_ended(1)
+        pool._timeout = 5.0
         assert (await pool.call(POST, "")).body == b"ok"
 
 
@@ -327,7 +328,7 @@ async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_conne
 
 def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() -> None:
     """As after a moment in which the machine did something else. A timer that is due at once is none to uvloop."""
-    seconds = 0.3
+    seconds = 1.0
 
     def at_last() -> bool:
         time.sleep(seconds)

@@ -73,7 +73,7 @@ async def test_no_answer(api: FakeApi, connection: Connection) -> None:
 
 
 async def test_no_answer_in_time(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
-    connection = await through(api.url, tmp_path, clock, timeout=0.05)
+    connection = await through(api.url, tmp_path, clock, timeout=0.3)
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", f"{PATH}?watch=1")
     await connection.close()
