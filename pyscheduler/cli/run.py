@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from pyscheduler import kernels
 from pyscheduler.cli import compat, endpoints, options
 from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
@@ -111,7 +112,7 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
         scheduler.attend = (await stack.enter_async_context(PodGroupKeeper(given.kubeconfig, given.server))).attend
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
-        log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server)
+        log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server, kernels=kernels.FORM)
         try:
             await until_signalled(scheduler)
         except LeaseLost as lost:

@@ -2,7 +2,7 @@
 
 On a few hundred nodes a NumPy call costs what its bookkeeping costs, and a score takes a dozen; compiled it is one
 pass. Both forms give the same numbers (`tests/properties/test_kernels.py`), so nothing but time depends on which is
-there. `COMPILED` says which.
+there. `FORM` says which.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Ints
 try:
     from pyscheduler.kernels import compiled as _form
 
-    COMPILED = True
+    FORM = "compiled"
 except ImportError:
     from pyscheduler.kernels import numpy_form as _form  # type: ignore[no-redef]
 
-    COMPILED = False
+    FORM = "NumPy"
 
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
@@ -27,7 +27,7 @@ look_up = _form.look_up
 
 __all__ = [
     "BY_SHAPE",
-    "COMPILED",
+    "FORM",
     "LEAST",
     "MOST",
     "Ints",
