@@ -24,6 +24,8 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 
+_NOWHERE: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
 
 class Evaluation:
     """The kept answers of one profile for the shapes of one template. After an exception it must be thrown away."""
@@ -36,7 +38,7 @@ class Evaluation:
         self._pre_score = KeptAnswers()
         self.filters = FilterColumns(state, profile.filter, profile.evaluations.filter)
         self.scores = ScoreColumns(state, profile.score, profile.evaluations.score)
-        self.feasible: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self.feasible = _NOWHERE
         self.fitting = 0
         """How many rows are feasible."""
         self.beside: dict[str, tuple[Hashable, Status | None]] = {}
@@ -83,8 +85,10 @@ class Evaluation:
 
     def _turn_to(self, shape: PodShape) -> None:
         """The next pod has other labels or claims."""
-        readers = self._readers(shape)
-        self._shape = shape
+        last, self._shape = self._shape, shape
+        if last is None:
+            return  # nobody has said anything yet
+        readers = self._readers(last, shape)
         self._pre_filter.forget(readers)
         self._pre_score.forget(readers)
         if self.filters.forget_those_of(readers):
@@ -93,11 +97,9 @@ class Evaluation:
         if self.scores.forget_those_of(readers):
             self._due = None
 
-    def _readers(self, shape: PodShape) -> frozenset[str]:
+    def _readers(self, last: PodShape, shape: PodShape) -> frozenset[str]:
         """The plugins that may say another thing of this shape than of the one before."""
-        last, profile = self._shape, self._profile
-        if last is None:
-            return frozenset()
+        profile = self._profile
         readers: frozenset[str] = frozenset()
         if last.labels != shape.labels or last.annotations != shape.annotations:
             readers = profile.label_readers

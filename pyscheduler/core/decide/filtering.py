@@ -8,8 +8,8 @@ earlier plugin rejects stays STALE until it is needed. Few rows are answered by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sized
-from typing import TypeVar
+from collections.abc import Hashable, Iterable, Sequence, Sized
+from typing import Never, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.staleness import ATTEMPT, USAGE, Change, KeptColumn, Rows, Scope, Touched
+from pyscheduler.core.decide.staleness import ATTEMPT, CHANGES, USAGE, Change, KeptColumn, Rows, Scope, Touched
 from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.evaluations import Count, Counts
 from pyscheduler.core.framework.failure import PluginFailed
@@ -29,9 +29,12 @@ from pyscheduler.core.state.columns import grown
 Codes = NDArray[np.int32]
 _SPARE_STATUSES = 1024
 STALE = -1
+_NO_CODES: Codes = np.zeros(0, np.int32)
 FITS = 0
 FEW = 6
 """Up to so many rows the plain form is quicker than the NumPy form's fixed cost; read it through `are_few`."""
+NONE_REACHED: Sequence[Sequence[Never]] = [() for _ in CHANGES]
+"""The columns that each kind of change reaches, where there are none yet: most pods that name their node stay so."""
 
 
 class FilterColumn(KeptColumn):
@@ -90,11 +93,11 @@ class FilterColumns:
         self._asked = asked
         self._columns: dict[str, FilterColumn] = {}
         self._active: list[FilterColumn] = []
-        self._reached: list[list[FilterColumn]] = [[] for _ in Change]
+        self._reached: Sequence[Sequence[FilterColumn]] = NONE_REACHED
         self._skipped: frozenset[str] | None = None
         self.rest = True
         """Whether no plugin's answers change but in rows where something happened."""
-        self.first: Codes = np.full(0, STALE, np.int32)
+        self.first: Codes = _NO_CODES
         """Per row: 0 if the pod fits, else the code of the first status in the way."""
         self.statuses: list[Status] = [Status(Code.SUCCESS)]
         self._known: dict[tuple[str, Rejection], int] = {}
@@ -310,7 +313,7 @@ C = TypeVar("C", bound=KeptColumn)
 def reached(columns: Iterable[C]) -> list[list[C]]:
     """The columns that each kind of change reaches; `Change` values are the places."""
     known = list(columns)
-    return [[column for column in known if column.reach[change] is not Scope.NOWHERE] for change in Change]
+    return [[column for column in known if column.reach[change] is not Scope.NOWHERE] for change in CHANGES]
 
 
 def are_few(rows: Sized) -> bool:

@@ -61,6 +61,9 @@ class KeptAnswers:
 
         Not before its turn: a plugin whose turn does not come must leave no trace in the cycle.
         """
+        if not self._asked:
+            yield from plugins
+            return
         if self._steps is None:
             self._steps = self._planned(plugins)
         for state, plugin in self._steps:

@@ -16,7 +16,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.filtering import picked, reached
+from pyscheduler.core.decide.filtering import NONE_REACHED, picked, reached
 from pyscheduler.core.decide.leaders import Leaders
 from pyscheduler.core.decide.live_score import LiveScore
 from pyscheduler.core.decide.score_column import ScoreColumn
@@ -28,6 +28,7 @@ from pyscheduler.core.state.columns import grown
 
 INFEASIBLE = -(1 << 62)
 """The total of a node that does not fit, or a little more: below 0 whatever is added."""
+_NO_SCORES: Scores = np.zeros(0, np.int64)
 
 
 class ScoreColumns:
@@ -42,12 +43,11 @@ class ScoreColumns:
         self._live: list[LiveScore] = []
         self._resting: list[ScoreColumn] = []
         self._moving: list[ScoreColumn] = []
-        self._reached: list[list[ScoreColumn]] = [[] for _ in Change]
+        self._reached: Sequence[Sequence[ScoreColumn]] = NONE_REACHED
         self._at_rest = True
         """Whether those that rest do so even where pods come or go."""
         # Room is made when nodes are first looked at: pods whose nodes PreFilter names never need it.
-        self._still: Scores = np.zeros(0, np.int64)
-        self._rest: Scores = np.zeros(0, np.int64)
+        self._still = self._rest = _NO_SCORES
         self.total = self._rest
         """The sum of all; the same array where none moves."""
         self.leaders = Leaders()

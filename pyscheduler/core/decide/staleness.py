@@ -26,7 +26,7 @@ class Change(enum.IntEnum):
     """Nothing; but this is another attempt, perhaps of another pod."""
 
 
-NODE, USAGE, ATTEMPT = Change
+CHANGES = NODE, USAGE, ATTEMPT = tuple(Change)
 """By names of their own, because looking a member up in its class costs more than what is done with it."""
 
 
