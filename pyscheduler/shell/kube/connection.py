@@ -190,6 +190,16 @@ class Connection:
         finally:
             stream.close()
 
+    @asynccontextmanager
+    async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A GET whose long answer is read as it comes: it may take its time, but not be silent longer than a call."""
+        began = self._clock.now()
+        try:
+            async with self.stream(path, self._options.timeout) as chunks:
+                yield chunks
+        finally:
+            self.tally.took("GET", self._clock.now() - began)
+
     async def close(self) -> None:
         """Drop all connections."""
         await self._transport.close()
