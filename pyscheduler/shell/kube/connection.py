@@ -1,8 +1,8 @@
 """One API server: requests, streams, and when it is safe to try again.
 
-Calls share a bounded number of kept-alive connections; watches have their own, because they hold one for minutes.
-A call is repeated only where that cannot do anything twice: when the server says that it did not take it (429), when
-it was never sent, or when it only reads.
+Calls share a bounded number of kept-alive connections. Watches have their own, because they hold one for minutes, and
+so have lists, which are read while they come. A call is repeated only where that cannot do anything twice: when the
+server says that it did not take it (429), when it was never sent, or when it only reads.
 """
 
 from __future__ import annotations
@@ -189,6 +189,16 @@ class Connection:
             yield stream.chunks
         finally:
             stream.close()
+
+    @asynccontextmanager
+    async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A GET whose long answer is read as it comes: it may take its time, but not be silent longer than a call."""
+        began = self._clock.now()
+        try:
+            async with self.stream(path, self._options.timeout) as chunks:
+                yield chunks
+        finally:
+            self.tally.took("GET", self._clock.now() - began)
 
     async def close(self) -> None:
         """Drop all connections."""

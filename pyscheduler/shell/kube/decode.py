@@ -8,7 +8,7 @@ that runs takes its place on the node, whatever else its owner has written into 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar, get_origin
+from typing import Any, Final, Generic, NamedTuple, TypeVar, get_origin
 
 import msgspec
 
@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 _CHANGES = (ADDED, MODIFIED, DELETED)
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a decoder may raise, whatever it is given."""
 _REMEMBERED = 1000
-_ITEMS = b',"items":'
 _MOST_TEXT = 200
 _SKIPPED = "Skipped an object that cannot be read"
 _SHORTENED = "Read an object without what is nested too deep in it"
@@ -100,10 +100,6 @@ class _ListMeta(msgspec.Struct):
     next: str = msgspec.field(name="continue", default="")
 
 
-class _Head(msgspec.Struct):
-    metadata: _ListMeta
-
-
 class _List(msgspec.Struct):
     metadata: _ListMeta
     items: list[msgspec.Raw] | None = None
@@ -131,7 +127,6 @@ class _Status(msgspec.Struct):
     reason: str = ""
 
 
-_head = msgspec.json.Decoder(_Head).decode
 _list = msgspec.json.Decoder(_List).decode
 _event = msgspec.json.Decoder(_Event).decode
 _named = msgspec.json.Decoder(_Named).decode
@@ -152,25 +147,13 @@ class ObjectDecoder(Generic[T]):
         self._plain = get_origin(type) is dict
         self._refusals = refusals
 
-    def next_page(self, body: bytes) -> str:
-        """The token that the next page of a list is asked for with, "" on the last one; UnreadableList if it is none.
-
-        An API server writes it before the objects, so that it is there long before they have been read.
-        """
-        # In a string it would stand with backslashes.
-        end = body.find(_ITEMS)
-        try:
-            return _head(body[:end] + b"}" if end >= 0 else body).metadata.next
-        except _UNREADABLE:
-            return self.page(body).next
-
     def page(self, body: bytes) -> Page[T]:
         """A page of a list. UnreadableList if it is not one."""
         if self._plain:
             return self._one_by_one(body)
         try:
             page = self._decode_page(body)
-        except _UNREADABLE:
+        except UNREADABLE:
             return self._one_by_one(body)
         return Page(map(_item_of, page.items or ()), page.metadata.version, page.metadata.next)
 
@@ -178,7 +161,7 @@ class ObjectDecoder(Generic[T]):
         """The envelope first, so that one object which cannot be read costs only itself."""
         try:
             page, item = _list(body), self._item
-        except _UNREADABLE:
+        except UNREADABLE:
             page, item = self._mended(_list, body, "the list"), self._shortened
         return Page(map(item, page.items or ()), page.metadata.version, page.metadata.next)
 
@@ -188,7 +171,7 @@ class ObjectDecoder(Generic[T]):
             event = self._decode_event(line)
             if event.type in _CHANGES:
                 return Line(event.type, _item_of(event.object))
-        except (*_UNREADABLE, AttributeError):
+        except (*UNREADABLE, AttributeError):
             pass  # a plain object, or one that takes a closer look
         return self._part_by_part(line)
 
@@ -196,7 +179,7 @@ class ObjectDecoder(Generic[T]):
         """The envelope first, so that an object which cannot be read has a name at least."""
         try:
             event, item = _event(line), self._item
-        except _UNREADABLE:
+        except UNREADABLE:
             event, item = self._mended(_event, line, "an event of the watch"), self._shortened
         if event.type == ERROR:
             status = self._mended(_status, bytes(event.object), "an event of the watch")
@@ -209,7 +192,7 @@ class ObjectDecoder(Generic[T]):
         """An envelope that one of the objects in it makes unreadable. UnreadableList if it is not only that."""
         try:
             return decode(mended(text))
-        except _UNREADABLE as problem:
+        except UNREADABLE as problem:
             raise UnreadableList(f"{what} of {self._resource} cannot be read: {problem}") from None
 
     def _shortened(self, raw: msgspec.Raw) -> Item[T]:
@@ -224,7 +207,7 @@ class ObjectDecoder(Generic[T]):
             decoded = self._decode(raw)
             if not isinstance(decoded, dict):
                 return _item_of(decoded)
-        except _UNREADABLE as problem:
+        except UNREADABLE as problem:
             if isinstance(problem, RecursionError) and LEFT_OUT in (shorter := mended(bytes(raw))):
                 return self._shortened(msgspec.Raw(shorter))
             identity = _identity(raw)
@@ -251,7 +234,7 @@ def _identity(raw: msgspec.Raw) -> Identity:
     """As much of an object's name as can be read."""
     try:
         meta = _named(raw).metadata
-    except _UNREADABLE as problem:
+    except UNREADABLE as problem:
         shorter = mended(bytes(raw)) if isinstance(problem, RecursionError) else b""
         return _identity(msgspec.Raw(shorter)) if LEFT_OUT in shorter else Identity()
     fields = (meta.namespace, meta.name, meta.uid, meta.version)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -35,6 +35,7 @@ from pyscheduler.shell.kube.decode import (
     UnreadableList,
 )
 from pyscheduler.shell.kube.lines import Lines, LineTooLong
+from pyscheduler.shell.kube.listing import ListReader
 from pyscheduler.shell.kube.paths import collection
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
@@ -73,11 +74,15 @@ class Gone(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What to list and watch; `page` is the limit of one list call, 0 for none."""
+    """What to list and watch; `page` is the limit of one list call, 0 for none.
+
+    A page is long: to begin one costs the server more than hundreds of objects, and it is read while it comes. But it
+    is not without end: the server gives a call a minute, and some hold in memory all that they are about to answer.
+    """
 
     kind: ResourceKind
     field_selector: str = ""
-    page: int = 500
+    page: int = 10_000
 
 
 class Reflector(Generic[T]):
@@ -164,38 +169,32 @@ class Reflector(Generic[T]):
     async def _list(self) -> str:
         """Emit the difference between what is there and what was known; returns the version of the list."""
         seen: set[tuple[str, str]] = set()
-        limit = self._watched.page
-        body = await self._page(limit, "")
-        while True:
-            # The server writes the next page while this one is read and taken in.
-            token = self._decoder.next_page(body)
-            coming = asyncio.create_task(self._page(limit, token)) if token else None
+        limit, page = self._watched.page, await self._page(self._watched.page, "", seen)
+        while page.next:
             try:
-                await asyncio.sleep(0)  # it is sent
-                page = self._decoder.page(body)
-                await self._take_in(page, seen)
-                if coming is None:
-                    break
-                body = await coming
+                page = await self._page(limit, page.next, seen)
             except ApiError as problem:
                 if problem.status != _GONE:
                     raise
                 # The pages have expired under us: start over, in one piece that cannot expire.
                 seen.clear()
-                limit, body = 0, await self._page(0, "")
-            finally:
-                if coming is not None:
-                    _drop(coming)
+                limit, page = 0, await self._page(0, "", seen)
         for key in [key for key in self._known if key not in seen]:
             self._forget(key)
         return page.version
 
-    async def _page(self, limit: int, token: str) -> bytes:
-        return await self._connection.request("GET", self._list_path(limit, token))
+    async def _page(self, limit: int, token: str, seen: set[tuple[str, str]]) -> Page[T]:
+        """Emit what is new on a page while it comes; everything on it is `seen`."""
+        reader = ListReader(self._decoder)
+        async with self._connection.reading(self._list_path(limit, token)) as chunks:
+            async for chunk in chunks:
+                await self._take_in(reader.feed(chunk), seen)
+        page = reader.rest()
+        await self._take_in(page.items, seen)
+        return page
 
-    async def _take_in(self, page: Page[T], seen: set[tuple[str, str]]) -> None:
-        """Emit what is new on the page; everything on it is `seen`."""
-        for count, item in enumerate(page.items, 1):
+    async def _take_in(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
+        for count, item in enumerate(items, 1):
             seen.add(item.identity[:2])
             self._upsert(item)
             if count % _YIELD_EVERY == 0:
@@ -320,12 +319,6 @@ class Reflector(Generic[T]):
     def _path(self, query: dict[str, object]) -> str:
         asked = {k: v for k, v in {"fieldSelector": self._watched.field_selector, **query}.items() if v != ""}
         return f"{collection(self._watched.kind)}?{urlencode(asked)}"
-
-
-def _drop(call: asyncio.Task[bytes]) -> None:
-    """Nobody waits for the call any more, nor wants to hear how it failed."""
-    if not call.cancel() and not call.cancelled():
-        call.exception()
 
 
 __all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

@@ -22,7 +22,7 @@ from pyscheduler.shell.kube.resumption import remember
 
 _ROOM, _STREAM_ROOM = 1 << 14, 1 << 18
 """Bytes that are read at once: an answer, a stretch of a watch."""
-_HIGH_WATER = 1 << 22
+_HIGH_WATER = 1 << 18
 """Bytes of a stream that may wait to be read."""
 _NEXT_ADDRESS_AFTER = 0.25
 """Seconds that one address of a name may take before the next is tried beside it (RFC 8305)."""

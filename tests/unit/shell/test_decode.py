@@ -39,31 +39,6 @@ def test_a_page_of_pods() -> None:
     assert second.identity.name == "b"
 
 
-LIST = b'{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"next"},"items":['
-
-
-@pytest.mark.parametrize(
-    ("written", "next"),
-    [
-        pytest.param(LIST + b"{},{}]}", "next", id="as an API server writes it"),
-        pytest.param(LIST + b"{}", "next", id="before the objects have been looked at"),
-        pytest.param(LIST.replace(b'"next"', b'"a,\\"items\\":"') + b"]}", 'a,"items":', id="odd"),
-        pytest.param(b'{"metadata":{"continue":""},"items":null}', "", id="the last page"),
-        pytest.param(b'{"metadata":{}}', "", id="without objects"),
-        pytest.param(b'{"items":[{"a":1,"items":[]}],"metadata":{"continue":"next"}}', "next", id="objects first"),
-    ],
-)
-def test_what_the_next_page_is_asked_for_with(written: bytes, next: str) -> None:
-    for type in (PodObject, dict[str, Any]):
-        assert ObjectDecoder("pods", type, Refusals()).next_page(written) == next
-
-
-@pytest.mark.parametrize("broken", [b"", b"[]", b"<html>", b'{"items":[{}', b'{"kind":"Status","items":7}'])
-def test_no_list_has_no_next_page(broken: bytes) -> None:
-    with pytest.raises(UnreadableList, match=r"^the list of pods cannot be read: "):
-        ObjectDecoder("pods", PodObject, Refusals()).next_page(broken)
-
-
 def test_items_may_be_null() -> None:
     page = ObjectDecoder("pods", PodObject, Refusals()).page(b'{"metadata":{},"items":null}')
     assert list(page.items) == []

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
 
 from pyscheduler.api import PodObject, ResourceKind
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.decode import ObjectDecoder, Page, Refusals
+from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.shell.kube.listing import STRETCH
 from pyscheduler.shell.kube.paths import LIVE_PODS, PODS
 from pyscheduler.shell.kube.reflector import ABSENT_PAUSE, LONGEST_PAUSE, Gone, Reflector, Upsert, Watched
 from pyscheduler.testing import pod
 
-from .fake_api import FakeApi, Held, bookmark, event, expired, listed, refused, watch
+from .fake_api import FakeApi, Held, Stream, bookmark, event, expired, listed, ok, refused, watch
 from .virtual import VirtualClock
 
 PATH = "/api/v1/pods"
@@ -105,37 +106,41 @@ async def test_pages_come_in_their_order(api: FakeApi, follow: Follow) -> None:
     assert [call.query.get("continue") for call in api.calls] == [None, "second", "third", None]
 
 
-class Observed(ObjectDecoder[PodObject]):
-    """Writes down when it reads a page."""
-
-    def __init__(self, order: list[str]) -> None:
-        super().__init__("pods", PodObject, Refusals())
-        self._order = order
-
-    def page(self, body: bytes) -> Page[PodObject]:
-        self._order.append("read")
-        return super().page(body)
-
-
-async def test_the_next_page_is_on_its_way_before_this_one_is_read(
-    connection: Connection, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+async def test_objects_are_told_of_while_their_page_still_comes(
+    connection: Connection, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order: list[str] = []
-    pages = {"": list_of(A1, next="more"), "more": list_of(B1)}
+    many = [pod(f"p{n}").version(n + 1).manifest for n in range(3000)]
+    body, half = list_of(*many), asyncio.Event()
+    assert len(body) > 2 * STRETCH
 
-    async def request(_: str, path: str) -> bytes:
-        token = parse_qs(urlsplit(path).query).get("continue", [""])[0]
-        order.append(f"asked for {token or 'the first'}")
-        return pages[token]
+    @asynccontextmanager
+    async def reading(_: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield body[:STRETCH]
+            await half.wait()
+            yield body[STRETCH:]
 
-    monkeypatch.setattr(connection, "request", request)
-    reflector = Reflector(
-        connection, Watched(PODS), Observed(order), lambda change: order.append(_short(change)), clock, random.Random(1)
-    )
-    task = asyncio.create_task(reflector.run())
-    await reflector.synced.wait()
-    task.cancel()
-    assert order == ["asked for the first", "asked for more", "read", "a@1", "read", "b@2"]
+        yield chunks()
+
+    monkeypatch.setattr(connection, "reading", reading)
+    followed = follow()
+    told = await followed.tells(1000)
+    assert followed.nothing_more or not followed.reflector.synced.is_set()
+    half.set()
+    assert told + await followed.tells(2000) == [f"p{n}@{n + 1}" for n in range(3000)]
+
+
+async def test_a_page_that_breaks_off_has_the_list_begun_anew_and_nothing_told_twice(
+    api: FakeApi, follow: Follow
+) -> None:
+    many = [pod(f"p{n}").version(n + 1).manifest for n in range(3000)]
+    body = list_of(*many)
+    api.script(PATH, Stream((body[:STRETCH], body[STRETCH : STRETCH + 10]), cut=True), listed(*many))
+    followed = follow()
+    assert await followed.tells(3000) == [f"p{n}@{n + 1}" for n in range(3000)]
+    await api.called(3)
+    assert ["continue" in call.query for call in api.calls] == [False, False, False]
+    assert followed.nothing_more
 
 
 async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(api: FakeApi, follow: Follow) -> None:
@@ -148,25 +153,11 @@ async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(
     assert followed.nothing_more
 
 
-async def test_a_page_that_is_none_calls_off_the_next(
-    connection: Connection, follow: Follow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    firsts = [b'{"metadata":{"continue":"more"},"items":7}', list_of(A1)]
-    called_off = asyncio.Event()
-
-    async def request(_: str, path: str) -> bytes:
-        if "continue=more" not in path:
-            return firsts.pop(0)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            called_off.set()
-        raise AssertionError("nobody waits for it")
-
-    monkeypatch.setattr(connection, "request", request)
-    followed = follow(page=1)
-    assert await followed.tells(1) == ["a@1"]
-    assert called_off.is_set()
+async def test_a_page_that_is_none_has_the_list_begun_anew(api: FakeApi, follow: Follow) -> None:
+    api.script(PATH, ok({"metadata": {"continue": "more"}, "items": 7}), listed(A1))
+    assert await follow(page=1).tells(1) == ["a@1"]
+    await api.called(3)
+    assert ["continue" in call.query for call in api.calls] == [False, False, False]
 
 
 async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: FakeApi, follow: Follow) -> None:

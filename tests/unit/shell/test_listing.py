@@ -1,0 +1,126 @@
+"""A list in pieces gives the same objects as the list in one, and gives them before its end."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyscheduler.api import PodObject
+from pyscheduler.shell.kube.decode import Item, ObjectDecoder, Page, Refusals, UnreadableList
+from pyscheduler.shell.kube.listing import STRETCH, ListReader
+from pyscheduler.testing import pod
+
+HEAD = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next"},"items":['
+MANIFESTS = [pod(f"plain-{n}").version(n + 1).manifest for n in range(40)]
+PLAIN = [msgspec.json.encode({key: each[key] for key in ("metadata", "spec")}) for each in MANIFESTS]
+WITH_KIND = [b'{"apiVersion":"v1","kind":"Pod",' + each[1:] for each in PLAIN]
+BETWEEN = '},{"metadata":{'
+
+
+def odd(name: str, more: bytes) -> bytes:
+    return b'{"metadata":{"name":"%s","uid":"u"},"spec":{"containers":[]},"more":%s}' % (name.encode(), more)
+
+
+INSIDE = b",".join([b'{"metadata":{"name":"not-me"},"spec":{"containers":[]}}'] * 60)
+ODD = {
+    "nothing odd": b"1",
+    "looks like many objects inside": b"[" + INSIDE + b"]",
+    "holds a list": b'{"a":1,"items":[' + INSIDE + b"]}",
+    "says it in a string": msgspec.json.encode(f'"items":[{{"a":1{BETWEEN}{BETWEEN}"'),
+    "is nested deeper than we read": b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    "has half a pair": rb'"\ud800"',
+    "is longer than a stretch": msgspec.json.encode("x" * 20_000),
+}
+
+
+def lists(strange: bytes) -> Iterator[tuple[str, bytes]]:
+    objects = [odd("odd-first", strange), *PLAIN[:20], odd("odd", strange), *PLAIN[20:], odd("odd-too", strange)]
+    items = b",".join(objects)
+    yield "as an API server writes it", HEAD + items + b"]}\n"
+    yield "the envelope last", b'{"apiVersion":"v1","items":[' + items + b'],"metadata":{"resourceVersion":"7"}}'
+    yield "nothing before the objects", b'{"items":[' + items + b'],"metadata":{"resourceVersion":"7"}}'
+    yield "with room between", HEAD + items.replace(b"},{", b"} , {") + b"]}"
+
+
+CASES = [
+    pytest.param(body, type, id=f"{what}, {how}, {'dict' if type is not PodObject else 'pod'}")
+    for what, strange in ODD.items()
+    for how, body in lists(strange)
+    for type in (PodObject, dict[str, Any])
+]
+
+
+def read(reader: ListReader[Any], chunks: Sequence[bytes]) -> tuple[list[Item[Any]], Page[Any]]:
+    early = [item for chunk in chunks for item in reader.feed(chunk)]
+    return early, reader.rest()
+
+
+def decoder(type: Any = PodObject) -> ObjectDecoder[Any]:
+    return ObjectDecoder("pods", type, Refusals())
+
+
+def cut(body: bytes, size: int) -> list[bytes]:
+    return [body[at : at + size] for at in range(0, len(body), size)]
+
+
+@pytest.mark.parametrize("size", [500, 3001])
+@pytest.mark.parametrize(("body", "type"), CASES)
+def test_wherever_it_is_cut_the_objects_are_the_same(body: bytes, type: Any, size: int) -> None:
+    whole = decoder(type).page(body)
+    early, page = read(ListReader(decoder(type), 2000), cut(body, size))
+    assert [*early, *page.items] == list(whole.items)
+    assert (page.version, page.next) == (whole.version, whole.next)
+
+
+@pytest.mark.parametrize("objects", [PLAIN, WITH_KIND], ids=["of a list", "with their kinds"])
+def test_objects_are_given_as_soon_as_they_are_whole(objects: Sequence[bytes]) -> None:
+    body = HEAD + b",".join(objects)
+    half = body.find(objects[20]) + 100
+    given = list(ListReader(decoder(), 1000).feed(body[:half]))
+    assert [item.identity.name for item in given] == [f"plain-{n}" for n in range(20)]
+
+
+def test_a_long_list_is_never_held_as_a_whole() -> None:
+    chance = random.Random(1)
+    reader = ListReader(decoder())
+    objects = [odd(f"pod-{n}", msgspec.json.encode("x" * chance.randint(1, 5000))) for n in range(2000)]
+    body = HEAD + b",".join(objects) + b"]}"
+    early, page = read(reader, cut(body, STRETCH // 3))
+    assert len(body) > 15 * STRETCH
+    assert len(list(page.items)) < len(objects) / 10
+    assert len(early) > len(objects) * 9 / 10
+
+
+def test_what_was_no_end_of_an_object_is_overcome_by_what_comes_next() -> None:
+    body = HEAD + odd("odd", ODD["looks like many objects inside"]) + b"," + b",".join(PLAIN)
+    reader = ListReader(decoder(), 2000)
+    assert list(reader.feed(body[:2000])) == []
+    assert next(iter(reader.feed(body[2000:]))).identity.name == "odd"
+
+
+def test_an_object_that_cannot_be_read_does_not_keep_those_behind_it_waiting() -> None:
+    unreadable = b'{"metadata":{"name":"broken"},"spec":7}'
+    body = HEAD + b",".join([PLAIN[0], unreadable, *PLAIN[1:30]])
+    given = list(ListReader(decoder(), 1000).feed(body))
+    assert [(item.identity.name, item.object is not None) for item in given[:3]] == [
+        ("plain-0", True),
+        ("broken", False),
+        ("plain-1", True),
+    ]
+
+
+@pytest.mark.parametrize("broken", [b"", b"[]", b"<html>", b'{"kind":"Status","items":7}', HEAD + PLAIN[0] * 9])
+def test_what_is_no_list(broken: bytes) -> None:
+    with pytest.raises(UnreadableList, match=r"^the list of pods cannot be read: "):
+        read(ListReader(decoder(), 10), cut(broken, 50))
+
+
+def test_a_list_that_ends_in_the_middle_is_none() -> None:
+    reader = ListReader(decoder(), 1000)
+    list(reader.feed(HEAD + b",".join(PLAIN)))
+    with pytest.raises(UnreadableList):
+        reader.rest()
