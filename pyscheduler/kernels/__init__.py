@@ -1,4 +1,4 @@
-"""The arithmetic of the hot path on columns, compiled where that could be built, else in NumPy (ADR 19).
+"""The arithmetic of the hot path on columns, compiled where that could be built, else in NumPy (ADR 20).
 
 On a few hundred nodes a NumPy call costs what its bookkeeping costs, and a score takes a dozen; compiled it is one
 pass. Both forms give the same numbers (`tests/properties/test_kernels.py`), so nothing but time depends on which is
