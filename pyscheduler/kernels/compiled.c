@@ -13,6 +13,13 @@
 
 #define BEST 100
 
+/* A loop that newer processors do four numbers at a time: compiled for both, chosen between when it is loaded. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define QUICK __attribute__((target_clones("avx2", "default")))
+#else
+#define QUICK
+#endif
+
 /* -- columns ---------------------------------------------------------------------------------------------------- */
 
 /* The columns that a call reads or writes: all of one length, given back at its end whatever happens. */
@@ -331,6 +338,17 @@ done:
     return answer;
 }
 
+QUICK static void find_extremes(const int64_t *cells, Py_ssize_t rows, int64_t *least, int64_t *most)
+{
+    int64_t low = cells[0], high = cells[0];
+    for (Py_ssize_t i = 1; i < rows; i++) {
+        low = cells[i] < low ? cells[i] : low;
+        high = cells[i] > high ? cells[i] : high;
+    }
+    *least = low;
+    *most = high;
+}
+
 PyDoc_STRVAR(extremes_doc, "extremes(numbers) -> (least, greatest): see numpy_form.");
 
 static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *numbers)
@@ -346,11 +364,8 @@ static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *numbers)
         PyErr_SetString(PyExc_ValueError, "no numbers");
         goto done;
     }
-    int64_t least = cells[0], most = cells[0];
-    for (Py_ssize_t i = 1; i < columns.rows; i++) {
-        least = cells[i] < least ? cells[i] : least;
-        most = cells[i] > most ? cells[i] : most;
-    }
+    int64_t least, most;
+    find_extremes(cells, columns.rows, &least, &most);
     answer = Py_BuildValue("LL", (long long)least, (long long)most);
 done:
     close_columns(&columns);

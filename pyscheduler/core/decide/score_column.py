@@ -127,9 +127,10 @@ class ScoreColumn(KeptColumn):
         """Weigh some rows of those that `renormalize` has seen, with the span that holds."""
         raw = self._raw(rows)
         if self._finals is not None:
-            finals = np.empty(len(raw), np.int64)
+            finals = self.weighted[rows] if isinstance(rows, slice) else np.empty(len(raw), np.int64)
             look_up(finals, raw, self._least, self._finals)
-            self.weighted[rows] = finals
+            if not isinstance(rows, slice):
+                self.weighted[rows] = finals
         elif len(raw):
             self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
 

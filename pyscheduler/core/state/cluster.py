@@ -48,7 +48,7 @@ class ClusterState:
         """Bytes of an image as the first of those nodes told them (kube-scheduler's image states)."""
         self.placed = PlacedPods()
         """The pods on known nodes by shape, and what plugins count of them."""
-        self._topologies: dict[str, tuple[int, Domains]] = {}
+        self._topologies: dict[str, tuple[int, Categories[str | None], Domains]] = {}
         self._label_keys: Counter[str] = Counter()
         """How many nodes have a label."""
         self._no_label: Categories[str | None] = Categories(None)
@@ -158,16 +158,18 @@ class ClusterState:
 
     def topology(self, key: str) -> Domains:
         """The domains of all nodes by the values of one label; the same object while no node changes."""
-        key = self.known_label(key)
         known = self._topologies.get(key)
-        column = self.label_column(key)
-        if known is None or known[0] != self.nodes_version or known[1].known is not column.known:
+        if known is not None and known[0] == self.nodes_version and known[1] is self.columns.labels.get(key):
+            return known[2]
+        key = self.known_label(key)
+        known, column = self._topologies.get(key), self.label_column(key)
+        if known is None or known[0] != self.nodes_version or known[1] is not column:
             ids = column.ids(slice(0, len(self.rows)), len(self.rows)).astype(np.intp)
             ids.flags.writeable = False
             if len(self._topologies) >= _MANY_TOPOLOGIES:
                 self._topologies.clear()
-            known = self._topologies[key] = (self.nodes_version, Domains(ids, column.known))
-        return known[1]
+            known = self._topologies[key] = (self.nodes_version, column, Domains(ids, column.known))
+        return known[2]
 
     def _count_images(self, images: Mapping[str, int], sign: int) -> None:
         for image, size in images.items():

@@ -32,6 +32,8 @@ class Regions:
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, tuple[Region, ...]] = {}
+        self._of_shapes: dict[tuple[int, int, bool], tuple[Spreads, PodShape, tuple[Region, ...]]] = {}
+        """The same by identity, which is quicker to look up; it holds on to what it is identified by."""
         self._version = -1
 
     def of(self, spreads: Spreads, shape: PodShape, nodes: NodeTable, require_all: bool) -> tuple[Region, ...]:
@@ -43,11 +45,19 @@ class Regions:
         if self._version != nodes.version or len(self._kept) >= _KEPT_REGIONS:
             self._version = nodes.version
             self._kept.clear()
+            self._of_shapes.clear()
         topologies = [nodes.topology(spread.key) for spread in spreads]
+        place = (id(spreads), id(shape), require_all)
+        known = self._of_shapes.get(place)
+        if known is not None and _speak_of(known[2], topologies):
+            return known[2]
         key = _key(spreads, shape, require_all)
         kept = self._kept.get(key)
         if kept is None or not _speak_of(kept, topologies):
             kept = self._kept[key] = _regions(spreads, topologies, shape, nodes, require_all)
+        if len(self._of_shapes) >= _KEPT_REGIONS:
+            self._of_shapes.clear()
+        self._of_shapes[place] = (spreads, shape, kept)
         return kept
 
 
