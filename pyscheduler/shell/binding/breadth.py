@@ -18,7 +18,8 @@ FEW = 16.0
 """The most for pods that mind others."""
 LONG = 1.0
 """Seconds that a call should not take, however many there are."""
-_FIRST = 8.0
+FIRST = 8
+"""How many a burst begins with."""
 _CROWDED = 6.0
 """How many times as long as the quickest a call takes where there are too many."""
 _STEP = 0.125
@@ -36,7 +37,7 @@ class Breadth:
         self._few, self._fewest = min(FEW, self._most), min(FEWEST, self._most)
         self._quick = float("inf")
         self._calls = 0
-        self.wide = self.narrow = min(_FIRST, self._few)
+        self.wide = self.narrow = min(float(FIRST), self._few)
 
     def took(self, seconds: float) -> None:
         self.wide = min(self._most, self.wide + 1) if seconds < LONG else max(self._fewest, self.wide - 1)

@@ -79,6 +79,9 @@ class Transport(Protocol):
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
         """A call whose answer is read as it comes. Refused if there is none."""
 
+    async def warm(self, connections: int) -> None:
+        """Make so many connections ahead of the calls, where that can be done; never Refused."""
+
     async def close(self) -> None:
         """Drop all connections."""
 
@@ -199,6 +202,10 @@ class Connection:
                 yield chunks
         finally:
             self.tally.took("GET", self._clock.now() - began)
+
+    async def warm(self, connections: int) -> None:
+        """Make so many connections ahead of the calls, as far as the server lets us."""
+        await self._transport.warm(connections)
 
     async def close(self) -> None:
         """Drop all connections."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late, not_leading
@@ -100,6 +101,12 @@ class Pool:
         except BaseException:
             wire.close()
             raise
+
+    async def warm(self, connections: int) -> None:
+        """Make so many connections ahead of the calls; it is no matter if the server lets us have fewer."""
+        with suppress(Refused):
+            while len(self._wires) + self._opening < min(connections, self._size):
+                self._hand_on(await self._new_wire(self._loop.time() + self._timeout))
 
     async def close(self) -> None:
         """Drop all connections; calls under way are lost."""

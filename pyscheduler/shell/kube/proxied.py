@@ -56,6 +56,9 @@ class ProxiedPool:
             raise _unanswered(error) from None
         return Stream(refused, _chunks(response), response.close)
 
+    async def warm(self, connections: int) -> None:
+        """Nothing: aiohttp makes its connections when they are asked for."""
+
     async def close(self) -> None:
         """Drop all connections."""
         await self._calls.close()

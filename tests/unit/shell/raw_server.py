@@ -42,6 +42,11 @@ class RawServer:
         yield self
         server.close()
 
+    async def until_connected(self, connections: int) -> None:
+        """Wait until so many connections have been made."""
+        async with self.changed, asyncio.timeout(5):
+            await self.changed.wait_for(lambda: self._connections >= connections)
+
     async def until_heard(self, calls: int) -> None:
         """Wait until so many calls have come."""
         async with self.changed, asyncio.timeout(5):
@@ -54,6 +59,8 @@ class RawServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         number, self._connections = self._connections, self._connections + 1
+        async with self.changed:
+            self.changed.notify_all()
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             for answer in self._scripts[number] if number < len(self._scripts) else ():
                 await self._hear(number, reader)

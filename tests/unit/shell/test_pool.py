@@ -244,6 +244,34 @@ async def test_a_connection_that_breaks_as_it_is_handed_on_costs_nobody_the_turn
     await pool.close()
 
 
+async def test_calls_find_the_connections_that_were_made_ahead_of_them() -> None:
+    server = RawServer([OK], [OK], [OK])
+    async with pool_to(server) as pool:
+        await pool.warm(3)
+        await server.until_connected(3)
+        await pool.warm(3)  # they are there already
+        await asyncio.gather(*(pool.call(GET, "") for _ in range(3)))
+    assert sorted(server.heard) == [(n, "GET /a") for n in range(3)]
+
+
+async def test_no_more_connections_are_made_ahead_than_there_may_be() -> None:
+    server = RawServer([OK, OK, OK])
+    async with pool_to(server, size=1) as pool:
+        await pool.warm(3)
+        await asyncio.gather(*(pool.call(GET, "") for _ in range(3)))
+    assert server.heard == [(0, "GET /a")] * 3
+
+
+async def test_a_server_that_is_not_there_is_no_matter_before_there_are_calls() -> None:
+    server = RawServer()
+    async with pool_to(server):
+        pass
+    pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), 4, 5.0, "tests")
+    await pool.warm(3)
+    assert await reason_of(pool, GET) == UNREACHABLE
+    await pool.close()
+
+
 async def test_a_connection_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
     server = RawServer([OK, OK], [OK])
     async with pool_to(server, size=1) as pool:
