@@ -14,13 +14,13 @@ from tests.tasks.witness import ATTEMPT, TASK, Witness
 WELL, TWICE, SNATCHED = "succeeds-00000", "retried-00001", "snatched-00002"
 
 
-def event(kind: str, name: str, phase: str, deleting: bool = False, uid: str = "") -> Json:
-    """One of a watch. Names of pods are task.attempt."""
+def event(kind: str, name: str, phase: str, deleting: bool = False, uid: str = "", grace: int = 30) -> Json:
+    """One of a watch. Names of pods are task.attempt; `grace` is the seconds to stop in that a pod has, if deleting."""
     task, _, attempt = name.partition(".")
     metadata: Json = {"name": name, "uid": uid or name, "resourceVersion": "1"}
     metadata["annotations"] = {TASK: task, ATTEMPT: attempt}
     if deleting:
-        metadata["deletionTimestamp"] = "now"
+        metadata |= {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
     spec = {"containers": [{"resources": {"requests": {"cpu": "100m"}}}]}
     return {"type": kind, "object": {"metadata": metadata, "spec": spec, "status": {"phase": phase}}}
 
@@ -54,6 +54,16 @@ def evidence(events: list[Json], updates: list[tuple[str, int, str]] | None = No
         "left": [],
     }
     return Evidence(witness=witness, told=Told(UPDATES if updates is None else updates), **{**given, **other})
+
+
+@pytest.mark.parametrize(("grace", "together"), [(30, 2), (1, 2), (0, 1)])
+def test_a_deleted_pod_takes_room_until_it_had_its_time_to_stop(grace: int, together: int) -> None:
+    deleted = [event("ADDED", "a.1", "Pending"), event("MODIFIED", "a.1", "Pending", deleting=True, grace=grace)]
+    after = [event("MODIFIED", "a.1", "Running", deleting=True, grace=grace), event("ADDED", "b.1", "Pending")]
+    witness = Witness()
+    for each in (*deleted, *after):
+        witness.see(each)
+    assert witness.most_alive == together
 
 
 def test_nothing_is_wrong_with_a_run_that_went_well() -> None:

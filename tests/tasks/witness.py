@@ -34,6 +34,8 @@ class SeenPod:
     phases: list[str] = field(default_factory=list)
     """Each that it was seen in, in order."""
     deleting: bool = False
+    stopped: bool = False
+    """Whether it is deleted and nothing of it runs: it had no node yet, or its kubelet is through with it."""
     gone: bool = False
     story: list[Json] = field(default_factory=list)
     """What each event said of its end, for people who ask what happened."""
@@ -45,8 +47,8 @@ class SeenPod:
 
     @property
     def alive(self) -> bool:
-        """Whether it takes room: it is there, and has not ended."""
-        return not self.gone and self.phases[-1] not in ENDS
+        """Whether it takes room: it is there, and has neither ended nor been stopped."""
+        return not self.gone and not self.stopped and self.phases[-1] not in ENDS
 
 
 @dataclass
@@ -79,6 +81,8 @@ class Witness:
         if not pod.phases or pod.phases[-1] != phase:
             pod.phases.append(phase)
         pod.deleting = pod.deleting or "deletionTimestamp" in item["metadata"]
+        # That a kubelet was told of its start before it was told of its deletion may still be reported after this.
+        pod.stopped = pod.stopped or (pod.deleting and item["metadata"].get("deletionGracePeriodSeconds") == 0)
         pod.gone = event["type"] == "DELETED"
         pod.story.append(_told(event))
         self._count(pod, before)
