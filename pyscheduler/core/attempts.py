@@ -177,8 +177,7 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     """Assume the pod on its node, then Reserve and Permit; whatever says no gives the place back."""
     uid = assumed.pod.uid
     context.state.place(assumed.pod, node.name)
-    promised = context.queue.nominator.node_of(uid)
-    context.queue.nominator.remove(uid)
+    promised = context.queue.nominator.remove(uid)
     if promised not in ("", node.name):
         context.promise_ended(assumed.pod, now)
     context.assumed[uid] = assumed

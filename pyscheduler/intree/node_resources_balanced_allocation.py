@@ -86,18 +86,18 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         for resource, amount in cycle[_ASKED].each:
             capacity = allocatable.get(resource, 0)
             if capacity:
-                used = requested.get(resource, 0)
-                # As floats first: that is what Go divides, and dividing Python's ints would round differently.
-                before.append(float(used) / float(capacity) if used < capacity else 1.0)
+                # As floats: that is what Go divides, and dividing Python's ints would round differently.
+                used, whole = requested.get(resource, 0), float(capacity)
+                before.append(used / whole if used < capacity else 1.0)
                 used += amount
-                after.append(float(used) / float(capacity) if used < capacity else 1.0)
+                after.append(used / whole if used < capacity else 1.0)
         return _gain(_evenness(after), _evenness(before))
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         each, too_big = cycle[_ASKED]
         if too_big:
             return super().score_all(cycle, pod, nodes)
-        asked = tuple((amount, nodes.allocatable(name), nodes.requested(name)) for name, amount in each)
+        asked = tuple([(amount, nodes.allocatable(name), nodes.requested(name)) for name, amount in each])
         scores = np.empty(len(nodes), np.int64)
         kernels.balance_scores(scores, asked)
         return scores

@@ -186,22 +186,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         asked = cycle[_ASKED]
         if len(asked) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in asked):
             return super().filter_all(cycle, pod, nodes)
-        amounts = tuple((n, nodes.allocatable(r), nodes.requested(r)) for r, n in asked)
+        amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in asked])
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
             return Verdicts(len(nodes))
         # One bit for each reason; the lowest says that evicting pods would not help.
-        failed: Ints | None = None
-        full = nodes.pod_counts >= nodes.allowed_pods
-        if full[full.argmax()]:
-            failed = full.astype(np.int64) << 1
-        for bit, (resource, amount) in enumerate(asked, 2):
-            allocatable = nodes.allocatable(resource)
-            free = allocatable - nodes.requested(resource)
+        failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
+        for bit, (amount, allocatable, requested) in enumerate(amounts, 2):
+            free = allocatable - requested
             if free[free.argmin()] < amount:  # mostly not, and that is quick to see
-                why = ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
-                failed = why if failed is None else failed | why
-        if failed is None:
-            return Verdicts(len(nodes))
+                failed |= ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
         return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in asked)))
 
     # -- score ---------------------------------------------------------------------------------------------------
@@ -238,12 +231,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         each, resources, too_big = cycle[_RATINGS]
         if too_big or self._capacities.greatest(nodes, resources) > _MOST_RATED:
             return super().score_all(cycle, pod, nodes)
-        asked = tuple(
+        asked = [
             (amount, weight, nodes.allocatable(name), (nodes.non_zero_requested if defaults else nodes.requested)(name))
             for name, amount, weight, defaults in each
-        )
+        ]
         scores = np.empty(len(nodes), np.int64)
-        kernels.allocation_scores(scores, asked, *self._strategy)
+        kernels.allocation_scores(scores, tuple(asked), *self._strategy)
         return scores
 
 

@@ -208,9 +208,11 @@ static PyObject *allocation_scores(PyObject *Py_UNUSED(module), PyObject *const 
     Py_ssize_t points;
     if (!check_count(given, 4))
         return NULL;
-    Py_ssize_t resources = size_of(args[1]);
     long strategy = PyLong_AsLong(args[2]);
-    if (resources < 0 || (strategy == -1 && PyErr_Occurred()) || !open_columns(&columns, 2 + 2 * resources))
+    if (strategy == -1 && PyErr_Occurred())
+        return NULL;
+    Py_ssize_t resources = size_of(args[1]);
+    if (resources < 0 || !open_columns(&columns, 2 + 2 * resources))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL
         || (shape = cells_of(&columns, args[3], 0, &points)) == NULL
@@ -307,6 +309,21 @@ done:
 
 /* -- tables ------------------------------------------------------------------------------------------------------ */
 
+/* The cell of each place, counted from `first` on; 0 and an IndexError for a place where there is none. */
+static int take(int64_t *out, const int64_t *cells, Py_ssize_t length, const int64_t *places, Py_ssize_t count,
+                int64_t first)
+{
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint64_t place = (uint64_t)places[i] - (uint64_t)first;
+        if (place >= (uint64_t)length) {
+            PyErr_SetString(PyExc_IndexError, "a place beyond a column");
+            return 0;
+        }
+        out[i] = cells[place];
+    }
+    return 1;
+}
+
 PyDoc_STRVAR(look_up_doc, "look_up(out, raw, least, finals) -> None: see numpy_form.");
 
 static PyObject *look_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
@@ -324,15 +341,8 @@ static PyObject *look_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (raw = column_of(&columns, args[1], 0)) == NULL
         || (finals = cells_of(&columns, args[3], 0, &known)) == NULL)
         goto done;
-    for (Py_ssize_t i = 0; i < columns.rows; i++) {
-        uint64_t place = (uint64_t)raw[i] - (uint64_t)least;
-        if (place >= (uint64_t)known) {
-            PyErr_SetString(PyExc_IndexError, "a score beyond those that are known");
-            goto done;
-        }
-        out[i] = finals[place];
-    }
-    answer = Py_NewRef(Py_None);
+    if (take(out, finals, known, raw, columns.rows, least))
+        answer = Py_NewRef(Py_None);
 done:
     close_columns(&columns);
     return answer;
@@ -397,15 +407,8 @@ static PyObject *gather(PyObject *Py_UNUSED(module), PyObject *const *args, Py_s
         Py_ssize_t length;
         PyObject *column = PyTuple_GetItem(args[1], k);
         const int64_t *cells = column == NULL ? NULL : cells_of(&columns, column, 0, &length);
-        if (cells == NULL)
+        if (cells == NULL || !take(out + k * wanted, cells, length, rows, wanted, 0))
             goto done;
-        for (Py_ssize_t i = 0; i < wanted; i++) {
-            if ((uint64_t)rows[i] >= (uint64_t)length) {
-                PyErr_SetString(PyExc_IndexError, "a row beyond a column");
-                goto done;
-            }
-            *out++ = cells[rows[i]];
-        }
     }
     answer = Py_NewRef(Py_None);
 done:

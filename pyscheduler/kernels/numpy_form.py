@@ -1,7 +1,7 @@
 """The arithmetic of the hot path on columns: one int64 or float64 per node. What each function means stands here.
 
-`out` is written to, and as long as every other column. Amounts and capacities are not negative, and a hundred times a
-capacity that is scored is an int64; whoever calls sees to it.
+`out` is written to, and as long as every other column. Amounts, capacities, rows and places are not negative, and a
+hundred times a capacity that is scored is an int64; whoever calls sees to it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def allocation_scores(out: Ints, asked: Sequence[tuple[int, int, Ints, Ints]], s
         out.fill(0)
         return
     amounts, weight = (np.array([[each[place]] for each in asked], np.int64) for place in (0, 1))
-    capacity, free = _stacked([each[2] for each in asked]), _stacked([each[3] for each in asked])
+    capacity, free = np.array([each[2] for each in asked]), np.array([each[3] for each in asked])
     np.subtract(capacity, free, out=free)
     # The greater of both first, so that no number leaves int64.
     np.maximum(free, amounts, out=free)
     free -= amounts
     np.minimum(free, capacity, out=free)
-    everywhere = _least(capacity) > 0
+    everywhere = (capacity > 0).all()
     whole = capacity if everywhere else np.maximum(capacity, 1)
     rated = free if strategy == LEAST else capacity - free
     rated *= _BEST
@@ -72,26 +72,18 @@ def balance_scores(out: Ints, asked: Sequence[tuple[int, Ints, Ints]]) -> None:
     if not asked:
         out.fill(_BEST // 2 + _BEST // 4)
         return
-    capacity, requested = _stacked([each[1] for each in asked]), _stacked([each[2] for each in asked])
+    capacity, requested = np.array([each[1] for each in asked]), np.array([each[2] for each in asked])
     amounts = np.array([[each[0]] for each in asked], np.int64)
     # Before and after, this in an order in which no amount leaves int64.
     used = np.array([requested, np.minimum(requested, capacity - amounts) + amounts])
     np.minimum(used, capacity, out=used)
-    if _least(capacity) > 0:
+    if (capacity > 0).all():
         even = _evenness(used / capacity.astype(np.float64), None)
     else:
         even = _evenness(used / np.maximum(capacity, 1), capacity > 0)
     gain = even[1] - even[0]
     gain += _BEST + _BEST // 2
     np.right_shift(gain, 1, out=out)  # halves, rounded down: neither is below 50, so that Go cuts off the same
-
-
-def _stacked(columns: Sequence[Ints]) -> Ints:
-    return np.array(columns)
-
-
-def _least(numbers: Ints) -> int:
-    return int(numbers.min()) if numbers.size else 0
 
 
 def _evenness(shares: Floats, counted: NDArray[np.bool_] | None) -> Ints:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from tests.e2e.client import UNTIL_SECONDS
+
 POLL = 0.05
 """Seconds."""
-SECONDS = 60.0
+SECONDS = UNTIL_SECONDS
 """Seconds that something may take to come about, on a busy machine."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.core.state import ClusterState, store
+from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.core.state.store import NodeColumns
@@ -104,7 +104,7 @@ def _moved_row_is_not_written(patch: pytest.MonkeyPatch) -> None:
 def _old_resources_stay(patch: pytest.MonkeyPatch) -> None:
     def write_allocatable(self: NodeColumns, row: int, amounts: dict[str, int]) -> None:
         for resource, amount in amounts.items():
-            store._column(self._allocatable, resource).set(row, amount)
+            self._column(self._allocatable, resource).set(row, amount)
 
     patch.setattr(NodeColumns, "write_allocatable", write_allocatable)
 

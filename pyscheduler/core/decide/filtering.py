@@ -188,7 +188,8 @@ class FilterColumns:
         """Whether one plugin lets the pod in everywhere; what it said is not kept."""
         if isinstance(rows, list):
             column.asked.n += len(rows)
-            return all(ask(column.plugin, cycle, pod, self._state.rows[row]) is None for row in rows)
+            refused = [row for row in rows if ask(column.plugin, cycle, pod, self._state.rows[row]) is not None]
+            return not refused
         return not self._verdicts(cycle, pod, column, rows).because
 
     def settle_row(self, cycle: Cycle, pod: Pod, row: int) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.normalize import Scores
 
 Rows = NDArray[np.intp]
-_NO_SCORES: Scores = np.zeros(0, np.int64)
+NO_SCORES: Scores = np.zeros(0, np.int64)
 
 
 class Leaders:
@@ -24,7 +24,7 @@ class Leaders:
     __slots__ = ("_rows", "_top", "_totals")
 
     def __init__(self) -> None:
-        self._totals = _NO_SCORES
+        self._totals = NO_SCORES
         self._top = 0
         self._rows: Rows | list[int] | None = None
         """None where they are to be looked for; a list from the first change on."""

@@ -14,10 +14,9 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import Mask
-from pyscheduler.api.normalize import Scores
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import NONE_REACHED, picked, reached
-from pyscheduler.core.decide.leaders import Leaders
+from pyscheduler.core.decide.leaders import NO_SCORES, Leaders
 from pyscheduler.core.decide.live_score import LiveScore
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.staleness import USAGE, Change, Rows, Touched
@@ -28,7 +27,6 @@ from pyscheduler.core.state.columns import grown
 
 INFEASIBLE = -(1 << 62)
 """The total of a node that does not fit, or a little more: below 0 whatever is added."""
-_NO_SCORES: Scores = np.zeros(0, np.int64)
 
 
 class ScoreColumns:
@@ -47,7 +45,7 @@ class ScoreColumns:
         self._at_rest = True
         """Whether those that rest do so even where pods come or go."""
         # Room is made when nodes are first looked at: pods whose nodes PreFilter names never need it.
-        self._still = self._rest = _NO_SCORES
+        self._still = self._rest = NO_SCORES
         self.total = self._rest
         """The sum of all; the same array where none moves."""
         self.leaders = Leaders()
@@ -190,10 +188,10 @@ class ScoreColumns:
     def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
         now = INFEASIBLE
         if fits:
-            now, node = int(self._still[row]), self._state.rows[row]
+            now, node = self._still.item(row), self._state.rows[row]
             for live in self._live:
                 now += live.of_row(cycle, pod, node)
-        before = int(self._rest[row])
+        before = self._rest.item(row)
         self._rest[row] = now
         if self._followed and not self._moving:
             self.leaders.changed(row, before, now)

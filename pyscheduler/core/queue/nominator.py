@@ -77,18 +77,19 @@ class Nominator:
         """Follow the pod's status where it names another node than before; otherwise keep to what was decided here."""
         self.add(new, self.promised(new) if old.nominated_node_name == new.nominated_node_name else None)
 
-    def remove(self, uid: str) -> None:
-        """The pod is assumed, bound or gone."""
+    def remove(self, uid: str) -> str:
+        """The pod is assumed, bound or gone; the node that it was nominated to, or ""."""
         self._ended.discard(uid)
-        node_name = self._node_of.pop(uid, None)
-        if node_name is None:
-            return
+        node_name = self._node_of.pop(uid, "")
+        if not node_name:
+            return ""
         pods = self._pods_on[node_name]
         del pods[uid]
         if pods:
             self._note(node_name)
         else:
             del self._pods_on[node_name], self._changed[node_name]
+        return node_name
 
     def _note(self, node_name: str) -> None:
         self._changes += 1

@@ -33,6 +33,8 @@ class NodeColumns:
         self._non_zero: dict[str, Numbers] = {CPU: Numbers(), MEMORY: Numbers()}
         self._nothing = Numbers()
         """What is read of a resource that nobody has: zeros."""
+        self._usual: tuple[Numbers, ...] | None = None
+        """The columns that nearly every pod asks for; None where one of them may have come or gone."""
         self.allowed_pods = Numbers()
         self.pod_counts = Numbers()
         self.unschedulable = Numbers()
@@ -60,17 +62,17 @@ class NodeColumns:
 
     def together(self, column: Numbers) -> tuple[Numbers, ...]:
         """The columns to be read with one: those that nearly every pod asks for, or it alone."""
-        usual = self._usual()
+        usual = self._usual
+        if usual is None:
+            named = (columns.get(r) for r in (CPU, MEMORY) for columns in (self._allocatable, self._requested))
+            known = (numbers for numbers in named if numbers is not None)
+            usual = self._usual = (self.pod_counts, self.allowed_pods, *self._non_zero.values(), *known)
         return usual if column in usual else (column,)
-
-    def _usual(self) -> tuple[Numbers, ...]:
-        named = (columns.get(r) for r in (CPU, MEMORY) for columns in (self._allocatable, self._requested))
-        return (self.pod_counts, self.allowed_pods, *self._non_zero.values(), *(n for n in named if n is not None))
 
     def write_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
         """Set every resource of a row, those it no longer has to 0."""
         for resource in self._allocatable.keys() | amounts.keys():
-            _column(self._allocatable, resource).set(row, amounts.get(resource, 0))
+            self._column(self._allocatable, resource).set(row, amounts.get(resource, 0))
 
     def write_requested(self, row: int, amounts: Mapping[str, int], non_zero: Mapping[str, int]) -> None:
         """Set every requested amount of a row."""
@@ -80,7 +82,7 @@ class NodeColumns:
             self.set_non_zero(row, resource, non_zero[resource])
 
     def set_requested(self, row: int, resource: str, amount: int) -> None:
-        _column(self._requested, resource).set(row, amount)
+        self._column(self._requested, resource).set(row, amount)
 
     def set_non_zero(self, row: int, resource: str, amount: int) -> None:
         self._non_zero[resource].set(row, amount)
@@ -89,7 +91,7 @@ class NodeColumns:
         """Bring a row up to date after a pod with these requests has come to the node or left it."""
         used, columns = node.requested, self._requested
         for resource in requests.held:
-            numbers = columns.get(resource) or _column(columns, resource)
+            numbers = columns.get(resource) or self._column(columns, resource)
             numbers.set(row, used.get(resource, 0))
         used, columns = node.non_zero_requested, self._non_zero
         for resource in requests.non_zero:
@@ -104,12 +106,12 @@ class NodeColumns:
         self.labels[key] = column
         return column
 
-
-def _column(columns: dict[str, Numbers], resource: str) -> Numbers:
-    column = columns.get(resource)
-    if column is None:
-        if len(columns) >= _MANY and len(columns).bit_count() == 1:  # each time their number has doubled
-            for name in [name for name, numbers in columns.items() if not numbers.is_needed]:
-                del columns[name]
-        column = columns[resource] = Numbers()
-    return column
+    def _column(self, columns: dict[str, Numbers], resource: str) -> Numbers:
+        column = columns.get(resource)
+        if column is None:
+            self._usual = None
+            if len(columns) >= _MANY and len(columns).bit_count() == 1:  # each time their number has doubled
+                for name in [name for name, numbers in columns.items() if not numbers.is_needed]:
+                    del columns[name]
+            column = columns[resource] = Numbers()
+        return column

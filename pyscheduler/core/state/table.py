@@ -95,8 +95,8 @@ class ColumnTable(NodeTable):
 
     def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[Numbers]) -> None:
         """Those columns that nearly every pod asks for are read at once, which costs little more than one of them."""
-        room = np.empty(len(columns) * len(rows), np.int64)
-        gather(room, tuple(column.grown_to(len(self._state.rows)) for column in columns), rows)
+        room, n = np.empty(len(columns) * len(rows), np.int64), len(self._state.rows)
+        gather(room, tuple([column.grown_to(n) for column in columns]), rows)
         room.setflags(write=False)  # a plugin that computes in place would change what others read
         self._read.update(zip(columns, room.reshape(len(columns), len(rows)), strict=True))
 
