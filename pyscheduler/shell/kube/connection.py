@@ -7,7 +7,7 @@ server says that it did not take it (429), when it was never sent, or when it on
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -45,6 +45,10 @@ T = TypeVar("T")
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
+APART: Final = 60.0
+"""Seconds in which calls go one by one, after several that were sent together were not all answered: not every proxy
+knows what to make of that."""
+
 _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
 _BUSY_TRIES = 10
 _FAULT_TRIES = 4
@@ -75,6 +79,9 @@ class Transport(Protocol):
 
     async def call(self, call: Call, authorization: str) -> Answer:
         """One call, sent once. Refused if there is no answer."""
+
+    async def calls(self, calls: Sequence[Call], authorization: str) -> list[Answer | None]:
+        """Calls that may be made again, sent together once; None for each without an answer. Refused if unsent."""
 
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
         """A call whose answer is read as it comes. Refused if there is none."""
@@ -123,6 +130,7 @@ class Connection:
         self._limiter = Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
+        self._apart_until = 0.0
         self.tally = CallTally()
         """Who hears of the calls; whoever counts them sets it."""
 
@@ -184,6 +192,36 @@ class Connection:
                 self._speaks_protobuf = False
         await self.request("POST", path, encode(JSON))
 
+    @property
+    def together(self) -> int:
+        """How many calls may be sent together now, so that none has to wait for its turn."""
+        return 1 if self._clock.now() < self._apart_until else self._limiter.left()
+
+    async def create_together(self, objects: Sequence[tuple[str, Callable[[str], bytes]]]) -> list[bool]:
+        """POST objects that have names of their own, in as few packets as can be; which of them the server took.
+
+        For each that it did not take, and for all of them where none could be sent, `create` tells why.
+        """
+        form = PROTOBUF if self._speaks_protobuf else JSON
+        calls = [Call("POST", path, encode(form), form) for path, encode in objects]
+        began = self._clock.now()
+        try:
+            answers = await self._transport.calls(calls, await self._permission("POST", len(calls)))
+        except Refused:
+            answers = [None] * len(calls)
+        if None in answers:
+            self._apart_until = self._clock.now() + APART
+        seconds = self._clock.now() - began
+        return [self._told(call, answer, seconds) for call, answer in zip(calls, answers, strict=True)]
+
+    def _told(self, call: Call, answer: Answer | None, seconds: float) -> bool:
+        """Count one of several calls; whether it went well."""
+        self.tally.answered(call.method, answer.status if answer else 0, again=False)
+        if answer is not None:
+            self.tally.carried(call.method, len(call.body or b""), len(answer.body))
+        self.tally.took(call.method, seconds)
+        return answer is not None and answer.status < 300
+
     @asynccontextmanager
     async def stream(self, path: str, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """A GET whose body is read as it comes; `silence` is how many seconds of nothing mean that it is dead."""
@@ -228,7 +266,7 @@ class Connection:
             await self._clock.sleep(pause)
 
     async def _once(self, call: Call, again: bool = False) -> bytes:
-        permission = await self._permission(call)
+        permission = await self._permission(call.method)
         try:
             answer = await self._transport.call(call, permission)
         except Refused as problem:
@@ -241,7 +279,7 @@ class Connection:
         return answer.body
 
     async def _opened(self, call: Call, again: bool, silence: float) -> Stream:
-        permission = await self._permission(call)
+        permission = await self._permission(call.method)
         try:
             stream = await self._transport.stream(call, permission, silence)
         except Refused as problem:
@@ -254,10 +292,12 @@ class Connection:
             raise _refusal(refused)
         return stream
 
-    async def _permission(self, call: Call) -> str:
-        """Wait for the call's turn; the Authorization header then."""
-        pause = self._limiter.take()
-        self.tally.waited(call.method, pause)
+    async def _permission(self, method: str, calls: int = 1) -> str:
+        """Wait for the turn of so many calls; the Authorization header then."""
+        pause = 0.0
+        for _ in range(calls):
+            pause = self._limiter.take()
+            self.tally.waited(method, pause)
         if pause:
             await self._clock.sleep(pause)
         return await self._credentials.authorization()

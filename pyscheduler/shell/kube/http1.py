@@ -64,15 +64,17 @@ _HEAD, _BODY, _UNTIL_CLOSED, _SIZE, _CHUNK, _CHUNK_END, _TRAILER, _NOTHING = ran
 
 
 class AnswerReader:
-    """Bytes in, one answer out."""
+    """Bytes in, one answer out, and the bytes that came after it."""
 
-    __slots__ = ("_due", "_head", "_next", "_parts", "_rest", "_size", "reusable", "status")
+    __slots__ = ("_due", "_head", "_next", "_parts", "_rest", "_size", "beyond", "reusable", "status")
 
     def __init__(self) -> None:
         self.status = 0
         """0 until the head is there."""
         self.reusable = True
         """Whether the connection can carry another call after this answer."""
+        self.beyond = b""
+        """What has come after the whole answer: the beginning of the next, where several calls were sent together."""
         self._head = b""
         self._next = _HEAD
         self._due = 0
@@ -86,7 +88,7 @@ class AnswerReader:
         return self._next != _HEAD or bool(self._rest)
 
     def feed(self, data: bytes) -> bool:
-        """Take what has come; whether the answer is whole. BadAnswer, also for bytes beyond its end."""
+        """Take what has come; whether the answer is whole. BadAnswer."""
         if self._next in (_BODY, _UNTIL_CLOSED):
             return self._body(data)
         if self._rest:
@@ -149,18 +151,17 @@ class AnswerReader:
             return self._body(data)
         if self._next != _NOTHING:
             return self._chunks(data)
-        if data:
-            raise BadAnswer("there is more than one answer")
+        self.beyond = data
         return True
 
     def _body(self, data: bytes) -> bool:
-        if data:
-            self._add(data)
         if self._next == _UNTIL_CLOSED:
+            self._add(data)
             return False
+        if len(data) > self._due:
+            data, self.beyond = data[: self._due], data[self._due :]
+        self._add(data)
         self._due -= len(data)
-        if self._due < 0:
-            raise BadAnswer("there is more than one answer")
         return not self._due
 
     def _chunks(self, data: bytes) -> bool:
@@ -199,7 +200,8 @@ class AnswerReader:
             self._next = _CHUNK if self._due else _TRAILER
 
     def _add(self, piece: bytes) -> None:
-        self._parts.append(piece)
+        if piece:
+            self._parts.append(piece)
         self._size += len(piece)
         if self._size > LONGEST_BODY:
             raise BadAnswer(f"its answer is longer than {LONGEST_BODY} bytes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from pyscheduler.shell.clock import Clock
 
 DEFAULT_QPS = 50.0
@@ -23,7 +25,18 @@ class Limiter:
         """Take this call's turn: the seconds until then. Turns are given in the order of asking."""
         if self._qps < 0:
             return 0.0
-        now = self._clock.now()
-        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1
-        self._at = now
+        self._refill()
+        self._tokens -= 1
         return max(0.0, -self._tokens / self._qps)
+
+    def left(self) -> int:
+        """How many turns could be taken now without waiting; sys.maxsize where there is no limit."""
+        if self._qps < 0:
+            return sys.maxsize
+        self._refill()
+        return max(0, int(self._tokens))
+
+    def _refill(self) -> None:
+        now = self._clock.now()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
+        self._at = now

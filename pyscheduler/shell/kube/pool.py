@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -73,7 +73,7 @@ class Pool:
                 self._hand_on(wire)
                 raise not_leading()
             answer: asyncio.Future[Answer] = self._loop.create_future()
-            wire.ask(content, answer)
+            wire.ask(content, (answer,))
             self._watch(answer, deadline)
             try:
                 return await answer
@@ -84,9 +84,31 @@ class Pool:
                     raise
             finally:
                 del self._due[answer]
-                if wire.asked is answer:
-                    wire.close()
+                wire.leave(answer)
                 del answer, wire  # an exception of the answer refers to this call, which would refer to it
+
+    async def calls(self, calls: Sequence[Call], authorization: str) -> list[Answer | None]:
+        """Calls sent together, on one connection, once; None for each that got no answer.
+
+        They must be such that it does no harm to make them again. Refused if there is no connection for them.
+        """
+        content = b"".join([self._request(call, authorization) for call in calls])
+        deadline = self._loop.time() + self._timeout
+        wire = self._idle_wire() or await self._next_wire(deadline)
+        if not self.may_write():
+            self._hand_on(wire)
+            raise not_leading()
+        answers: list[asyncio.Future[Answer]] = [self._loop.create_future() for _ in calls]
+        wire.ask(content, answers)
+        for answer in answers:
+            self._watch(answer, deadline)
+        try:
+            came = await asyncio.gather(*answers, return_exceptions=True)
+        finally:
+            for answer in answers:
+                del self._due[answer]
+            wire.leave(answers[-1])
+        return [answer if isinstance(answer, Answer) else None for answer in came]
 
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
         """A call on a connection of its own, whose answer is read as it comes. Refused if there is none.

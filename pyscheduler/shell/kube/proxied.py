@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import aiohttp
 import msgspec
@@ -45,6 +45,16 @@ class ProxiedPool:
             return _answer(response, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unanswered(error) from None
+
+    async def calls(self, calls: Sequence[Call], authorization: str) -> list[Answer | None]:
+        """One after the other: who knows what the proxy makes of calls that are sent together."""
+        return [await self._answer(call, authorization) for call in calls]
+
+    async def _answer(self, call: Call, authorization: str) -> Answer | None:
+        try:
+            return await self.call(call, authorization)
+        except Refused:
+            return None
 
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
         """A call whose answer is read as it comes. Refused if there is none."""

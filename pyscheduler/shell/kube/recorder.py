@@ -41,6 +41,8 @@ PATIENCE: Final = 15.0
 _REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
 """Series kept in mind by type: what is Normal hardly ever repeats."""
 _WRITERS = 8
+_TOGETHER = 16
+"""Events that go in one call: their answers come one by one, so with more of them one that is slow delays many."""
 _YIELD = 0.05
 _PAUSES = (0.2, 1.0, 5.0, 10.0)
 _EXISTS, _NOT_FOUND = 409, 404
@@ -143,18 +145,38 @@ class Recorder:
             if self._must_yield() and not (steady and self._is_late()):
                 await self._clock.sleep(_YIELD)
                 continue
-            series = self._next()
-            if series is None:
-                continue
-            self._writing += 1
-            try:
-                await self._write(series)
-            except Exception as problem:  # a bug of ours costs the Event, and nobody the scheduler
-                _log.crash("An Event could not be written", problem, pod=series.record.regarding.key)
-                self._dropped()
-            finally:
-                self._writing -= 1
+            left = self._next()
+            if len(left) > 1:
+                left = await self._write_together(left)
+            for series in left:
+                await self._write_alone(series)
+
+    async def _write_together(self, some: list[Series]) -> list[Series]:
+        """Write Events with one call; those of them that are left, to be written alone."""
+        objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
+        counts = [series.count for series in some]
+        try:
+            taken = await self._connection.create_together(objects)
+        except Exception as problem:  # one of them cannot be written down: alone it costs only itself
+            _log.info("Events are written one by one", v=4, err=repr(problem))
+            return some
+        left = []
+        for series, count, went_well in zip(some, counts, taken, strict=True):
+            if went_well:
+                self._wrote(series, count)
                 self._settle(series)
+            else:
+                left.append(series)
+        return left
+
+    async def _write_alone(self, series: Series) -> None:
+        try:
+            await self._write(series)
+        except Exception as problem:  # a bug of ours costs the Event, and nobody the scheduler
+            _log.crash("An Event could not be written", problem, pod=series.record.regarding.key)
+            self._dropped()
+        finally:
+            self._settle(series)
 
     def _must_yield(self) -> bool:
         crowded = len(self) * 2 > self._capacity
@@ -166,18 +188,24 @@ class Recorder:
 
     def _settle(self, series: Series) -> None:
         """After a write: see to what happened meanwhile."""
+        self._writing -= 1
         series.queued = False
         if series.created and series.written == 1 < series.count:
             self._enqueue(series)
         if not self._writing and not len(self):
             self._idle.set()
 
-    def _next(self) -> Series | None:
+    def _next(self) -> list[Series]:
+        """What to write now: several new Events where more wait than there are writers, and no binding is under way."""
         queue = self._new or self._repeats
         if not queue:
             self._work.clear()
-            return None
-        return queue.popleft()
+            return []
+        many = 1
+        if queue is self._new and not self._traffic.bindings:
+            many = max(1, min(_TOGETHER, -(-len(queue) // _WRITERS), self._connection.together))
+        self._writing += many
+        return [queue.popleft() for _ in range(many)]
 
     async def _write(self, series: Series) -> None:
         """Write one Event, however long the server is away; what it refuses is let go."""
@@ -209,7 +237,10 @@ class Recorder:
             except ApiError as problem:
                 if problem.status != _EXISTS:
                     raise
-            series.created = True
+        self._wrote(series, count)
+
+    def _wrote(self, series: Series, count: int) -> None:
+        series.created = True
         series.written, series.written_at = count, self._clock.wall()
 
     def _body(self, series: Series, content_type: str) -> bytes:

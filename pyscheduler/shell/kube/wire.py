@@ -1,4 +1,4 @@
-"""One connection to the API server, as an asyncio protocol: one call at a time, or one stream.
+"""One connection to the API server, as an asyncio protocol: calls, one after the other, or one stream.
 
 asyncio's own streams and general HTTP clients cost several times what is here, and a scheduler that binds fast does
 little else.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
@@ -81,16 +82,19 @@ class _Reading(asyncio.BufferedProtocol):
 
 
 class Wire(_Reading):
-    """Carries one call after the other. `freed` is told when it can take the next one, `gone` when it never will."""
+    """Carries one call after the other, or several sent together and answered in their order (RFC 9112, 9.3.2).
 
-    __slots__ = ("_ended", "_freed", "_reader", "_transport", "asked", "used")
+    `freed` is told when it can take the next one, `gone` when it never will.
+    """
+
+    __slots__ = ("_asked", "_ended", "_freed", "_reader", "_transport", "used")
 
     def __init__(self, freed: Callable[[Wire], None], gone: Callable[[Wire], None]) -> None:
         super().__init__(_ROOM)
-        self.asked: asyncio.Future[Answer] | None = None
-        """The answer that is waited for."""
         self.used = False
         """Whether a call has been answered on it."""
+        self._asked: deque[asyncio.Future[Answer]] = deque()
+        """The answers that are waited for, in their order."""
         self._freed = freed
         self._ended = gone
         self._reader = AnswerReader()
@@ -100,11 +104,11 @@ class Wire(_Reading):
         self._transport = cast(asyncio.Transport, transport)
         _prepare(transport)
 
-    def ask(self, request: bytes, answer: asyncio.Future[Answer]) -> None:
-        """Send a request; `answer` gets what comes back, or a Refused. Call it on a free wire only."""
+    def ask(self, requests: bytes, answers: Sequence[asyncio.Future[Answer]]) -> None:
+        """Send requests; each of `answers` gets what comes back, or a Refused. Call it on a free wire only."""
         assert self._transport is not None
-        self.asked = answer
-        self._transport.write(request)
+        self._asked.extend(answers)
+        self._transport.write(requests)
 
     @property
     def is_open(self) -> bool:
@@ -116,6 +120,11 @@ class Wire(_Reading):
         """Whether the server may have closed it before it saw the call that is under way."""
         return self.used and not self._reader.begun
 
+    def leave(self, answer: asyncio.Future[Answer]) -> None:
+        """Nobody waits any more for what was asked last: if it has not come yet, the connection ends."""
+        if self._asked and self._asked[-1] is answer:
+            self.close()
+
     def close(self) -> None:
         """End the connection, whatever is under way on it."""
         if self._transport is not None:
@@ -123,42 +132,45 @@ class Wire(_Reading):
 
     def data_received(self, data: bytes) -> None:
         try:
-            if self.asked is None:
-                raise BadAnswer("the server speaks without being asked")
-            whole = self._reader.feed(data)
+            while data:
+                if not self._asked:
+                    raise BadAnswer("the server speaks without being asked")
+                data = self._answered() if self._reader.feed(data) else b""
         except BadAnswer as problem:
             self._fail(lost(problem))
             self.close()
-            return
-        if whole:
-            self._answered()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self.asked is not None and exc is None and self._reader.ended():
+        if self._asked and exc is None and self._reader.ended():
             self._answered()
-        else:
-            self._fail(lost(exc))
+        self._fail(lost(exc))
         self._transport = None  # which refers to us: with its buffers it is freed now, not when garbage is collected
         self._ended(self)
 
-    def _answered(self) -> None:
-        """Free the wire, before whoever waits for the answer goes on."""
-        reader, asked = self._reader, self.asked
-        assert asked is not None
+    def _answered(self) -> bytes:
+        """Free the wire, before whoever waits for the answer goes on; what has come beyond it. BadAnswer."""
+        reader = self._reader
+        if reader.beyond and len(self._asked) == 1:
+            raise BadAnswer("there is more than one answer")
         if not self.used and self._transport is not None:
             remember(self._transport)
-        self.asked, self._reader, self.used = None, AnswerReader(), True
+        asked = self._asked.popleft()
+        self._reader, self.used = AnswerReader(), True
         if not asked.done():
             asked.set_result(reader.answer())
-        if reader.reusable:
-            self._freed(self)
-        else:
+        if not reader.reusable:
             self.close()
+            return b""
+        if not self._asked:
+            self._freed(self)
+        return reader.beyond
 
     def _fail(self, problem: Refused) -> None:
-        asked, self.asked = self.asked, None
-        if asked is not None and not asked.done():
-            asked.set_exception(problem)
+        """Nothing more comes."""
+        while self._asked:
+            asked = self._asked.popleft()
+            if not asked.done():
+                asked.set_exception(Refused(problem.status, problem.reason, str(problem)))
 
 
 class StreamWire(_Reading):
@@ -227,6 +239,8 @@ class StreamWire(_Reading):
         self._heard_at = self._loop.time()
         try:
             self._whole = self._reader.feed(data)
+            if self._reader.beyond:
+                raise BadAnswer("there is more than one answer")
         except BadAnswer as problem:
             self._problem = lost(problem)
             self.close()

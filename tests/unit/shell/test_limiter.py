@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from pyscheduler.shell.kube.limiter import Limiter
@@ -20,6 +22,20 @@ def test_calls_take_their_time(qps: float, burst: int, calls: int, seconds: floa
     for _ in range(calls):
         clock.at += limiter.take()
     assert clock.at - VirtualClock().at == pytest.approx(seconds)
+
+
+def test_what_is_left_can_be_taken_without_waiting() -> None:
+    clock = VirtualClock()
+    limiter = Limiter(10, 5, clock)
+    assert [limiter.left() for _ in range(3)] == [5, 5, 5], "to ask takes none"
+    limiter.take()
+    assert limiter.left() == 4
+    for _ in range(9):
+        limiter.take()
+    assert limiter.left() == 0
+    clock.at += 0.7
+    assert limiter.left() == 2
+    assert Limiter(-1, 0, clock).left() == sys.maxsize
 
 
 def test_callers_at_the_same_moment_get_turns_one_after_the_other() -> None:

@@ -54,6 +54,12 @@ async def test_a_refusal(api: FakeApi, connection: Connection, clock: VirtualClo
     assert clock.slept == [3.0]
 
 
+async def test_calls_that_go_together_are_made_one_after_the_other(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, Reply(201), Hangup(), Reply(201))
+    assert await connection.create_together([(PATH, lambda _: b"{}")] * 3) == [True, False, True]
+    assert len(api.calls) == 3
+
+
 async def test_a_call_that_would_write_is_not_sent_once_that_is_not_allowed(
     api: FakeApi, connection: Connection
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -259,6 +259,102 @@ async def test_without_bindings_all_write_at_once(api: FakeApi, desk: Desk) -> N
         desk.recorder.record(failed(name))
     await api.called(3)
     assert {call.json["regarding"]["name"] for call in api.calls} == {"a", "b", "c"}
+
+
+MANY = [f"pod-{number}" for number in range(40)]
+
+
+@pytest.fixture
+def full(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> tuple[Desk, list[int]]:
+    """A desk at which many Events wait, and how many go together."""
+    together, send = list[int](), connection.create_together
+
+    async def counted(objects: Sequence[tuple[str, Callable[[str], bytes]]]) -> list[bool]:
+        together.append(len(objects))
+        return await send(objects)
+
+    monkeypatch.setattr(connection, "create_together", counted)
+    desk = Desk(connection, capacity=200)
+    for name in MANY:
+        desk.recorder.record(failed(name))
+    return desk, together
+
+
+def regarding(api: FakeApi) -> list[str]:
+    return sorted(call.json["regarding"]["name"] for call in api.calls)
+
+
+async def test_many_go_together_in_equal_shares(api: FakeApi, full: tuple[Desk, list[int]]) -> None:
+    api.script(EVENTS, *[CREATED] * len(MANY))
+    desk, together = full
+    async with desk:
+        assert await desk.written() == 0
+    assert (regarding(api), desk.lost) == (sorted(MANY), 0)
+    assert sum(together) > len(MANY) // 2
+    assert max(together) == len(MANY) // 8, "no writer takes more than its share"
+
+
+async def test_of_those_that_go_together_one_that_is_refused_costs_only_itself(
+    api: FakeApi, full: tuple[Desk, list[int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    api.script(EVENTS, *[CREATED] * 10, refused(403, "Forbidden", "not that one"), *[CREATED] * 29)
+    api.script(EVENTS, refused(403, "Forbidden", "not that one"))  # by itself, as the last
+    desk, _ = full
+    async with desk:
+        assert await desk.written() == 0
+    assert (len(api.calls), desk.lost) == (len(MANY) + 1, 0)
+    assert caplog.text.count("An Event was not taken") == 1
+
+
+async def test_of_those_that_go_together_one_that_cannot_be_written_down_costs_only_itself(
+    api: FakeApi, full: tuple[Desk, list[int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    api.script(EVENTS, *[CREATED] * len(MANY))
+    desk, _ = full
+    desk.recorder.record(Record(EventType.NORMAL, "Scheduled", "\ud800", "no such letter", pod("b").build()))
+    async with desk:
+        assert await desk.written() == 0
+    assert (regarding(api), desk.lost) == (sorted(MANY), 1)
+    assert caplog.text.count("An Event could not be written") == 1
+
+
+async def test_after_a_break_events_go_one_by_one_and_none_is_lost(
+    api: FakeApi, full: tuple[Desk, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.script(EVENTS, CREATED, Hangup(), *[CREATED] * (2 * len(MANY)))
+    desk, together = full
+    async with desk:
+        assert await desk.written() == 0
+    assert (set(regarding(api)), desk.lost) == (set(MANY), 0)
+    assert len(together) <= 8, "none after the break but those that were on their way"
+
+
+async def test_a_repetition_while_many_are_written_is_written_after_them(
+    api: FakeApi, full: tuple[Desk, list[int]]
+) -> None:
+    first = Held(CREATED)
+    api.script(EVENTS, first, *[CREATED] * len(MANY))
+    desk, _ = full
+    async with desk:
+        await api.called(1)
+        name = api.calls[0].json
+        desk.recorder.record(failed(name["regarding"]["name"]))
+        api.script(f"{EVENTS}/{name['metadata']['name']}", ok({}))
+        first.release.set()
+        assert await desk.written() == 0
+    assert [call.json["series"]["count"] for call in api.calls if call.method == "PATCH"] == [2]
+
+
+async def test_beside_bindings_none_go_together(api: FakeApi, full: tuple[Desk, list[int]]) -> None:
+    api.script(EVENTS, *[CREATED] * len(MANY))
+    desk, together = full
+    with desk.traffic:
+        async with desk:
+            written = asyncio.create_task(desk.written())
+            await desk.clock.until_asleep(9)  # the sweep, and eight that yield
+            await desk.clock.advance(1)
+            assert await written == 0
+    assert not together
 
 
 async def test_a_queue_more_than_half_full_yields_to_nobody(api: FakeApi, desk: Desk) -> None:
