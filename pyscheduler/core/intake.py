@@ -59,8 +59,7 @@ def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if assumed is not None:
         _confirm(context, pod)
     if old is not None and not old.node_name:
-        promised = context.queue.nominator.node_of(pod.uid)
-        context.queue.delete(pod.uid)
+        promised = context.queue.delete(pod.uid)
         if promised not in ("", pod.node_name):
             context.promise_ended(old, now)
     if not context.queue.is_listening:
@@ -141,8 +140,7 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
         _let_go(context, assumed)
         context.queue.done(uid)
     placed = context.state.remove(uid) is not None
-    promised = context.queue.nominator.node_of(uid)
-    context.queue.delete(uid)
+    promised = context.queue.delete(uid)
     if placed or assumed is not None:
         context.wake((pod_deleted(pod),), now)
     elif promised or pod.nominated_node_name:

@@ -204,12 +204,13 @@ class SchedulingQueue:
         else:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
 
-    def delete(self, uid: str) -> None:
-        """The pod is gone, or was bound by someone else; unknown pods are ignored."""
-        self.nominator.remove(uid)
+    def delete(self, uid: str) -> str:
+        """The pod is gone, or was bound by someone else; the node that it was nominated to, or "". Unknown: ignored."""
+        promised = self.nominator.remove(uid)
         self._gates.forget(uid)
         for tier in (self._active, self._backoff, self._unschedulable):
             tier.remove(uid)
+        return promised
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
         if self._to_active(queued, label, now) and queued.pod.nominated_node_name:

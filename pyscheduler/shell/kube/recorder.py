@@ -42,7 +42,7 @@ _REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
 """Series kept in mind by type: what is Normal hardly ever repeats."""
 _WRITERS = 8
 _TOGETHER = 16
-"""Events that go in one call: their answers come one by one, so with more of them one that is slow delays many."""
+"""Events that are sent in one go: their answers come one by one, so with more of them one that is slow delays many."""
 _YIELD = 0.05
 _PAUSES = (0.2, 1.0, 5.0, 10.0)
 _EXISTS, _NOT_FOUND = 409, 404
@@ -152,7 +152,7 @@ class Recorder:
                 await self._write_alone(series)
 
     async def _write_together(self, some: list[Series]) -> list[Series]:
-        """Write Events with one call; those of them that are left, to be written alone."""
+        """Write Events in one go; those of them that are left, to be written alone."""
         objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
         counts = [series.count for series in some]
         try:
