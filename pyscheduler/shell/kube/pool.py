@@ -68,10 +68,7 @@ class Pool:
         content = self._request(call, authorization)
         deadline = self._loop.time() + self._timeout
         while True:
-            wire = self._idle_wire() or await self._next_wire(deadline)
-            if call.method not in READS and not self.may_write():
-                self._hand_on(wire)
-                raise not_leading()
+            wire = await self._free_wire(deadline, writes=call.method not in READS)
             answer: asyncio.Future[Answer] = self._loop.create_future()
             wire.ask(content, (answer,))
             self._watch(answer, deadline)
@@ -94,10 +91,7 @@ class Pool:
         """
         content = b"".join([self._request(call, authorization) for call in calls])
         deadline = self._loop.time() + self._timeout
-        wire = self._idle_wire() or await self._next_wire(deadline)
-        if not self.may_write():
-            self._hand_on(wire)
-            raise not_leading()
+        wire = await self._free_wire(deadline, writes=True)
         answers: list[asyncio.Future[Answer]] = [self._loop.create_future() for _ in calls]
         wire.ask(content, answers)
         for answer in answers:
@@ -142,6 +136,14 @@ class Pool:
         if self._said[0] != authorization:
             self._said = (authorization, f"{self._hello}Authorization: {authorization}\r\n".encode())
         return request(call.method, self._address.prefix + call.path, self._said[1], call.body, call.content_type)
+
+    async def _free_wire(self, deadline: float, writes: bool) -> Wire:
+        """A connection for a call that is sent at once. Refused, also if the call would write and may not now."""
+        wire = self._idle_wire() or await self._next_wire(deadline)
+        if writes and not self.may_write():
+            self._hand_on(wire)
+            raise not_leading()
+        return wire
 
     def _idle_wire(self) -> Wire | None:
         """A connection that waits for work; those that have waited too long are closed."""

@@ -166,7 +166,7 @@ class Wire(_Reading):
         return reader.beyond
 
     def _fail(self, problem: Refused) -> None:
-        """Nothing more comes."""
+        """Nothing more comes. Each gets an exception of its own, since it keeps the traceback of whoever waited."""
         while self._asked:
             asked = self._asked.popleft()
             if not asked.done():

@@ -124,10 +124,11 @@ async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
     assert [number for number, _ in server.heard] == [0, 1]
 
 
-async def test_a_cancelled_call_takes_its_connection_along() -> None:
+@pytest.mark.parametrize("calls", [1, 3], ids=["one", "several together"])
+async def test_a_cancelled_call_takes_its_connection_along(calls: int) -> None:
     server = RawServer([Then.HOLD], [OK])
     async with pool_to(server, size=1) as pool:
-        call = asyncio.create_task(pool.call(POST, ""))
+        call = asyncio.ensure_future(pool.call(POST, "") if calls == 1 else pool.calls([POST] * calls, ""))
         await server.until_heard(1)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)

@@ -11,6 +11,7 @@ import pytest
 
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.shell.clock import rfc3339_micro
+from pyscheduler.shell.kube import recorder
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
 from pyscheduler.shell.kube.series import MAX_NOTE, cut, event_name
@@ -295,14 +296,17 @@ async def test_many_go_together_in_equal_shares(api: FakeApi, full: tuple[Desk, 
 
 
 async def test_of_those_that_go_together_one_that_is_refused_costs_only_itself(
-    api: FakeApi, full: tuple[Desk, list[int]], caplog: pytest.LogCaptureFixture
+    api: FakeApi, full: tuple[Desk, list[int]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.script(EVENTS, *[CREATED] * 10, refused(403, "Forbidden", "not that one"), *[CREATED] * 29)
-    api.script(EVENTS, refused(403, "Forbidden", "not that one"))  # by itself, as the last
-    desk, _ = full
+    monkeypatch.setattr(recorder, "_WRITERS", 1)  # so that the order is known
+    no = refused(403, "Forbidden", "not that one")
+    api.script(EVENTS, *[CREATED] * 10, no, *[CREATED] * 5)  # sixteen together
+    api.script(EVENTS, no, *[CREATED] * 24)  # that one by itself, and the others
+    desk, together = full
     async with desk:
         assert await desk.written() == 0
-    assert (len(api.calls), desk.lost) == (len(MANY) + 1, 0)
+    assert (together, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 0)
+    assert api.calls[16].json == api.calls[10].json
     assert caplog.text.count("An Event was not taken") == 1
 
 
@@ -318,9 +322,7 @@ async def test_of_those_that_go_together_one_that_cannot_be_written_down_costs_o
     assert caplog.text.count("An Event could not be written") == 1
 
 
-async def test_after_a_break_events_go_one_by_one_and_none_is_lost(
-    api: FakeApi, full: tuple[Desk, list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_after_a_break_events_go_one_by_one_and_none_is_lost(api: FakeApi, full: tuple[Desk, list[int]]) -> None:
     api.script(EVENTS, CREATED, Hangup(), *[CREATED] * (2 * len(MANY)))
     desk, together = full
     async with desk:
@@ -337,9 +339,9 @@ async def test_a_repetition_while_many_are_written_is_written_after_them(
     desk, _ = full
     async with desk:
         await api.called(1)
-        name = api.calls[0].json
-        desk.recorder.record(failed(name["regarding"]["name"]))
-        api.script(f"{EVENTS}/{name['metadata']['name']}", ok({}))
+        sent = api.calls[0].json
+        desk.recorder.record(failed(sent["regarding"]["name"]))
+        api.script(f"{EVENTS}/{sent['metadata']['name']}", ok({}))
         first.release.set()
         assert await desk.written() == 0
     assert [call.json["series"]["count"] for call in api.calls if call.method == "PATCH"] == [2]

@@ -12,10 +12,10 @@ from pyscheduler.shell.kube.connection import APART, Connection, ConnectionOptio
 from pyscheduler.shell.kube.faults import NOT_LEADING, Refused
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
 from pyscheduler.shell.kube.pool import Call
-from pyscheduler.shell.kube.tally import CallTally
 
 from .fake_api import FakeApi, Hangup, Reply, refused
 from .raw_server import OK, RawServer, Script, Then
+from .test_connection import Told, form
 from .test_pool import CLOSED, POST, pool_to
 from .virtual import VirtualClock
 
@@ -77,17 +77,6 @@ async def test_what_is_not_answered_in_time_is_left_with_its_connection() -> Non
         assert (await pool.call(POST, "")).body == b"ok"
 
 
-async def test_who_gives_up_takes_the_connection_along() -> None:
-    server = RawServer([Then.HOLD], [OK])
-    async with pool_to(server, size=1) as pool:
-        calls = asyncio.create_task(pool.calls(CALLS, ""))
-        await server.until_heard(1)
-        calls.cancel()
-        await asyncio.gather(calls, return_exceptions=True)
-        await server.until_ended(1)
-        assert (await pool.call(POST, "")).body == b"ok"
-
-
 async def test_none_is_sent_once_that_is_not_allowed() -> None:
     server = RawServer([OK])
     async with pool_to(server, size=1) as pool:
@@ -101,10 +90,6 @@ async def test_none_is_sent_once_that_is_not_allowed() -> None:
 
 
 # -- objects ---------------------------------------------------------------------------------------------------------
-
-
-def form(content_type: str) -> bytes:
-    return b"k8s\x00..." if content_type == PROTOBUF else b"{}"
 
 
 THINGS = [(PATH, form)] * 3
@@ -153,27 +138,10 @@ async def test_no_more_go_together_than_have_their_turn(kubeconfig: Path, clock:
     await connection.close()
 
 
-class Counted(CallTally):
-    def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
-        self.bytes = self.calls = self.turns = 0
-
-    def waited(self, method: str, seconds: float) -> None:
-        self.turns += 1
-
-    def answered(self, method: str, status: int, again: bool) -> None:
-        self.told.append((method, status))
-
-    def carried(self, method: str, sent: int, received: int) -> None:
-        self.bytes += sent
-
-    def took(self, method: str, seconds: float) -> None:
-        self.calls += 1
-
-
 async def test_each_counts_as_the_call_that_it_is(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Reply(201), refused(403), Hangup())
-    connection.tally = counted = Counted()
+    connection.tally = told = Told()
     await connection.create_together(THINGS)
-    assert counted.told == [("POST", 201), ("POST", 403), ("POST", 0)]
-    assert (counted.turns, counted.calls, counted.bytes) == (3, 3, 4)
+    assert told.answers == [("POST", 201, False), ("POST", 403, False), ("POST", 0, False)]
+    assert [sent for _, sent, _ in told.sizes] == [2, 2], "what is not answered was carried nowhere"
+    assert (len(told.waits), len(told.seconds)) == (3, 3)
