@@ -68,6 +68,11 @@ class Machine:
             commands = broken(context, queued, error, now)
         return commands + self._follow_up(now)
 
+    @property
+    def ready(self) -> int:
+        """How many pods are ready for an attempt, those in backoff not counted."""
+        return self.context.queue.ready
+
     def next_wake(self) -> float | None:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
         due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]

@@ -62,10 +62,9 @@ class Executor:
     def instrument(self, instrument: Instrument) -> None:
         self.bindings.instrument = instrument
 
-    @property
-    def is_full(self) -> bool:
-        """Whether as many bindings are under way as should be; whatever changes that is told."""
-        return self.bindings.is_full
+    def is_full(self, waiting: int) -> bool:
+        """Whether as many bindings are under way as should be while so many pods are ready for an attempt."""
+        return self.bindings.is_full(waiting)
 
     @property
     def unfinished(self) -> int:

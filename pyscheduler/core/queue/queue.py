@@ -117,6 +117,11 @@ class SchedulingQueue:
         return uid in self._active or uid in self._unschedulable or uid in self._backoff
 
     @property
+    def ready(self) -> int:
+        """How many pods wait for nothing but their turn."""
+        return len(self._active)
+
+    @property
     def is_listening(self) -> bool:
         """Whether an event may matter: a pod waits for one, or is being tried while it happens."""
         return len(self._unschedulable) > 0 or len(self._in_flight) > 0

@@ -1,8 +1,12 @@
 """How many bindings to have under way.
 
 The more calls an API server and its store have before them, the less each costs: writes that wait together are put on
-disk together. So a burst is sent wide. It begins with a few and has one more under way for each that was quick enough,
-so that a start does not open a hundred connections at once, and one less for each that was not.
+disk together. But the more there are, the longer each of them takes, and each wants a connection of its own, which has
+to be opened first. Where thousands of pods wait that pays, and a tenth of a second more is nothing beside what they
+wait anyway: they are sent wide, until none is left. Shorter bursts are bound as quickly by a few.
+
+Wide begins with a few and has one more under way for each that was quick enough, so that a start does not open a
+hundred connections at once, and one less for each that was not.
 
 Pods that mind others go a few at a time. When their turn comes at the kubelet it looks again whether there is room for
 them, but never whether their affinities and spreading still hold: what they are decided on should be as new as it can
@@ -15,11 +19,15 @@ from __future__ import annotations
 
 FEWEST = 4.0
 FEW = 16.0
-"""The most for pods that mind others."""
+"""The most for pods that mind others; as many a start begins with where pods do not."""
+SHORT = 20.0
+"""The most while no long burst is on."""
+MANY = 2000
+"""How many pods have to wait for a burst to be a long one."""
 LONG = 1.0
 """Seconds that a call should not take, however many there are."""
-FIRST = 8
-"""How many a burst begins with."""
+_AT_FIRST = 8.0
+"""How many a start begins with where pods mind others."""
 _CROWDED = 6.0
 """How many times as long as the quickest a call takes where there are too many."""
 _STEP = 0.125
@@ -28,24 +36,34 @@ _RENEWED = 2000
 
 
 class Breadth:
-    """`wide` and `narrow` are the numbers; `took` is told the seconds of each call that bound a pod."""
+    """`most` says how many, `took` is told the seconds of each call that bound a pod."""
 
-    __slots__ = ("_calls", "_few", "_fewest", "_most", "_quick", "narrow", "wide")
+    __slots__ = ("_all", "_calls", "_few", "_fewest", "_is_long", "_narrow", "_quick", "_short", "_wide")
 
-    def __init__(self, most: int) -> None:
-        self._most = float(most)
-        self._few, self._fewest = min(FEW, self._most), min(FEWEST, self._most)
+    def __init__(self, workers: int) -> None:
+        """There are never more than `workers`."""
+        self._all = float(workers)
+        self._few, self._fewest = min(FEW, self._all), min(FEWEST, self._all)
+        self._short = min(SHORT, self._all)
         self._quick = float("inf")
         self._calls = 0
-        self.wide = self.narrow = min(float(FIRST), self._few)
+        self._is_long = False
+        self._wide, self._narrow = self._few, min(_AT_FIRST, self._few)
+
+    def most(self, waiting: int, minds_others: bool) -> float:
+        """How many to have under way while so many pods wait for their attempt."""
+        self._is_long = waiting >= MANY or (self._is_long and waiting > 0)
+        if minds_others:
+            return self._narrow
+        return self._wide if self._is_long else min(self._wide, self._short)
 
     def took(self, seconds: float) -> None:
-        self.wide = min(self._most, self.wide + 1) if seconds < LONG else max(self._fewest, self.wide - 1)
+        self._wide = min(self._all, self._wide + 1) if seconds < LONG else max(self._fewest, self._wide - 1)
         self._calls += 1
         if self._calls == _RENEWED:
-            self._calls, self._quick, self.narrow = 0, float("inf"), 1.0
+            self._calls, self._quick, self._narrow = 0, float("inf"), 1.0
         self._quick = min(self._quick, seconds)
         if seconds > self._quick * _CROWDED:
-            self.narrow = max(self._fewest, self.narrow - _STEP)
+            self._narrow = max(self._fewest, self._narrow - _STEP)
         else:
-            self.narrow = min(self._few, self.narrow + _STEP)
+            self._narrow = min(self._few, self._narrow + _STEP)

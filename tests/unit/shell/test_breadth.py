@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, Breadth
+from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, MANY, SHORT, Breadth
 
-MOST = 128
+WORKERS = 128
 
 
-def after(seconds_of: list[float], most: int = MOST) -> Breadth:
+def after(seconds_of: list[float], workers: int = WORKERS) -> Breadth:
     """The limits after calls that took so long."""
-    breadth = Breadth(most)
+    breadth = Breadth(workers)
     for seconds in seconds_of:
         breadth.took(seconds)
     return breadth
+
+
+def narrow(breadth: Breadth) -> float:
+    """The most for pods that mind others."""
+    return breadth.most(waiting=1, minds_others=True)
 
 
 class Server:
@@ -40,41 +45,55 @@ def test_for_pods_that_mind_others_it_settles_at_what_the_server_can_do(
 ) -> None:
     breadth = after([server.seconds])
     for _ in range(500):
-        breadth.took(server.answers(breadth.narrow))
-    assert least <= breadth.narrow <= most
+        breadth.took(server.answers(narrow(breadth)))
+    assert least <= narrow(breadth) <= most
 
 
 def test_one_slow_call_changes_little() -> None:
-    assert after([0.01] * 200 + [5.0]).narrow > FEW - 1
+    assert narrow(after([0.01] * 200 + [5.0])) > FEW - 1
 
 
 def test_a_server_that_becomes_slower_for_good_is_not_starved_for_ever() -> None:
     quick, slow = [0.001] * 100, [0.01] * 4500
-    assert after(quick + slow[:100]).narrow == FEWEST
-    assert after(quick + slow).narrow == FEW
+    assert narrow(after(quick + slow[:100])) == FEWEST
+    assert narrow(after(quick + slow)) == FEW
 
 
 def test_what_was_quick_under_load_is_not_taken_for_the_best() -> None:
-    breadth, server = Breadth(MOST), Server(1, 0.003)
+    breadth, server = Breadth(WORKERS), Server(1, 0.003)
     for _ in range(9000):
-        breadth.took(server.answers(breadth.narrow))
-    assert breadth.narrow < 8
+        breadth.took(server.answers(narrow(breadth)))
+    assert narrow(breadth) < 8
 
 
 @pytest.mark.parametrize(
-    ("seconds_of", "wide"),
+    ("seconds_of", "long", "short"),
     [
-        pytest.param([], 8, id="a start opens a few connections"),
-        pytest.param([0.1] * 8, 16, id="twice as many once they have answered"),
-        pytest.param([0.1] * 1000, MOST, id="and all in the end, though each waits for others"),
-        pytest.param([0.1] * 1000 + [2 * LONG] * 28, 100, id="calls that take very long make it fewer, one by one"),
-        pytest.param([2 * LONG] * 1000, FEWEST, id="down to a few"),
+        pytest.param([], FEW, FEW, id="a start opens a few connections"),
+        pytest.param([0.1] * 16, 2 * FEW, SHORT, id="twice as many once they have answered"),
+        pytest.param([0.1] * 1000, WORKERS, SHORT, id="and all in the end, though each waits for others"),
+        pytest.param([0.1] * 1000 + [2 * LONG] * 28, 100, SHORT, id="calls that take very long make it fewer"),
+        pytest.param([2 * LONG] * 1000, FEWEST, FEWEST, id="down to a few"),
     ],
 )
-def test_a_burst_goes_wide(seconds_of: list[float], wide: float) -> None:
-    assert after(seconds_of).wide == wide
+def test_a_burst_goes_wide_if_it_is_a_long_one(seconds_of: list[float], long: float, short: float) -> None:
+    breadth = after(seconds_of)
+    assert breadth.most(waiting=MANY - 1, minds_others=False) == short
+    assert breadth.most(waiting=MANY, minds_others=False) == long
+
+
+def test_a_long_burst_is_one_until_nobody_waits() -> None:
+    breadth = after([0.1] * 1000)
+    waiting = [MANY - 1, MANY, 1, 0, MANY - 1]
+    most = [breadth.most(each, minds_others=False) for each in waiting]
+    assert most == [SHORT, WORKERS, WORKERS, SHORT, SHORT]
+
+
+def test_pods_that_mind_others_go_a_few_at_a_time_however_many_wait() -> None:
+    breadth = after([0.1] * 1000)
+    assert breadth.most(waiting=10 * MANY, minds_others=True) == FEW
 
 
 def test_there_are_never_more_than_there_are_workers() -> None:
-    breadth = after([0.01] * 1000, most=2)
-    assert (breadth.wide, breadth.narrow) == (2, 2)
+    breadth = after([0.01] * 1000, workers=2)
+    assert [breadth.most(waiting, minds) for waiting in (1, MANY) for minds in (True, False)] == [2, 2, 2, 2]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import cast
 
 import pytest
@@ -28,6 +29,10 @@ class FakeMachine:
     cycles: int = 0
     handled: list[Event] = field(default_factory=list)
 
+    @property
+    def ready(self) -> int:
+        return self.attempts
+
     def handle(self, event: Event) -> list[Command]:
         self.handled.append(event)
         if isinstance(event, Tick):
@@ -47,10 +52,13 @@ class FakeMachine:
 
 @dataclass
 class FakeExecutor:
-    """Is full for as long as the test says so."""
+    """Has room for bindings while at least so many pods wait."""
 
-    is_full: bool = False
+    room_from: float = 0
     tell: Callable[[Event], None] = lambda _: None
+
+    def is_full(self, waiting: int) -> bool:
+        return waiting < self.room_from
 
     def carry_out(self, command: Command) -> None:
         raise AssertionError(f"nothing was to be done, got {command}")
@@ -84,15 +92,21 @@ async def test_attempts_are_made_until_there_are_none_and_again_when_something_h
 
 
 async def test_no_attempt_is_made_while_the_executor_is_full_and_one_as_soon_as_it_tells_of_an_end() -> None:
-    machine, executor = FakeMachine(attempts=1), FakeExecutor(is_full=True)
+    machine, executor = FakeMachine(attempts=1), FakeExecutor(room_from=inf)
     async with looping(machine, executor, SteppedClock()):
         executor.tell(Bound(1.0, "a"))
         await settle()
         assert machine.cycles == 0
-        executor.is_full = False
+        executor.room_from = 0
         executor.tell(Bound(1.0, "b"))
         await settle()
         assert machine.cycles == 1
+
+
+async def test_the_executor_is_told_how_many_wait() -> None:
+    machine = FakeMachine(attempts=5)
+    async with looping(machine, FakeExecutor(room_from=3), SteppedClock()):
+        assert machine.cycles == 3
 
 
 async def test_a_tick_comes_when_the_machine_wants_it() -> None:

@@ -142,7 +142,7 @@ def test_an_update_of_an_active_or_waiting_pod_keeps_its_tier(tier: str) -> None
         world.move(NODE_ADDED)
     new = pod("p").label("x").build()
     world.queue.update(pod("p").build(), new, [LABELLED], world.now)
-    assert world.queue.pending_counts()[tier] == 1
+    assert (world.queue.pending_counts()[tier], world.queue.ready) == (1, tier == "active")
     world.rest()
     assert world.take().pod is new
 
