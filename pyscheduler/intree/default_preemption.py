@@ -185,10 +185,13 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         total = int(np.count_nonzero(helpful))
         if not total:
             return tried
+        start = cycle.rng().randrange(total)
         lower = nodes.count_pods(_Below(pod.priority)) > 0
+        if not (helpful & lower).any():  # as in a cluster of one priority that is full: each pod that waits comes here
+            tried.refusals[NO_VICTIMS] += total
+            return tried
         hopeless = self.handle.refused_anyway(cycle, pod, pod.priority)
         places = np.flatnonzero(helpful)
-        start = cycle.rng().randrange(total)
         places = np.concatenate((places[start:], places[:start]))
         worth_trying = places[lower[places] & (hopeless.codes[places] == 0)]
         enough = total + 1 if exhaustive else self.args.enough(total)

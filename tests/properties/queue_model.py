@@ -15,7 +15,7 @@ WAKES = {
     "Claims": {"claim added", "pod deleted"},
     "Gate": {"pod labelled"},
 }
-INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST = 1.0, 10.0, 300.0, 30.0, 0.1
+INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST, IN_VAIN = 1.0, 10.0, 300.0, 30.0, 0.1, 0.01
 
 
 def fit_cares(uid: str) -> bool:
@@ -51,6 +51,8 @@ class ModelQueue:
         self.pods: dict[str, ModelPod] = {}
         self.log: list[tuple[str, str | None]] = []
         self.next_flush = 0.0
+        self.failed_at: float | None = None
+        """When an attempt failed last; None where somebody has been woken since."""
 
     def tiers(self) -> dict[str, str]:
         public = {"errors": "backoff"}
@@ -100,7 +102,11 @@ class ModelQueue:
         if active:
             first = min(pod.rank for pod in active)
             return [pod for pod in active if pod.rank == first]
-        return [pod for pod in self.soonest() if pod.timestamp + REST <= now]
+        return [pod for pod in self.soonest() if self.rested(pod) <= now]
+
+    def rested(self, pod: ModelPod) -> float:
+        """From when on the pod may be popped before its backoff is over."""
+        return pod.timestamp + REST if self.failed_at is None else max(pod.timestamp + REST, self.failed_at + IN_VAIN)
 
     def soonest(self) -> list[ModelPod]:
         """The rejected pods whose backoff ends first, and of these the ones of the best rank."""
@@ -125,6 +131,7 @@ class ModelQueue:
             answers = {self.weigh(pod, *event) for event in self.log[pod.popped_at :]}
             how = next((each for each in ("immediately", "after backoff") if each in answers), "skip")
         pod.popped_at = None
+        self.failed_at = now
         self.requeue(pod, how, now)
 
     def update(self, pod: ModelPod, closed: bool, events: Iterable[str], now: float) -> None:
@@ -135,12 +142,14 @@ class ModelQueue:
             for event in events:
                 how = self.weigh(pod, event, pod.uid)
                 if how != "skip" and self.requeue(pod, how, now):
+                    self.failed_at = None
                     break
 
     def move(self, event: str, now: float) -> int:
         woken = self.place("unschedulable") + [pod for pod in self.place("gated") if event in WAKES["Gate"]]
         answers = [(pod, self.weigh(pod, event, None)) for pod in woken]
         moved = sum(self.requeue(pod, how, now) for pod, how in answers if how != "skip")
+        self.failed_at = None if moved else self.failed_at
         self.log.append((event, None))
         return moved
 
@@ -161,15 +170,15 @@ class ModelQueue:
         while self.next_flush <= now:
             self.next_flush += PERIOD
         old = [pod for pod in self.place("unschedulable") if now - pod.timestamp > TIMEOUT]
-        for pod in old:
-            self.requeue(pod, "after backoff", now)
+        woken = [self.requeue(pod, "after backoff", now) for pod in old]
+        self.failed_at = None if any(woken) else self.failed_at
         if old:
             self.log.append(("anything", None))
 
     def next_wake(self) -> float | None:
         times = [pod.expiry + 1 for pod in self.place("backoff", "errors")]
         if not self.place("active"):
-            times += [pod.timestamp + REST for pod in self.soonest()]
+            times += [self.rested(pod) for pod in self.soonest()]
         if self.place("unschedulable"):
             times.append(self.next_flush)
         return min(times, default=None)

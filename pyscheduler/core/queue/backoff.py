@@ -23,6 +23,12 @@ EARLY_REST = 0.1
 
 kube-scheduler has no such pause: two pods whose failures wake each other keep it spinning as fast as it can decide.
 """
+IN_VAIN = 0.01
+"""Seconds in which no pod is taken early after an attempt has failed, unless an event wakes somebody meanwhile.
+
+Where thousands wait for the same room, each pod that leaves wakes them all, one of them gets its place, and all others
+would be tried in vain; the API server needs the core for the next one that leaves.
+"""
 _MOST_DOUBLINGS = 64
 """Beyond this any initial backoff has reached any maximum; it keeps the power within a float."""
 
@@ -65,6 +71,7 @@ class BackoffQueue:
             failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
         )
         self._errors = OrderedPods(key=_expiry, stand_in=_expiry, failed=lambda _: None)
+        self._hopeless_until = 0.0
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._errors)
@@ -98,9 +105,17 @@ class BackoffQueue:
         return None if ready is None or now < ready else self._rejected.pop()
 
     def next_early(self) -> float | None:
-        """When `pop_early` will next have something to give."""
+        """When `pop_early` will next have something to give, if nothing happens before."""
         head = self._rejected.first()
-        return None if head is None else head.timestamp + EARLY_REST
+        return None if head is None else max(head.timestamp + EARLY_REST, self._hopeless_until)
+
+    def tried_in_vain(self, now: float) -> None:
+        """An attempt has failed: the next pod would hardly fare better."""
+        self._hopeless_until = now + IN_VAIN
+
+    def may_fit_now(self) -> None:
+        """Something has happened since that may help a pod."""
+        self._hopeless_until = 0.0
 
     def release(self, now: float) -> list[QueuedPod]:
         """Take out all pods whose backoff is over: first rejected pods, then those of errors."""

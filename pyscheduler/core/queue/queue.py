@@ -10,9 +10,9 @@
 
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's clock, which must not run backwards. Nothing blocks: `pop` gives None
-when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. Two things differ: a pod rests for a
-moment (`backoff.EARLY_REST`) before it is taken out of its backoff early, and of the events during one attempt no more
-than `inflight.MOST_EVENTS` are kept.
+when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. Two things differ: there is a
+rest before a pod is taken out of its backoff early (`backoff.EARLY_REST`, `IN_VAIN`), and of the events during one
+attempt no more than `inflight.MOST_EVENTS` are kept.
 
 What the caller has to keep to:
 - `pop` puts a pod in flight; each popped pod needs one `put_back` or one `done`. `done` comes before PreBind: a pod
@@ -225,6 +225,7 @@ class SchedulingQueue:
         for event in events:
             how = self._weigh(queued, event)
             if how is not Requeue.SKIP and self._wake(queued, how, labels.label_of(event), now):
+                self._backoff.may_fit_now()
                 return
 
     # Attempts
@@ -261,6 +262,7 @@ class SchedulingQueue:
             queued.flushed = False
             queued.timestamp = now
             self._count_failure(queued)
+            self._backoff.tried_in_vain(now)
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
         self.done(pod.uid)
 
@@ -365,6 +367,8 @@ class SchedulingQueue:
             how = self._weigh(queued, event)
             if how is not Requeue.SKIP and self._wake(queued, how, label, now):
                 moved += 1
+        if moved:
+            self._backoff.may_fit_now()
         self._in_flight.record(event)
         return moved
 

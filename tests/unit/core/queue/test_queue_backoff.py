@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import QueuedPod
-from pyscheduler.core.queue.backoff import EARLY_REST, Backoff, BackoffQueue
+from pyscheduler.core.queue.backoff import EARLY_REST, IN_VAIN, Backoff, BackoffQueue
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import NODE_ADDED, PrioritySort, Report, World
+from tests.unit.core.queue.world import LABELLED, NODE_ADDED, POD_DELETED, PrioritySort, Report, World
 
 
 def queued(name: str = "p", rejections: int = 0, errors: int = 0, at: float = 0.0, priority: int = 0) -> QueuedPod:
@@ -99,6 +99,35 @@ def test_a_pod_rests_a_moment_before_it_is_taken_early() -> None:
     assert backoff.next_early() == 7.0 + EARLY_REST
     assert backoff.pop_early(now=7.0) is None
     assert backoff.pop_early(now=7.0 + EARLY_REST) is not None
+
+
+def test_an_attempt_in_vain_ends_the_early_ones_for_a_moment_or_until_somebody_is_woken() -> None:
+    """A cluster is full, and many wait: of all that a leaving pod wakes one finds room, and one more is tried."""
+    world = World()
+    world.pass_to(world.now)
+    world.add(*(f"p{i}" for i in range(6)))
+    for _ in range(6):
+        world.try_and_fail("Fit")
+    world.queue.move_all(POD_DELETED, world.now)
+    world.rest()
+    for fits, fails in ("p0", "p1"), ("p2", "p3"):
+        world.queue.move_all(POD_DELETED, world.now)
+        found = world.take()
+        world.queue.done(found.pod.uid)
+        assert (found.pod.name, world.try_and_fail("Fit")) == (fits, fails)
+        assert (world.pop(), world.queue.next_wake()) == (None, world.now + IN_VAIN)
+    world.now += IN_VAIN
+    assert world.pop() == "p4"
+
+
+def test_a_pod_that_its_own_change_wakes_is_not_held_up_by_one_that_failed() -> None:
+    world = World()
+    world.add("changed", "other")
+    world.try_and_fail("Gate")
+    world.rest()
+    world.try_and_fail("Fit")
+    world.queue.update(pod("changed").build(), pod("changed").label("x").build(), [LABELLED], world.now)
+    assert world.pop() == "changed"
 
 
 @pytest.mark.parametrize("kind", ["rejected", "error"])

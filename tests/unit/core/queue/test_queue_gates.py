@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod, Rejection
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import NODE_ADDED, POD_DELETED, Gate, World
-
-LABELLED = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL)
+from tests.unit.core.queue.world import LABELLED, NODE_ADDED, POD_DELETED, Gate, World
 
 
 def test_a_gated_pod_is_not_tried_and_is_counted_apart() -> None:

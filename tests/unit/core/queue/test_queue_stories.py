@@ -8,9 +8,7 @@ from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod
 from pyscheduler.core.queue import Backoff, QueueProfile, Tier
 from pyscheduler.core.queue.backoff import EARLY_REST
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import INTERESTS, NODE_ADDED, NODE_LABELLED, POD_DELETED, PrioritySort, World
-
-LABELLED = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL)
+from tests.unit.core.queue.world import INTERESTS, LABELLED, NODE_ADDED, NODE_LABELLED, POD_DELETED, PrioritySort, World
 
 
 def test_pods_are_tried_by_priority_then_time() -> None:

@@ -29,6 +29,7 @@ PROFILE = "default-scheduler"
 NODE_ADDED = ClusterEvent("Node", Action.ADD)
 NODE_LABELLED = ClusterEvent("Node", Action.UPDATE_NODE_LABEL)
 POD_DELETED = ClusterEvent("AssignedPod", Action.DELETE)
+LABELLED = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL)
 
 
 class PrioritySort(QueueSortPlugin):
