@@ -30,7 +30,9 @@ type attempt struct {
 	Ties          []string `json:"ties"`
 }
 
-var firstStart = time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
+// firstStart is after the start of any pod that a case has running, and before now: for kube-scheduler a pod without a start
+// starts at the moment of asking, which is later than any other.
+var firstStart = time.Date(2026, time.April, 1, 0, 0, 0, 0, time.UTC)
 
 // scheduleInOrder schedules pods one after the other, each on what those before it have left. A pod that preempts
 // is tried once more without its victims.
