@@ -19,10 +19,8 @@ from __future__ import annotations
 
 FEWEST = 4.0
 FEW = 16.0
-"""The most for pods that mind others; as many a start begins with where pods do not."""
-SHORT = 20.0
-"""The most while no long burst is on."""
-MANY = 2000
+"""The most for pods that mind others, and for all while no long burst is on."""
+MANY = 3000
 """How many pods have to wait for a burst to be a long one."""
 LONG = 1.0
 """Seconds that a call should not take, however many there are."""
@@ -38,13 +36,12 @@ _RENEWED = 2000
 class Breadth:
     """`most` says how many, `took` is told the seconds of each call that bound a pod."""
 
-    __slots__ = ("_all", "_calls", "_few", "_fewest", "_is_long", "_narrow", "_quick", "_short", "_wide")
+    __slots__ = ("_all", "_calls", "_few", "_fewest", "_is_long", "_narrow", "_quick", "_wide")
 
     def __init__(self, workers: int) -> None:
         """There are never more than `workers`."""
         self._all = float(workers)
         self._few, self._fewest = min(FEW, self._all), min(FEWEST, self._all)
-        self._short = min(SHORT, self._all)
         self._quick = float("inf")
         self._calls = 0
         self._is_long = False
@@ -55,7 +52,7 @@ class Breadth:
         self._is_long = waiting >= MANY or (self._is_long and waiting > 0)
         if minds_others:
             return self._narrow
-        return self._wide if self._is_long else min(self._wide, self._short)
+        return self._wide if self._is_long else min(self._wide, self._few)
 
     def took(self, seconds: float) -> None:
         self._wide = min(self._all, self._wide + 1) if seconds < LONG else max(self._fewest, self._wide - 1)

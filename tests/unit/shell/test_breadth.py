@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, MANY, SHORT, Breadth
+from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, MANY, Breadth
 
 WORKERS = 128
 
@@ -70,9 +70,9 @@ def test_what_was_quick_under_load_is_not_taken_for_the_best() -> None:
     ("seconds_of", "long", "short"),
     [
         pytest.param([], FEW, FEW, id="a start opens a few connections"),
-        pytest.param([0.1] * 16, 2 * FEW, SHORT, id="twice as many once they have answered"),
-        pytest.param([0.1] * 1000, WORKERS, SHORT, id="and all in the end, though each waits for others"),
-        pytest.param([0.1] * 1000 + [2 * LONG] * 28, 100, SHORT, id="calls that take very long make it fewer"),
+        pytest.param([0.1] * 16, 2 * FEW, FEW, id="twice as many once they have answered"),
+        pytest.param([0.1] * 1000, WORKERS, FEW, id="and all in the end, though each waits for others"),
+        pytest.param([0.1] * 1000 + [2 * LONG] * 28, 100, FEW, id="calls that take very long make it fewer"),
         pytest.param([2 * LONG] * 1000, FEWEST, FEWEST, id="down to a few"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_long_burst_is_one_until_nobody_waits() -> None:
     breadth = after([0.1] * 1000)
     waiting = [MANY - 1, MANY, 1, 0, MANY - 1]
     most = [breadth.most(each, minds_others=False) for each in waiting]
-    assert most == [SHORT, WORKERS, WORKERS, SHORT, SHORT]
+    assert most == [FEW, WORKERS, WORKERS, FEW, FEW]
 
 
 def test_pods_that_mind_others_go_a_few_at_a_time_however_many_wait() -> None:
