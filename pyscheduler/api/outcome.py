@@ -157,7 +157,8 @@ class Verdicts:
     def reject(self, mask: NDArray[np.bool_], because: Rejection) -> None:
         """Reject the nodes of `mask` (bool, one per node) that are not rejected yet: the first reason wins."""
         self.because.append(because)
-        self.codes[mask & (self.codes == 0)] = len(self.because)
+        # Adding has no branches: many times as quick as assigning where a mask is mixed.
+        self.codes += (mask & (self.codes == 0)) * np.int32(len(self.because))
 
     def at(self, i: int) -> Rejection | None:
         """The answer for node `i`, in the plain form's terms."""

@@ -208,6 +208,29 @@ def _labels_are_overlooked_before_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(KeptAnswers, "forget", lambda *_: None)
 
 
+def _drop_goes_before_what_was_current_is_written_down(patch: pytest.MonkeyPatch) -> None:
+    drop = ScoreColumn.drop
+
+    def early(self: ScoreColumn, rows: Any) -> None:
+        only, self._only = self._only, None
+        drop(self, rows)
+        self._only = only
+
+    patch.setattr(ScoreColumn, "drop", early)
+
+
+def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
+    fresh = ScoreColumn.fresh
+
+    def too_many(self: ScoreColumn) -> Any:
+        only, self._only = self._only, None
+        if only is not None and not self.all_stale:
+            self._fresh[only] = True
+        return fresh(self)
+
+    patch.setattr(ScoreColumn, "fresh", too_many)
+
+
 @pytest.mark.parametrize(
     ("plant", "seen_by"),
     [
@@ -223,6 +246,7 @@ def _labels_are_overlooked_before_nodes(patch: pytest.MonkeyPatch) -> None:
         (_scope(Change.ATTEMPT, Reads.EVERYTHING, Scope.NOWHERE), Weather),
         (_identity_is_overlooked, Namesake),
         (_span_is_never_renewed, Crowd),
+        (_drop_goes_before_what_was_current_is_written_down, Crowd),
         (_who_ceased_to_fit_still_counts, Crowd),
         (_pre_filter_is_asked_once, Census),
         (_last_row_goes_silently, Census),
@@ -236,7 +260,16 @@ def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkey
     assert_caught(proof_for((seen_by,)), STORIES, AssertionError, PluginFailed)
 
 
-@pytest.mark.parametrize("plant", [_who_fitted_fits, _labels_are_overlooked])
-def test_a_short_cut_too_many_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("plant", "classes"),
+    [
+        (_who_fitted_fits, IN_TREE),
+        (_labels_are_overlooked, IN_TREE),
+        (_what_was_current_once_stays_so, LEVELS),
+    ],
+)
+def test_a_short_cut_too_many_is_noticed(
+    plant: Plant, classes: tuple[Class, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch)
-    assert_caught(proof_for(IN_TREE), OF_TWO_KINDS, AssertionError, PluginFailed)
+    assert_caught(proof_for(classes), OF_TWO_KINDS, AssertionError, PluginFailed)

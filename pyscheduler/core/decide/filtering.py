@@ -249,7 +249,7 @@ class FilterColumns:
             column.answered(all_fit)
         if all_fit:
             return rows
-        self.first[picked(rows, refused)] = codes[refused]
+        self.first[rows] = codes  # no earlier plugin refused any of them
         return picked(rows, ~refused)
 
     def tally(self, n: int) -> Counter[Status]:
@@ -290,7 +290,7 @@ class FilterColumns:
             column.codes[rows] = FITS
             return False
         known = [FITS, *(self._code(column.plugin, rejection) for rejection in verdicts.because)]
-        column.codes[rows] = np.array(known, np.int32)[verdicts.codes]
+        column.codes[rows] = np.array(known, np.int32).take(verdicts.codes)
         return True
 
     def _verdicts(self, cycle: Cycle, pod: Pod, column: FilterColumn, rows: Rows | slice) -> Verdicts:

@@ -23,7 +23,7 @@ from pyscheduler.kernels import extremes, look_up
 
 NORMALIZE = "ScoreExtensionNormalize"
 """NormalizeScore, as kube-scheduler's metrics call it."""
-_WIDEST = 4096
+_WIDEST = 1 << 15
 """Raw scores of at most so many values are normalised once per value, then looked up."""
 
 
@@ -35,6 +35,7 @@ class ScoreColumn(KeptColumn):
         "_free_form",
         "_fresh",
         "_least",
+        "_only",
         "asked",
         "normalizer",
         "plugin",
@@ -54,6 +55,8 @@ class ScoreColumn(KeptColumn):
         self.normalizer: Normalizer | None = None if self._free_form else self.plugin.normalizer
         self.raw: Scores = np.zeros(n, np.int64)
         self._fresh: NDArray[np.bool_] = np.zeros(n, np.bool_)
+        self._only: Rows | slice | None = None
+        """The rows that alone are current, until `_fresh` is told of it: where a column moves nobody asks which."""
         self.weighted: Scores = np.zeros(n, np.int64)
         self.settled = False
         """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
@@ -75,7 +78,7 @@ class ScoreColumn(KeptColumn):
             self.settled = False
 
     def drop(self, rows: Touched) -> None:
-        self._fresh[rows] = False
+        self.fresh()[rows] = False
         self.settled = False
 
     @property
@@ -88,6 +91,10 @@ class ScoreColumn(KeptColumn):
         if self.all_stale:
             self._fresh.fill(False)
             self.all_stale = self.settled = False
+        elif self._only is not None:
+            self._fresh.fill(False)
+            self._fresh[self._only] = True
+        self._only = None
         return self._fresh
 
     def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
@@ -103,7 +110,10 @@ class ScoreColumn(KeptColumn):
                 self.raw[rows] = scores_of(self.plugin, cycle, pod, table)
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
-        self.fresh()[rows] = True
+        if self.all_stale:
+            self._only, self.all_stale, self.settled = rows, False, False
+        else:
+            self.fresh()[rows] = True
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
@@ -125,7 +135,9 @@ class ScoreColumn(KeptColumn):
 
     def weigh(self, rows: Rows | slice) -> None:
         """Weigh some rows of those that `renormalize` has seen, with the span that holds."""
-        raw = self._raw(rows)
+        self._weigh(rows, self._raw(rows))
+
+    def _weigh(self, rows: Rows | slice, raw: Scores) -> None:
         if self._finals is not None:
             finals = self.weighted[rows] if isinstance(rows, slice) else np.empty(len(raw), np.int64)
             look_up(finals, raw, self._least, self._finals)
@@ -150,7 +162,7 @@ class ScoreColumn(KeptColumn):
             self.span = span
             self._prepare(normalizer, least, most, len(raw))
         if renewed:
-            self.weigh(feasible)
+            self._weigh(feasible, raw)
         return renewed
 
     def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
@@ -164,7 +176,7 @@ class ScoreColumn(KeptColumn):
 
     def _raw(self, rows: Rows | slice) -> Scores:
         """The raw scores of some rows, to be read only."""
-        raw = self.raw[rows]
+        raw = self.raw[rows] if isinstance(rows, slice) else self.raw.take(rows)
         raw.flags.writeable = False
         return raw
 
