@@ -66,14 +66,18 @@ def test_what_was_quick_under_load_is_not_taken_for_the_best() -> None:
     assert narrow(breadth) < 8
 
 
+QUICK = [0.01]
+"""What a server at rest takes: so one that takes ten times as long is under load."""
+
+
 @pytest.mark.parametrize(
     ("seconds_of", "long", "short"),
     [
         pytest.param([], FEW, FEW, id="a start opens a few connections"),
-        pytest.param([0.1] * 16, 2 * FEW, FEW, id="twice as many once they have answered"),
-        pytest.param([0.1] * 1000, WORKERS, FEW, id="and all in the end, though each waits for others"),
-        pytest.param([0.1] * 1000 + [2 * LONG] * 28, 100, FEW, id="calls that take very long make it fewer"),
-        pytest.param([2 * LONG] * 1000, FEWEST, FEWEST, id="down to a few"),
+        pytest.param(QUICK + [0.1] * 16, 2 * FEW + 1, FEW, id="twice as many once they have answered"),
+        pytest.param(QUICK + [0.1] * 1000, WORKERS, FEW, id="and all in the end, though each waits for others"),
+        pytest.param(QUICK + [0.1] * 1000 + [2 * LONG] * 28, 100, FEW, id="calls that take very long make it fewer"),
+        pytest.param(QUICK + [2 * LONG] * 1000, FEWEST, FEWEST, id="down to a few"),
     ],
 )
 def test_a_burst_goes_wide_if_it_is_a_long_one(seconds_of: list[float], long: float, short: float) -> None:
@@ -82,8 +86,31 @@ def test_a_burst_goes_wide_if_it_is_a_long_one(seconds_of: list[float], long: fl
     assert breadth.most(waiting=MANY, minds_others=False) == long
 
 
+@pytest.mark.parametrize(
+    ("server", "least", "most"),
+    [
+        pytest.param(Server(1000, 0.03), 90, WORKERS, id="one whose calls wait for a disk is asked for more and more"),
+        pytest.param(Server(16, 0.005), 48, 60, id="until they wait for each other"),
+        pytest.param(Server(4, 0.005), FEW, FEW, id="one that has its hands full is not"),
+    ],
+)
+def test_a_short_burst_has_more_under_way_where_that_makes_nobody_wait(
+    server: Server, least: float, most: float
+) -> None:
+    breadth = after([server.seconds])
+    for _ in range(1000):
+        breadth.took(server.answers(breadth.most(waiting=1, minds_others=False)))
+    assert least <= breadth.most(waiting=1, minds_others=False) <= most
+
+
+def test_a_server_that_becomes_slower_has_more_again_once_the_quick_calls_are_long_ago() -> None:
+    quick, slow = [0.001] * 100, [0.01] * 7000
+    assert after(quick + slow[:5000]).most(waiting=1, minds_others=False) == FEW
+    assert after(quick + slow).most(waiting=1, minds_others=False) > 2 * FEW
+
+
 def test_a_long_burst_is_one_until_nobody_waits() -> None:
-    breadth = after([0.1] * 1000)
+    breadth = after(QUICK + [0.1] * 1000)
     waiting = [MANY - 1, MANY, 1, 0, MANY - 1]
     most = [breadth.most(each, minds_others=False) for each in waiting]
     assert most == [FEW, WORKERS, WORKERS, FEW, FEW]
