@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import aiohttp
 import msgspec
@@ -52,7 +52,7 @@ class _Pod(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
-    type: str
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: _Pod
 
 
@@ -139,9 +139,10 @@ class BindWatch:
 
     def take(self, line: bytes, at: float) -> None:
         """Note what a line of the watch tells of a pod."""
-        event = _decode(line)
-        if event.type == "ERROR":
-            raise Unfinished(f"the watch failed: {line.decode(errors='replace')[:300]}")
+        try:
+            event = _decode(line)
+        except msgspec.ValidationError:  # with type ERROR comes a Status, whose `status` is text
+            raise Unfinished(f"the watch failed: {line.decode(errors='replace')[:300]}") from None
         pod = event.object
         self._version = pod.metadata.version or self._version
         key, node = f"{pod.metadata.namespace}/{pod.metadata.name}", pod.spec.node_name

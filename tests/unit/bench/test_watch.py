@@ -69,7 +69,9 @@ def test_a_pod_counts_once(watch: BindWatch) -> None:
 
 
 def test_a_watch_that_fails_says_so(watch: BindWatch) -> None:
-    expired = json.dumps({"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "code": 410}}).encode()
+    expired = json.dumps(
+        {"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "status": "Failure", "code": 410}}
+    ).encode()
 
     with pytest.raises(Unfinished, match=r"the watch failed: .*410"):
         watch.take(expired, 1.0)
