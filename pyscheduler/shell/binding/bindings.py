@@ -149,7 +149,7 @@ class Bindings:
         if hand.is_set_aside:
             return
         if hand in self._crew.hands:
-            self._traffic.bindings -= 1
+            self._traffic.end()
             self._crew.replace(hand)
         hand.is_set_aside = True
 
@@ -186,12 +186,12 @@ class Bindings:
     async def _bind(self, hand: Hand, command: Bind) -> None:
         began = self._clock.now()
         hand.takes(command, began)
-        self._traffic.bindings += 1
+        self._traffic.begin()
         try:
             outcome = await bind(command, hand, self._clock, self.instrument)
         finally:
             if not hand.is_set_aside:
-                self._traffic.bindings -= 1
+                self._traffic.end()
         if hand.is_called_off:
             return
         if isinstance(outcome, Bound):  # what fails may fail at once, and would make all others look slow

@@ -44,6 +44,10 @@ _WRITERS = 8
 _TOGETHER = 16
 """Events that are sent in one go: their answers come one by one, so with more of them one that is slow delays many."""
 _YIELD = 0.05
+_SPELL = 0.2
+"""Seconds over which it is seen how often pods are bound."""
+_OFTEN = 30.0
+"""Bindings a second from which on more are expected at once, though none is under way for a moment."""
 _PAUSES = (0.2, 1.0, 5.0, 10.0)
 _EXISTS, _NOT_FOUND = 409, 404
 _encode = msgspec.json.Encoder().encode
@@ -76,6 +80,7 @@ class Recorder:
         self._writing = 0
         self._flushing = False
         self._last_name = 0
+        self._looked, self._begun, self._many_come = clock.now(), self._traffic.begun, False
 
     def __len__(self) -> int:
         """How many Events wait to be written."""
@@ -180,7 +185,16 @@ class Recorder:
 
     def _must_yield(self) -> bool:
         crowded = len(self) * 2 > self._capacity
-        return self._traffic.bindings > 0 and not crowded and not self._flushing
+        return self._is_busy() and not crowded and not self._flushing
+
+    def _is_busy(self) -> bool:
+        """Whether bindings are under way, or come so often that some will be."""
+        now, begun = self._clock.now(), self._traffic.begun
+        spell = now - self._looked
+        if spell >= _SPELL:
+            self._many_come = begun - self._begun > _OFTEN * spell
+            self._looked, self._begun = now, begun
+        return self._many_come or self._traffic.bindings > 0
 
     def _is_late(self) -> bool:
         oldest = self._new or self._repeats
@@ -202,7 +216,7 @@ class Recorder:
             self._work.clear()
             return []
         many = 1
-        if queue is self._new and not self._traffic.bindings:
+        if queue is self._new and not self._is_busy():
             many = max(1, min(_TOGETHER, -(-len(queue) // _WRITERS), self._connection.together))
         self._writing += many
         return [queue.popleft() for _ in range(many)]

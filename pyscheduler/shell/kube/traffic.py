@@ -6,17 +6,26 @@ from types import TracebackType
 
 
 class Traffic:
-    """Counts the bindings on their way: `with traffic:` around each."""
+    """Counts the bindings on their way: `with traffic:` around each, or `begin` and `end`."""
 
-    __slots__ = ("bindings",)
+    __slots__ = ("begun", "bindings")
 
     def __init__(self) -> None:
         self.bindings = 0
+        self.begun = 0
+        """How many there have been ever."""
+
+    def begin(self) -> None:
+        self.bindings += 1
+        self.begun += 1
+
+    def end(self) -> None:
+        self.bindings -= 1
 
     def __enter__(self) -> None:
-        self.bindings += 1
+        self.begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.bindings -= 1
+        self.end()

@@ -254,6 +254,40 @@ async def test_beside_bindings_one_writer_goes_on_alone_with_what_is_old(api: Fa
             assert [call.json["regarding"]["name"] for call in api.calls[:3]] == ["a", "a", "a"]
 
 
+def bind(desk: Desk, pods: int) -> None:
+    """Pods are bound, each in no time."""
+    for _ in range(pods):
+        with desk.traffic:
+            pass
+
+
+async def test_where_bindings_come_often_events_wait_though_none_is_under_way(api: FakeApi, idle: Desk) -> None:
+    api.script(EVENTS, *[CREATED] * 2)
+    idle.recorder.record(failed("a"))
+    idle.recorder.record(failed("b"))
+    await idle.clock.advance(0.2)
+    bind(idle, pods=10)
+    async with idle:
+        await idle.clock.until_asleep(9)  # the sweep, and eight that yield
+        for _ in range(20):
+            bind(idle, pods=5)
+            await idle.clock.advance(0.1)
+        assert not api.calls
+        for _ in range(5):  # now none comes
+            await idle.clock.advance(0.1)
+        await api.called(2)
+
+
+async def test_where_pods_come_now_and_then_their_events_do_not_wait(api: FakeApi, idle: Desk) -> None:
+    api.script(EVENTS, *[CREATED] * 5)
+    async with idle:
+        for number in range(5):
+            await idle.clock.advance(0.5)
+            bind(idle, pods=10)
+            idle.recorder.record(failed(f"pod-{number}"))
+            await api.called(number + 1)
+
+
 async def test_without_bindings_all_write_at_once(api: FakeApi, desk: Desk) -> None:
     api.script(EVENTS, *[refused(500)] * 3)
     for name in "abc":
