@@ -1,7 +1,9 @@
 """Writes conditions and nominations of pods, behind the bindings that are under way.
 
-Only the newest of what a pod's status is to say matters: what has not been sent yet is replaced. And one write about a
-pod follows the other, since the server would else be free to take the older one last.
+Only the newest of what a pod's status is to say matters: what has not been sent yet is replaced, and is not sent at all
+once the pod is being bound. And one write about a pod follows the other, a binding too, since the server would else be
+free to take the older one last: a bound pod would say that it fits nowhere. kube-scheduler's asynchronous calls keep to
+the same (KEP-5229).
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class Patcher:
         self._traffic = traffic
         self._clock = clock
         self._waiting: OrderedDict[str, PatchStatus] = OrderedDict()
-        self._in_hand: set[str] = set()
-        """Pods that are being written about, by UID."""
+        self._in_hand: dict[str, asyncio.Event] = {}
+        """Pods that are being written about, by UID, and what is set when that is done."""
         self._due = asyncio.Event()
 
     @property
@@ -45,6 +47,11 @@ class Patcher:
         waiting = self._waiting.get(command.pod.uid)
         self._waiting[command.pod.uid] = command if waiting is None else command.after(waiting)
         self._due.set()
+
+    def withdraw(self, uid: str) -> asyncio.Event | None:
+        """Write nothing of what waits to be said of a pod; what is set when the write under way ends, if one is."""
+        self._waiting.pop(uid, None)
+        return self._in_hand.get(uid)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -61,13 +68,16 @@ class Patcher:
             if uid is None:
                 self._due.clear()
                 continue
-            command = self._waiting.pop(uid)
-            self._in_hand.add(uid)
-            try:
-                await self._status.patch(command)
-            except ApiError as problem:
-                log.warning("A pod's status could not be written", problem, pod=command.pod.key)
-            finally:
-                self._in_hand.discard(uid)
-                if self._waiting:
-                    self._due.set()
+            await self._write(self._waiting.pop(uid))
+            if self._waiting:
+                self._due.set()
+
+    async def _write(self, command: PatchStatus) -> None:
+        written = self._in_hand[command.pod.uid] = asyncio.Event()
+        try:
+            await self._status.patch(command)
+        except ApiError as problem:
+            log.warning("A pod's status could not be written", problem, pod=command.pod.key)
+        finally:
+            del self._in_hand[command.pod.uid]
+            written.set()

@@ -48,6 +48,8 @@ class Bindings:
         """Where outcomes go."""
         self.record: Callable[[Record], None] = lambda _: None
         """Where Events go."""
+        self.withdraw: Callable[[str], asyncio.Event | None] = lambda _: None
+        """Takes back what waits to be said of a pod without a node, by UID; what is set when a call under way ends."""
         self.instrument = Instrument()
         """Who is told how long it took."""
         self.timeout = 0.0
@@ -188,6 +190,9 @@ class Bindings:
         hand.takes(command, began)
         self._traffic.begin()
         try:
+            said = self.withdraw(command.pod.uid)
+            if said is not None:
+                await hand.wait_behind(said)
             outcome = await bind(command, hand, self._clock, self.instrument)
         finally:
             if not hand.is_set_aside:

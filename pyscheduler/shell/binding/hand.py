@@ -7,7 +7,8 @@ to the cluster through it any more. A binding that was sent before is waited for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from pyscheduler.api.handle import ApiError, ApiWriter
@@ -53,26 +54,36 @@ class Hand(ApiWriter):
 
     @property
     def is_binding(self) -> bool:
-        """Whether a binding was sent and its answer is not there yet."""
+        """Whether a binding was sent, or waits for another call to end, and its answer is not there yet."""
         return self._sent > 0
 
     async def answered(self) -> None:
-        """Wait until every binding that was sent has its answer; the connection bounds how long that takes."""
+        """Wait until every call that was sent has its answer; the connection bounds how long that takes."""
         if self._sent:
             self._answered = asyncio.Event()
             await self._answered.wait()
 
+    async def wait_behind(self, written: asyncio.Event) -> None:
+        """Wait for a call that the binding must not overtake, as if that were part of the binding."""
+        with self._sending():
+            await written.wait()
+
     async def bind(self, pod: Pod, node_name: str) -> None:
         self._check()
+        with self._sending():
+            await self._api.bind(pod, node_name)
+        command = self.command
+        self.is_bound = command is not None and (command.pod.uid, command.node_name) == (pod.uid, node_name)
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
         self._sent += 1
         try:
-            await self._api.bind(pod, node_name)
+            yield
         finally:
             self._sent -= 1
             if self._answered is not None and not self._sent:
                 self._answered.set()
-        command = self.command
-        self.is_bound = command is not None and (command.pod.uid, command.node_name) == (pod.uid, node_name)
 
     def get(self, path: str) -> Answer:
         self._check()

@@ -213,6 +213,21 @@ async def test_a_slow_server_is_waited_for() -> None:
         assert (here.is_full, here.bindings.held_up()) == (True, {})
 
 
+async def test_a_binding_that_waits_for_what_is_being_said_of_its_pod_is_waited_for_too() -> None:
+    """That is the server's time as well, and no plugin is to blame."""
+    async with world() as here:
+        written = asyncio.Event()
+        here.bindings.withdraw = lambda _: written
+        for i in range(WORKERS):
+            here.begin(f"p{i}")
+        await settle()
+        await here.after(80.0)
+        assert (here.is_full, here.bindings.held_up(), here.server.where) == (True, {}, {})
+        written.set()
+        await settle()
+    assert len(here.server.where) == WORKERS
+
+
 async def test_who_hangs_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     async with world() as here:
         here.begin("first", "Bind")

@@ -11,7 +11,17 @@ from typing import Any, cast
 import pytest
 
 from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBindPlugin, PreBindPlugin, Rejection
-from pyscheduler.core.commands import Bind, BindingPlan, Condition, Consult, EventType, Evict, PatchStatus, Record
+from pyscheduler.core.commands import (
+    Bind,
+    BindingPlan,
+    CallOff,
+    Condition,
+    Consult,
+    EventType,
+    Evict,
+    PatchStatus,
+    Record,
+)
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.shell.binding.breadth import MANY, Breadth
@@ -299,6 +309,65 @@ async def test_what_is_said_of_a_pod_later_is_written_later() -> None:
         world.awake.set()
         await settle()
     assert world.patched == ["b: other", "a: first", "a: second"]
+
+
+async def test_what_waits_to_be_said_of_a_pod_without_a_node_is_not_said_once_it_is_bound() -> None:
+    """The API server would refuse the nomination, and take the condition: a bound pod that fits nowhere."""
+    world = Slow()
+    world.let_go.set()
+    async with executing(world) as executor:
+        for name in ("w", "x", "y", "z", "a"):
+            message = "no room" if name == "a" else "first"
+            executor.carry_out(PatchStatus(pod(name).build(), Condition("Unschedulable", message), "n1"))
+        await settle()  # four of them are being written, and `a` waits
+        executor.carry_out(bind("a"))
+        await settle()
+        world.awake.set()
+        await settle()
+    assert world.bound == ["a"]
+    assert sorted(world.patched) == [f"{name}: first" for name in "wxyz"]
+
+
+async def test_a_binding_does_not_overtake_what_is_being_said_of_its_pod() -> None:
+    world = Slow()
+    world.let_go.set()
+    async with executing(world) as executor:
+        executor.carry_out(PatchStatus(pod("a").build(), Condition("Unschedulable", "first")))
+        await settle()
+        for name in "ab":
+            executor.carry_out(bind(name))
+        await settle()
+        assert world.bound == ["b"]
+        world.awake.set()
+        await settle()
+    assert (world.patched, world.bound) == (["a: first"], ["b", "a"])
+
+
+async def test_a_pod_that_is_deleted_while_its_binding_waits_for_what_is_being_said_of_it_is_not_bound() -> None:
+    world = Slow()
+    world.let_go.set()
+    async with executing(world) as executor:
+        executor.carry_out(PatchStatus(pod("a").build(), Condition("Unschedulable", "first")))
+        await settle()
+        executor.carry_out(bind("a"))
+        await settle()
+        executor.carry_out(CallOff("a"))
+        world.awake.set()
+        await settle()
+        assert executor.unfinished == 0
+    assert (world.patched, world.bound, world.told) == (["a: first"], [], [])
+
+
+async def test_why_a_binding_failed_is_said_after_what_was_taken_back() -> None:
+    world = World(refusals={"a": ApiError(409, "Conflict", "taken")})
+    world.let_go.set()
+    async with executing(world) as executor:
+        executor.tell = lambda _: executor.carry_out(
+            PatchStatus(pod("a").build(), Condition("SchedulerError", "taken"))
+        )
+        executor.carry_out(bind("a"))
+        await settle()
+    assert world.patched == ["a: taken"]
 
 
 async def test_a_victim_that_lives_on_is_told_to_who_waits_for_its_room() -> None:
