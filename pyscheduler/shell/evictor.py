@@ -17,6 +17,7 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
+from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("evictor")
 WORKERS = 32
@@ -28,12 +29,13 @@ REST = 1.0
 class Evictor:
     """Takes evictions, never blocks; what fails is told through `tell`, after a rest."""
 
-    def __init__(self, status: StatusWriter, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, status: StatusWriter, recorder: Recorder, traffic: Traffic, clock: Clock) -> None:
         self.tell: Callable[[Event], None] = lambda _: None
         self.room_made: Callable[[str, float], None] = lambda _result, _seconds: None
         """Told how it went to evict the victims of one pod (success, error), and in how many seconds."""
         self._status = status
         self._recorder = recorder
+        self._traffic = traffic
         self._clock = clock
         self._waiting: OrderedDict[str, list[Evict]] = OrderedDict()
         """What is to be evicted, by the UID of the pod that needs the room."""
@@ -65,8 +67,12 @@ class Evictor:
     async def _make_room(self, commands: Sequence[Evict]) -> bool:
         """Evict the victims of one pod; whether none of them refused to go."""
         *others, last = commands
-        went_well = await asyncio.gather(*map(self._evict, others))
-        return await self._evict(last) and all(went_well)
+        self._traffic.evictions += 1
+        try:
+            went_well = await asyncio.gather(*map(self._evict, others))
+            return await self._evict(last) and all(went_well)
+        finally:
+            self._traffic.evictions -= 1
 
     async def _evict(self, command: Evict) -> bool:
         try:

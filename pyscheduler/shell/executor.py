@@ -50,7 +50,7 @@ class Executor:
         self._clock = clock
         self._patcher = Patcher(status, traffic, clock)
         self.bindings.withdraw = self._patcher.withdraw
-        self._evictor = Evictor(status, recorder, clock)
+        self._evictor = Evictor(status, recorder, traffic, clock)
         self._evictor.tell = lambda event: self.tell(event)
         self._evictor.room_made = lambda result, seconds: self.instrument.room_made(result, seconds)
 

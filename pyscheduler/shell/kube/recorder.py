@@ -188,13 +188,13 @@ class Recorder:
         return self._is_busy() and not crowded and not self._flushing
 
     def _is_busy(self) -> bool:
-        """Whether bindings are under way, or come so often that some will be."""
+        """Whether bindings or evictions are under way, or bindings come so often that some will be."""
         now, begun = self._clock.now(), self._traffic.begun
         spell = now - self._looked
         if spell >= _SPELL:
             self._many_come = begun - self._begun > _OFTEN * spell
             self._looked, self._begun = now, begun
-        return self._many_come or self._traffic.bindings > 0
+        return self._many_come or self._traffic.bindings > 0 or self._traffic.evictions > 0
 
     def _is_late(self) -> bool:
         oldest = self._new or self._repeats

@@ -1,4 +1,4 @@
-"""Bindings go first: how the writer of events learns that it is to wait."""
+"""Bindings go first, and what makes room for them: how the writer of Events learns that it is to wait."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from types import TracebackType
 class Traffic:
     """Counts the bindings on their way: `with traffic:` around each, or `begin` and `end`."""
 
-    __slots__ = ("begun", "bindings")
+    __slots__ = ("begun", "bindings", "evictions")
 
     def __init__(self) -> None:
         self.bindings = 0
         self.begun = 0
         """How many there have been ever."""
+        self.evictions = 0
+        """Pods for which room is being made."""
 
     def begin(self) -> None:
         self.bindings += 1

@@ -13,6 +13,7 @@ from pyscheduler.api import ApiError
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import EvictFailed
 from pyscheduler.shell.evictor import REST, WORKERS, Evictor
+from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.testing import pod
 
 from .virtual import SteppedClock
@@ -26,6 +27,7 @@ class Cluster:
         self.refused: set[str] = set()
         self.let_go: dict[str, asyncio.Event] = {}
         self.clock = SteppedClock()
+        self.traffic = Traffic()
         self.told: list[Any] = []
 
     async def evict(self, command: Evict) -> bool:
@@ -38,7 +40,7 @@ class Cluster:
 
     @asynccontextmanager
     async def evictor(self) -> AsyncIterator[Evictor]:
-        evictor = Evictor(cast(Any, self), cast(Any, None), self.clock)
+        evictor = Evictor(cast(Any, self), cast(Any, None), self.traffic, self.clock)
         evictor.tell = self.told.append
         task = asyncio.create_task(evictor.run())
         yield evictor
@@ -110,3 +112,19 @@ async def test_who_counts_is_told_how_it_went_and_how_long_it_took(refused: str,
             cluster.let_go.setdefault(victim, asyncio.Event()).set()
         await settle()
     assert told == [(result, 2.5)]
+
+
+@pytest.mark.parametrize("refused", ["", "a", "b"])
+async def test_others_can_see_for_how_many_pods_room_is_being_made(refused: str) -> None:
+    cluster = Cluster()
+    cluster.refused.add(refused)
+    async with cluster.evictor() as evictor:
+        for victim, preemptor in (("a", "high"), ("b", "high"), ("c", "other")):
+            evictor.add(eviction(victim, preemptor))
+        await settle()
+        seen = [cluster.traffic.evictions]
+        for victim in "abc":
+            cluster.let_go.setdefault(victim, asyncio.Event()).set()
+        await settle()
+        seen.append(cluster.traffic.evictions)
+    assert seen == [2, 0]

@@ -278,6 +278,19 @@ async def test_where_bindings_come_often_events_wait_though_none_is_under_way(ap
         await api.called(2)
 
 
+async def test_events_wait_while_room_is_made_for_pods(api: FakeApi, idle: Desk) -> None:
+    api.script(EVENTS, CREATED)
+    idle.traffic.evictions = 1
+    idle.recorder.record(failed("a"))
+    async with idle:
+        await idle.clock.until_asleep(9)  # the sweep, and eight that yield
+        await idle.clock.advance(PATIENCE / 2)
+        assert not api.calls
+        idle.traffic.evictions = 0
+        await idle.clock.advance(1)
+        await api.called(1)
+
+
 async def test_where_pods_come_now_and_then_their_events_do_not_wait(api: FakeApi, idle: Desk) -> None:
     api.script(EVENTS, *[CREATED] * 5)
     async with idle:
