@@ -54,6 +54,8 @@ class Rules:
     """Defaults that hold for writes of the status subresource."""
     check: Check = lambda _obj: []
     check_change: CheckChange = lambda _new, _old: []
+    check_status_change: CheckChange = lambda _new, _old: []
+    """As `check_change`, for writes of the status subresource."""
     name_form: str = "subdomain"
     """Which names are valid: subdomain (RFC 1123), label, path (anything without slashes)."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.client import Json
+from tests.e2e.client import ApiError, Json
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec, running
@@ -60,6 +60,16 @@ async def test_a_pod_takes_the_place_of_a_less_important_one(
         assert event["note"] == f"Preempted by pod {bound['metadata']['uid']} on node {node}"
         assert (event["type"], event["action"]) == ("Normal", "Preempting")
     await api.delete(f"{CLASSES}/{urgent}")
+
+
+async def test_a_bound_pod_takes_no_nomination(control_plane: Plane, namespace: str) -> None:
+    """So the scheduler must not write one late."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    await control_plane.api.create(pods, pod("bound", pod_spec(namespace, namespace, nodeName="somewhere")))
+    with pytest.raises(ApiError, match="may not be set on pods that are already bound to a node") as refused:
+        await control_plane.api.patch(f"{pods}/bound/status", {"status": {"nominatedNodeName": "elsewhere"}})
+    assert refused.value.status == 422
+    await control_plane.api.delete(f"{pods}/bound", {"gracePeriodSeconds": 0})
 
 
 def _preempted(events: Json) -> list[Json]:

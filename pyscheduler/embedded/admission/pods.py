@@ -161,6 +161,19 @@ def check_pod_change(new: Json, old: Json) -> list[Cause]:
     return causes
 
 
+def check_pod_status_change(new: Json, old: Json) -> list[Cause]:
+    """A bound pod takes no nomination (validation.ValidatePodStatusUpdate)."""
+    nominated = new["status"].get("nominatedNodeName")
+    if (
+        not nominated
+        or nominated == (old.get("status") or {}).get("nominatedNodeName")
+        or not old["spec"].get("nodeName")
+    ):
+        return []
+    why = "may not be set on pods that are already bound to a node"
+    return [forbidden_value("status.nominatedNodeName", why)]
+
+
 def _only_images_differ(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
     return all(
         [{**c, "image": ""} for c in after.get(field) or ()] == [{**c, "image": ""} for c in before.get(field) or ()]
@@ -176,4 +189,10 @@ def _names(items: list[Json] | None) -> set[str]:
     return {item["name"] for item in items or ()}
 
 
-POD_RULES = Rules(default_pod, admit_pod, check=check_pod, check_change=check_pod_change)
+POD_RULES = Rules(
+    default_pod,
+    admit_pod,
+    check=check_pod,
+    check_change=check_pod_change,
+    check_status_change=check_pod_status_change,
+)

@@ -116,7 +116,7 @@ def _admit(world: World, resource: Resource, obj: Json, old: Json, subresource: 
     rules = world.registry.stored_in(resource.bucket).rules
     if subresource == "status":
         rules.on_status(obj, world.store)
-        return rules.check(obj) if resource.custom else []
+        return rules.check(obj) if resource.custom else rules.check_status_change(obj, old)
     rules.default(obj, world.store)
     causes = check_meta(resource, obj) + check_meta_change(obj, old)
     return causes or rules.check(obj) or rules.check_change(obj, old)
