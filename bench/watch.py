@@ -56,7 +56,22 @@ class _Event(msgspec.Struct):
     object: _Pod
 
 
+class _Details(msgspec.Struct):
+    retry_after: int = msgspec.field(name="retryAfterSeconds", default=0)
+
+
+class _Failure(msgspec.Struct):
+    details: _Details = msgspec.field(default_factory=_Details)
+
+
+class _Failed(msgspec.Struct):
+    """An event of type ERROR: its object is a Status, whose `status` is text."""
+
+    object: _Failure
+
+
 _decode = msgspec.json.Decoder(_Event).decode
+_decode_failure = msgspec.json.Decoder(_Failed).decode
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,9 @@ class BindWatch:
         """Note what a line of the watch tells of a pod."""
         try:
             event = _decode(line)
-        except msgspec.ValidationError:  # with type ERROR comes a Status, whose `status` is text
+        except msgspec.ValidationError:
+            if _decode_failure(line).object.details.retry_after:
+                return  # its watch cache is behind, as after 100,000 deletions; the next watch waits for it again
             raise Unfinished(f"the watch failed: {line.decode(errors='replace')[:300]}") from None
         pod = event.object
         self._version = pod.metadata.version or self._version

@@ -68,10 +68,20 @@ def test_a_pod_counts_once(watch: BindWatch) -> None:
     assert (len(watch.placed), watch.last, watch.left) == (1, 2.0, 1)
 
 
-def test_a_watch_that_fails_says_so(watch: BindWatch) -> None:
-    expired = json.dumps(
-        {"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "status": "Failure", "code": 410}}
-    ).encode()
+def failure(**status: object) -> bytes:
+    """The event that a watch ends with where it fails."""
+    found = {"kind": "Status", "metadata": {}, "status": "Failure", **status}
+    return json.dumps({"type": "ERROR", "object": found}).encode()
 
+
+def test_a_watch_that_fails_says_so(watch: BindWatch) -> None:
     with pytest.raises(Unfinished, match=r"the watch failed: .*410"):
-        watch.take(expired, 1.0)
+        watch.take(failure(code=410), 1.0)
+
+
+def test_a_watch_that_is_to_be_tried_again_is(watch: BindWatch) -> None:
+    late = {"causes": [{"reason": "ResourceVersionTooLarge"}], "retryAfterSeconds": 1}
+    watch.take(failure(code=504, details=late), 1.0)
+    watch.take(line("a", "node-1"), 2.0)
+
+    assert watch.placed == {"ns/a": "node-1"}
