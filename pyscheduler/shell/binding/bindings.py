@@ -24,7 +24,7 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.binding.breadth import Breadth
 from pyscheduler.shell.binding.calling_off import ended, settled
 from pyscheduler.shell.binding.crew import Crew, stopped
-from pyscheduler.shell.binding.cycle import POST_BIND, PRE_BIND, bind, prepare
+from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
 from pyscheduler.shell.binding.hand import Hand
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.traffic import Traffic
@@ -190,9 +190,8 @@ class Bindings:
         hand.takes(command, began)
         self._traffic.begin()
         try:
-            said = self.withdraw(command.pod.uid)
-            if said is not None:
-                await hand.wait_behind(said)
+            if not await self._may_begin(hand, command.pod.uid):
+                return
             outcome = await bind(command, hand, self._clock, self.instrument)
         finally:
             if not hand.is_set_aside:
@@ -204,6 +203,14 @@ class Bindings:
         elif hand.is_unsure:
             outcome = await settled(hand, command, outcome, self._api, self._clock)
         self._end(hand, outcome)
+
+    async def _may_begin(self, hand: Hand, uid: str) -> bool:
+        """Whether a pod is still to be bound once nothing is being said of it any more."""
+        said = self.withdraw(uid)
+        if said is not None:
+            hand.point, hand.plugin = BIND, ""  # no plugin is at work yet
+            await hand.wait_behind(said)
+        return not hand.is_called_off
 
     def _end(self, hand: Hand, outcome: Bound | BindFailed) -> None:
         if not hand.is_told:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,6 +25,7 @@ from pyscheduler.core.commands import (
 )
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.breadth import MANY, Breadth
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import Executor
@@ -118,6 +120,10 @@ class Shout(PostBindPlugin):
 HANDLE = CoreHandle()
 PLAIN = BindingPlan((), (Binder(None, HANDLE),), ())
 FULL = BindingPlan((Prepare(None, HANDLE),), (Binder(None, HANDLE),), (Shout(None, HANDLE),))
+
+
+def unfit(name: str, message: str, node_name: str | None = None) -> PatchStatus:
+    return PatchStatus(pod(name).build(), Condition("Unschedulable", message), node_name)
 
 
 def bind(name: str, plan: BindingPlan = PLAIN, minds_others: bool = True) -> Bind:
@@ -275,18 +281,17 @@ async def test_whoever_knows_extenders_is_given_what_they_are_to_be_asked() -> N
 
 async def test_only_the_newest_condition_of_a_pod_is_written() -> None:
     world = World()
-    one, other = pod("a").build(), pod("b").build()
     async with executing(world) as executor:
-        for subject, message in ((one, "first"), (other, "only"), (one, "second")):
-            executor.carry_out(PatchStatus(subject, Condition("Unschedulable", message)))
-        executor.carry_out(Record(EventType.WARNING, "FailedScheduling", "Scheduling", "first", one))
+        for name, message in (("a", "first"), ("b", "only"), ("a", "second")):
+            executor.carry_out(unfit(name, message))
+        executor.carry_out(Record(EventType.WARNING, "FailedScheduling", "Scheduling", "first", pod("a").build()))
         await settle()
     assert sorted(world.patched) == ["a: second", "b: only"]
     assert world.recorded == ["FailedScheduling"]
 
 
 async def test_a_status_that_replaces_another_loses_nothing_of_it() -> None:
-    nominated = PatchStatus(pod("a").build(), Condition("Unschedulable", "no room"), "n1")
+    nominated = unfit("a", "no room", "n1")
     cleared = PatchStatus(pod("a").build(), None, "")
     assert cleared.after(nominated) == PatchStatus(cleared.pod, nominated.condition, "")
     world = World()
@@ -298,12 +303,12 @@ async def test_a_status_that_replaces_another_loses_nothing_of_it() -> None:
 
 
 async def test_what_is_said_of_a_pod_later_is_written_later() -> None:
-    world, subject = Slow(), pod("a").build()
+    world = Slow()
     async with executing(world) as executor:
-        executor.carry_out(PatchStatus(subject, Condition("Unschedulable", "first")))
+        executor.carry_out(unfit("a", "first"))
         await settle()
-        executor.carry_out(PatchStatus(subject, Condition("Unschedulable", "second")))
-        executor.carry_out(PatchStatus(pod("b").build(), Condition("Unschedulable", "other")))
+        executor.carry_out(unfit("a", "second"))
+        executor.carry_out(unfit("b", "other"))
         await settle()
         assert world.patched == ["b: other"], "the server might take the older one last"
         world.awake.set()
@@ -318,7 +323,7 @@ async def test_what_waits_to_be_said_of_a_pod_without_a_node_is_not_said_once_it
     async with executing(world) as executor:
         for name in ("w", "x", "y", "z", "a"):
             message = "no room" if name == "a" else "first"
-            executor.carry_out(PatchStatus(pod(name).build(), Condition("Unschedulable", message), "n1"))
+            executor.carry_out(unfit(name, message, "n1"))
         await settle()  # four of them are being written, and `a` waits
         executor.carry_out(bind("a"))
         await settle()
@@ -332,7 +337,7 @@ async def test_a_binding_does_not_overtake_what_is_being_said_of_its_pod() -> No
     world = Slow()
     world.let_go.set()
     async with executing(world) as executor:
-        executor.carry_out(PatchStatus(pod("a").build(), Condition("Unschedulable", "first")))
+        executor.carry_out(unfit("a", "first"))
         await settle()
         for name in "ab":
             executor.carry_out(bind(name))
@@ -343,19 +348,37 @@ async def test_a_binding_does_not_overtake_what_is_being_said_of_its_pod() -> No
     assert (world.patched, world.bound) == (["a: first"], ["b", "a"])
 
 
-async def test_a_pod_that_is_deleted_while_its_binding_waits_for_what_is_being_said_of_it_is_not_bound() -> None:
-    world = Slow()
+class Elsewhere(BindPlugin):
+    """Binds through somebody else, as an extender does: no refused call to the API server holds it back."""
+
+    name = "Elsewhere"
+
+    def __init__(self) -> None:
+        super().__init__(None, HANDLE)
+        self.bound: list[str] = []
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        self.bound.append(pod.name)
+
+
+async def test_a_pod_that_is_deleted_while_its_binding_waits_for_what_is_being_said_of_it_is_not_bound(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, elsewhere, called_off = Slow(), Elsewhere(), list[tuple[str, ...]]()
     world.let_go.set()
     async with executing(world) as executor:
-        executor.carry_out(PatchStatus(pod("a").build(), Condition("Unschedulable", "first")))
-        await settle()
-        executor.carry_out(bind("a"))
-        await settle()
-        executor.carry_out(CallOff("a"))
+        executor.instrument = cast(Instrument, Mock(called_off=lambda *who: called_off.append(who)))
+        for name, plan in (("a", PLAIN), ("b", BindingPlan((), (elsewhere,), ()))):
+            executor.carry_out(unfit(name, "first"))
+            await settle()
+            executor.carry_out(bind(name, plan))
+            await settle()
+            executor.carry_out(CallOff(name))
         world.awake.set()
         await settle()
         assert executor.unfinished == 0
-    assert (world.patched, world.bound, world.told) == (["a: first"], [], [])
+    assert (world.patched, world.bound, world.told) == (["a: first", "b: first"], [], [])
+    assert (elsewhere.bound, called_off, caplog.records) == ([], [("", "Bind", "gone")] * 2, [])
 
 
 async def test_why_a_binding_failed_is_said_after_what_was_taken_back() -> None:
