@@ -163,15 +163,11 @@ def check_pod_change(new: Json, old: Json) -> list[Cause]:
 
 def check_pod_status_change(new: Json, old: Json) -> list[Cause]:
     """A bound pod takes no nomination (validation.ValidatePodStatusUpdate)."""
-    nominated = new["status"].get("nominatedNodeName")
-    if (
-        not nominated
-        or nominated == (old.get("status") or {}).get("nominatedNodeName")
-        or not old["spec"].get("nodeName")
-    ):
-        return []
-    why = "may not be set on pods that are already bound to a node"
-    return [forbidden_value("status.nominatedNodeName", why)]
+    after, before = new["status"].get("nominatedNodeName"), (old.get("status") or {}).get("nominatedNodeName")
+    if after and after != before and old["spec"].get("nodeName"):
+        why = "may not be set on pods that are already bound to a node"
+        return [forbidden_value("status.nominatedNodeName", why)]
+    return []
 
 
 def _only_images_differ(after: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
