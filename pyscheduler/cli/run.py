@@ -21,6 +21,7 @@ from pyscheduler.cli.pod_groups import PodGroupKeeper
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
+from pyscheduler.shell.cores import interrupt_nobody
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
@@ -86,7 +87,7 @@ class Given(NamedTuple):
 
 
 async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, source: Source | None) -> int:
-    clock, metrics = SystemClock(), Metrics()
+    clock, metrics, batch = SystemClock(), Metrics(), interrupt_nobody()
     client = config.configuration.client_connection
     limits = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
     async with AsyncExitStack() as stack:
@@ -112,7 +113,8 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
         scheduler.attend = (await stack.enter_async_context(PodGroupKeeper(given.kubeconfig, given.server))).attend
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
-        log.info("Scheduling", profiles=", ".join(scheduler.names), server=calls.server, kernels=kernels.FORM)
+        profiles = ", ".join(scheduler.names)
+        log.info("Scheduling", profiles=profiles, server=calls.server, kernels=kernels.FORM, batch=batch)
         try:
             await until_signalled(scheduler)
         except LeaseLost as lost:

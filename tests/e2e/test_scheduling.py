@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def _scheduled(found: Json, reporter: str) -> set[str]:
         for e in found["items"]
         if e["reason"] == "Scheduled" and e["reportingController"] == reporter
     }
+
+
+async def test_the_api_server_is_not_put_aside_for_each_of_its_answers(
+    control_plane: Plane, namespace: str, tmp_path: Path
+) -> None:
+    async with scheduler(control_plane, Configured(namespace), tmp_path) as running:
+        assert os.sched_getscheduler(running.process.pid) == os.SCHED_BATCH
 
 
 async def test_a_job_runs_to_completion(control_plane: Plane, namespace: str, tmp_path: Path) -> None:
