@@ -65,6 +65,7 @@ def _scheduled(found: Json, reporter: str) -> set[str]:
     }
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has policies to choose from")
 async def test_the_api_server_is_not_put_aside_for_each_of_its_answers(
     control_plane: Plane, namespace: str, tmp_path: Path
 ) -> None:

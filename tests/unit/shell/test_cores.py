@@ -11,6 +11,7 @@ import pytest
 
 from pyscheduler.shell.cores import interrupt_nobody
 
+pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has policies to choose from")
 T = TypeVar("T")
 
 
