@@ -87,7 +87,8 @@ class Given(NamedTuple):
 
 
 async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, source: Source | None) -> int:
-    clock, metrics, batch = SystemClock(), Metrics(), interrupt_nobody()
+    batch = interrupt_nobody()
+    clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     limits = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
     async with AsyncExitStack() as stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -13,6 +13,15 @@ from pyscheduler.shell.cores import interrupt_nobody
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="only Linux has policies to choose from")
 T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def as_started() -> Iterator[None]:
+    """As a process begins: threads have the policy of whoever starts them, and stories of `run` change that."""
+    before = os.sched_getscheduler(0)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    yield
+    os.sched_setscheduler(0, before, os.sched_param(0))
 
 
 def in_a_thread(act: Callable[[], T]) -> tuple[T, int]:
