@@ -21,13 +21,13 @@ from __future__ import annotations
 
 FEWEST = 4.0
 FEW = 16.0
-"""The most for pods that mind others; of the rest there may always be as many."""
+"""Of pods that do not mind others there may always be as many."""
+FEWER = 10.0
+"""The most for pods that mind others, and how many a start begins with."""
 MANY = 3000
 """How many pods have to wait for a burst to be a long one."""
 LONG = 1.0
 """Seconds that a call should not take, however many there are."""
-_AT_FIRST = 8.0
-"""How many a start begins with where pods mind others."""
 _CROWDED = 6.0
 """How many times as long as the quickest a call takes where there are too many."""
 _UNHURRIED = 3.0
@@ -42,17 +42,29 @@ _RENEWED = 2000
 class Breadth:
     """`most` says how many, `took` is told the seconds of each call that bound a pod."""
 
-    __slots__ = ("_all", "_calls", "_few", "_fewest", "_is_long", "_narrow", "_quick", "_quickest", "_short", "_wide")
+    __slots__ = (
+        "_all",
+        "_calls",
+        "_few",
+        "_fewer",
+        "_fewest",
+        "_is_long",
+        "_narrow",
+        "_quick",
+        "_quickest",
+        "_short",
+        "_wide",
+    )
 
     def __init__(self, workers: int) -> None:
         """There are never more than `workers`."""
         self._all = float(workers)
-        self._few, self._fewest = min(FEW, self._all), min(FEWEST, self._all)
+        self._few, self._fewer, self._fewest = (min(most, self._all) for most in (FEW, FEWER, FEWEST))
         self._quick = self._quickest = float("inf")
         self._calls = 0
         self._is_long = False
         self._wide = self._short = self._few
-        self._narrow = min(_AT_FIRST, self._few)
+        self._narrow = self._fewer
 
     def most(self, waiting: int, minds_others: bool) -> float:
         """How many to have under way while so many pods wait for their attempt."""
@@ -75,4 +87,4 @@ class Breadth:
         if seconds > self._quick * _CROWDED:
             self._narrow = max(self._fewest, self._narrow - _STEP)
         else:
-            self._narrow = min(self._few, self._narrow + _STEP)
+            self._narrow = min(self._fewer, self._narrow + _STEP)

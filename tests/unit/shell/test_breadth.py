@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, MANY, Breadth
+from pyscheduler.shell.binding.breadth import FEW, FEWER, FEWEST, LONG, MANY, Breadth
 
 WORKERS = 128
 
@@ -35,9 +35,8 @@ class Server:
 @pytest.mark.parametrize(
     ("server", "least", "most"),
     [
-        pytest.param(Server(100, 0.01), FEW, FEW, id="a big one is asked for all that is allowed"),
-        pytest.param(Server(2, 0.003), 11, 13, id="a small one is not asked to let many wait"),
-        pytest.param(Server(1, 0.003), 5, 7, id="a tiny one still is asked for some"),
+        pytest.param(Server(100, 0.01), FEWER, FEWER, id="a big one is asked for all that is allowed"),
+        pytest.param(Server(1, 0.003), 5, 7, id="a small one is not asked to let many wait"),
     ],
 )
 def test_for_pods_that_mind_others_it_settles_at_what_the_server_can_do(
@@ -50,13 +49,13 @@ def test_for_pods_that_mind_others_it_settles_at_what_the_server_can_do(
 
 
 def test_one_slow_call_changes_little() -> None:
-    assert narrow(after([0.01] * 200 + [5.0])) > FEW - 1
+    assert narrow(after([0.01] * 200 + [5.0])) > FEWER - 1
 
 
 def test_a_server_that_becomes_slower_for_good_is_not_starved_for_ever() -> None:
     quick, slow = [0.001] * 100, [0.01] * 4500
     assert narrow(after(quick + slow[:100])) == FEWEST
-    assert narrow(after(quick + slow)) == FEW
+    assert narrow(after(quick + slow)) == FEWER
 
 
 def test_what_was_quick_under_load_is_not_taken_for_the_best() -> None:
@@ -118,7 +117,7 @@ def test_a_long_burst_is_one_until_nobody_waits() -> None:
 
 def test_pods_that_mind_others_go_a_few_at_a_time_however_many_wait() -> None:
     breadth = after([0.1] * 1000)
-    assert breadth.most(waiting=10 * MANY, minds_others=True) == FEW
+    assert breadth.most(waiting=10 * MANY, minds_others=True) == FEWER
 
 
 def test_there_are_never_more_than_there_are_workers() -> None:
