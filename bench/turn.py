@@ -127,6 +127,7 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
     """Start the contender, see it bind all pods, and read its figures before it is ended."""
     plane, program, bulk, backstage = arena.plane, arena.program, arena.ground.bulk, arena.backstage
     async with BindWatch(plane.api, contender.scheduler_name, program.measured) as watch:
+        await bulk.collect_garbage()
         await settle(backstage.values())
         load, before = os.getloadavg()[0], _Readings.take(backstage)
         known = await bulk.count(EVENTS)

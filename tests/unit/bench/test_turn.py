@@ -113,6 +113,31 @@ async def test_a_contender_that_ends_has_failed_and_leaves_nothing_behind(plane:
         assert await there(plane, made) == before
 
 
+async def test_what_came_before_is_cleared_up_in_memory_too_before_a_contender_starts(
+    plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+
+    async def collected(_: bulk.Bulk) -> None:
+        told.append("collected")
+
+    @asynccontextmanager
+    async def starts(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        told.append("started")
+        async with dead_at_once(plane, scheduler_name, folder) as running:
+            yield running
+
+    monkeypatch.setattr(bulk.Bulk, "collect_garbage", collected)
+    made = program(OPERATIONS)
+    async with bulk.opened(plane.api) as calls:
+        ground = Ground(calls, calls)
+        await ground.prepare(made)
+        with pytest.raises(Unfinished):
+            await take_turn(Arena(plane, ground, made, 30.0), Contender("dead", starts), 1, tmp_path)
+
+    assert told == ["collected", "started"]
+
+
 async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane: Plane) -> None:
     node = "{kind: Node, metadata: {name: 'not a name'}, status: {capacity: {cpu: '4'}}}"
     refused = case(f"[{{opcode: createNodes, count: 1, nodeTemplate: {node}}}, {MEASURED}]")
