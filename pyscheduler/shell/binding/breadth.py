@@ -20,10 +20,9 @@ other.
 from __future__ import annotations
 
 FEWEST = 4.0
-FEW = 16.0
-"""Of pods that do not mind others there may always be as many."""
-FEWER = 10.0
-"""The most for pods that mind others, and how many a start begins with."""
+FEW = 10.0
+"""The most for pods that mind others, the least of a short burst of others, and how many a start begins with: whenever
+the server stands still, each one under way is a long attempt, and ten of a thousand are the p99."""
 MANY = 3000
 """How many pods have to wait for a burst to be a long one."""
 LONG = 1.0
@@ -42,29 +41,16 @@ _RENEWED = 2000
 class Breadth:
     """`most` says how many, `took` is told the seconds of each call that bound a pod."""
 
-    __slots__ = (
-        "_all",
-        "_calls",
-        "_few",
-        "_fewer",
-        "_fewest",
-        "_is_long",
-        "_narrow",
-        "_quick",
-        "_quickest",
-        "_short",
-        "_wide",
-    )
+    __slots__ = ("_all", "_calls", "_few", "_fewest", "_is_long", "_narrow", "_quick", "_quickest", "_short", "_wide")
 
     def __init__(self, workers: int) -> None:
         """There are never more than `workers`."""
         self._all = float(workers)
-        self._few, self._fewer, self._fewest = (min(most, self._all) for most in (FEW, FEWER, FEWEST))
+        self._few, self._fewest = min(FEW, self._all), min(FEWEST, self._all)
         self._quick = self._quickest = float("inf")
         self._calls = 0
         self._is_long = False
-        self._wide = self._short = self._few
-        self._narrow = self._fewer
+        self._wide = self._short = self._narrow = self._few
 
     def most(self, waiting: int, minds_others: bool) -> float:
         """How many to have under way while so many pods wait for their attempt."""
@@ -87,4 +73,4 @@ class Breadth:
         if seconds > self._quick * _CROWDED:
             self._narrow = max(self._fewest, self._narrow - _STEP)
         else:
-            self._narrow = min(self._fewer, self._narrow + _STEP)
+            self._narrow = min(self._few, self._narrow + _STEP)
