@@ -109,7 +109,7 @@ async def test_what_a_new_plugin_watches_is_listed_before_it_decides(api: FakeAp
 async def test_what_cannot_be_listed_is_a_reason_to_refuse(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LISTING", 0.2)
+    monkeypatch.setattr(module, "LISTING", 1.0)
     with pytest.raises(ConfigError, match=r"plugins watch what cannot be listed: podgroups \(/apis/.*\)"):
         await scheduler.reconfigure(loads(GANG))
     assert permits(scheduler) == []
