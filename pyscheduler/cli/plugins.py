@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from pyscheduler.api.plugin import ScorePlugin
-from pyscheduler.config.load import default
-from pyscheduler.core.framework.registry import Registered
+from pyscheduler.config.discover import installed
+from pyscheduler.config.problems import ConfigError, Report
+from pyscheduler.core.framework.registry import Registered, Registry
 from pyscheduler.intree import DEFAULT_MULTIPOINT
 
 FORMATS = ("table", "json")
@@ -25,8 +26,8 @@ def plugins() -> None:
 @plugins.command("list")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", help="How to print.")
 def list_(output: str) -> None:
-    """Show each plugin: its name, extension points, distribution and default weight."""
-    rows = [_row(plugin) for plugin in default().registry]
+    """Show each plugin: its name, extension points, distribution and default weight; on stderr which are broken."""
+    rows = [_row(plugin) for plugin in _registry()]
     if output == "json":
         click.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return
@@ -35,6 +36,18 @@ def list_(output: str) -> None:
         default_set, weight = "yes" if row.default else "", str(row.weight or "")
         table.add_row(row.name, ", ".join(row.points), row.distribution, default_set, weight)
     Console().print(table)
+
+
+def _registry() -> Registry:
+    """All that is installed. ConfigError if two have one name."""
+    report = Report()
+    registry = installed(report).registry
+    registry.complete()
+    for warning in report.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if report.problems:
+        raise ConfigError(report.problems)
+    return registry
 
 
 @dataclass(frozen=True)

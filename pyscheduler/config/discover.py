@@ -1,7 +1,8 @@
 """Which plugins there are: kube-scheduler's own, those of installed distributions, and classes named by import path.
 
-Discovery only makes plugins known. A class that cannot be loaded stops the scheduler only if a profile asks for it, so
-that one broken distribution does not take down a scheduler that never uses it.
+Discovery only makes plugins known. Distributions are looked through when a name is asked for that is not
+kube-scheduler's: a scheduler that uses none of theirs does not wait for them, and none that is broken takes it down. A
+class that cannot be loaded stops only who asks for it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points, packages_distributions
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,6 +23,9 @@ from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.config.gates import DEFAULTS, Gates
 from pyscheduler.config.problems import Report, did_you_mean
 from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint  # which takes long to import, and few starts have use for it
 
 GROUP = "pyscheduler.plugins"
 OWN_DISTRIBUTION = "pyscheduler"
@@ -64,6 +67,7 @@ class Catalogue(msgspec.Struct):
         try:
             cls = load_class(reference)
             plugin = Registered(check_class(cls), cls, _distribution_of(cls.__module__))
+            self.registry.complete()  # or it would be whoever comes later that is the duplicate
             self.registry.add(plugin)
         except (NotAPlugin, DuplicatePlugin) as e:
             report.add(path, str(e))
@@ -73,20 +77,30 @@ class Catalogue(msgspec.Struct):
 
 
 def installed(report: Report, gates: Gates = DEFAULTS) -> Catalogue:
-    """The in-tree plugins that the gates let in, and those that installed distributions offer as entry points."""
+    """The in-tree plugins that the gates let in, and beyond them those that installed distributions offer.
+
+    `report` hears what is wrong with the latter once they are looked through.
+    """
     shut_out = {plugin for plugin, gate in intree.BEHIND_GATES.items() if not gates.on(gate)}
     catalogue = Catalogue(not_yet=frozenset((*intree.NOT_YET, *shut_out)))
     for cls in intree.PLUGINS:
         if cls.name not in shut_out:
             catalogue.registry.add(Registered(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
+    catalogue.registry.beyond = partial(_look_further, catalogue, report)
+    return catalogue
+
+
+def _look_further(catalogue: Catalogue, report: Report) -> None:
+    """Add what installed distributions offer as entry points."""
     for entry in _offered():
         _add_entry(catalogue, entry, report)
-    return catalogue
 
 
 @cache
 def _offered() -> tuple[EntryPoint, ...]:
     """What installed distributions offer; slow to find out, and the same for as long as a process runs."""
+    from importlib.metadata import entry_points
+
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
 
 
@@ -178,4 +192,6 @@ def _distribution_of(module: str) -> str:
 @cache
 def _packages() -> Mapping[str, list[str]]:
     """The distributions of every top-level package; slow to find out, and the same for as long as a process runs."""
+    from importlib.metadata import packages_distributions
+
     return packages_distributions()

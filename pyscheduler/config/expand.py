@@ -105,9 +105,9 @@ class _Expansion:
         by_name = {e.name: e for e in own}
         merged = []
         for name, weight in intree.DEFAULT_MULTIPOINT:
-            plugin = self._catalogue.registry.get(name)
-            if plugin is None or name in disabled or _ALL in disabled:
+            if name in self._catalogue.not_yet or name in disabled or _ALL in disabled:
                 continue
+            plugin = self._catalogue.registry[name]
             merged.append(by_name.get(name) or _Entry(plugin, weight, f"{self._path}.plugins.multiPoint"))
         return merged + [e for e in own if not any(e is m for m in merged)]
 

@@ -6,7 +6,7 @@ by whoever can import modules, so that nothing here has to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -76,6 +76,14 @@ class Registry:
 
     def __init__(self) -> None:
         self._plugins: dict[str, Registered] = {}
+        self.beyond: Callable[[], None] | None = None
+        """Adds the plugins that take long to find; called once, as soon as those that are here are not enough."""
+
+    def complete(self) -> None:
+        """Make known what is to be found beyond, unless that has been done."""
+        beyond, self.beyond = self.beyond, None
+        if beyond is not None:
+            beyond()
 
     def add(self, plugin: Registered) -> None:
         """Make a plugin known. DuplicatePlugin if another class has its name; the same class again changes nothing."""
@@ -87,23 +95,30 @@ class Registry:
 
     def get(self, name: str) -> Registered | None:
         """The plugin of that name, or None."""
+        if name not in self._plugins:
+            self.complete()
         return self._plugins.get(name)
 
     def __getitem__(self, name: str) -> Registered:
-        return self._plugins[name]
+        plugin = self.get(name)
+        if plugin is None:
+            raise KeyError(name)
+        return plugin
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._plugins
+    def __contains__(self, name: str) -> bool:
+        return self.get(name) is not None
 
     def __iter__(self) -> Iterator[Registered]:
+        self.complete()
         return iter(self._plugins.values())
 
     def __len__(self) -> int:
+        self.complete()
         return len(self._plugins)
 
     def names(self) -> tuple[str, ...]:
         """All names, in the order of registration."""
-        return tuple(self._plugins)
+        return tuple(plugin.name for plugin in self)
 
 
 def _place(plugin: Registered) -> str:

@@ -24,6 +24,13 @@ def test_running_needs_none_of_the_slow_libraries() -> None:
     assert imported("import pyscheduler.cli.run").isdisjoint((*SLOW, "pyscheduler.shell.election"))
 
 
+def test_a_configuration_that_names_no_plugin_from_outside_does_not_wait_for_what_finds_them() -> None:
+    own, outside = (f"from pyscheduler.config.load import default\ndefault(){ask}" for ask in ("", ".registry['Gang']"))
+    finder, theirs = "importlib.metadata", "pyscheduler_plugins"
+    assert {finder, theirs}.isdisjoint(imported(f"import pyscheduler.cli.run\n{own}"))
+    assert {finder, theirs} <= imported(outside)
+
+
 def test_an_election_needs_none_of_the_slow_libraries() -> None:
     assert imported("import pyscheduler.cli.run, pyscheduler.shell.election").isdisjoint(SLOW)
 

@@ -104,6 +104,10 @@ class Impostor(Second):
     name = "NodeName"
 
 
+class Namesake(Second):
+    """Another class that claims the name of an installed plugin."""
+
+
 class LooseArgs(Second):
     name = "LooseArgs"
     Args = dict

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from pyscheduler.config import discover
 from pyscheduler.config.load import default, loads
 from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
+from pyscheduler.intree import BEHIND_GATES, PLUGINS
 from tests.unit.config import plugins
 from tests.unit.config.files import config, names, only_problem, profile
 
@@ -174,20 +175,53 @@ def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offer(monkeypatch, ("Lonely", "nowhere_at_all:Lonely"), ("Second", "tests.unit.config.plugins:Second"))
-    loaded = default()
-    assert "Second" in loaded.registry
+    loaded = loads(enable("Second"))
     assert [w[:60] for w in loaded.warnings] == ['plugin "Lonely" of an unknown distribution cannot be loaded:']
     assert 'plugin "Lonely" cannot be loaded: the module "nowhere_at_all"' in only_problem(enable("Lonely"))
 
 
+def test_a_start_that_uses_nothing_from_outside_does_not_look_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked() -> tuple[EntryPoint, ...]:
+        raise AssertionError("distributions were looked through")
+
+    monkeypatch.setattr(discover, "_offered", looked)
+    own = profile("plugins: {filter: {disabled: [{name: NodePorts}], enabled: [{name: NodePorts}]}}")
+    assert not {loaded.warnings for loaded in (default(), loads(own))} - {()}
+
+
+def test_who_asks_what_there_is_is_shown_what_is_outside_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, ("Second", "tests.unit.config.plugins:Second"))
+    asked: dict[str, Callable[[Registry], object]] = {
+        "by name": lambda registry: "Second" in registry,
+        "its class": lambda registry: registry["Second"],
+        "all": lambda registry: "Second" in registry.names(),
+        "how many": lambda registry: len(registry) == len(PLUGINS) - len(BEHIND_GATES) + 1,
+    }
+    assert all(ask(default().registry) for ask in asked.values())
+    with pytest.raises(KeyError, match="Third"):
+        default().registry["Third"]
+
+
 def test_two_plugins_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, ("NodeName", "tests.unit.config.plugins:Impostor"))
-    assert only_problem(config()).startswith('a plugin named "NodeName" already exists: it is claimed by')
+    offer(
+        monkeypatch, ("NodeName", "tests.unit.config.plugins:Impostor"), ("Second", "tests.unit.config.plugins:Second")
+    )
+    twice = 'a plugin named "NodeName" already exists: it is claimed by'
+    assert only_problem(enable("Second")).startswith(twice)
+
+
+def test_a_class_named_by_import_path_may_not_have_the_name_of_an_installed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    offer(monkeypatch, ("Second", "tests.unit.config.plugins:Second"))
+    text = config("", "plugins: [{class: 'tests.unit.config.plugins:Namesake'}]")
+    assert only_problem(text).startswith('plugins[0].class: a plugin named "Second" already exists')
 
 
 def test_an_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("Other", "tests.unit.config.plugins:Second"))
-    assert 'the entry point "Other" leads to a plugin with the name "Second"' in default().warnings[0]
+    told = only_problem(enable("Other"))
+    assert 'the entry point "Other" leads to a plugin with the name "Second"' in told
 
 
 def test_the_plugins_of_our_own_second_distribution_are_found() -> None:
