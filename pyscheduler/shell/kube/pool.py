@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late, not_leading
@@ -17,6 +18,8 @@ from pyscheduler.shell.kube.wire import Address, StreamWire, Wire, open_wire
 
 IDLE: Final = 30.0
 """Seconds after which an unused connection is not used again: below the API server's 90, so that it is we who close."""
+LINGER: Final = 5.0
+"""Seconds that a connection waits for another stream: from a page of a list to the next, or to the watch."""
 READS: Final = ("GET", "HEAD")
 _REPEATABLE = ("GET", "PUT", "DELETE")
 """Methods of which HTTP says that to do them twice is to do them once."""
@@ -56,6 +59,9 @@ class Pool:
         self._opening = 0
         self._idle: list[tuple[float, Wire]] = []
         """The unused ones and since when, the last used at the end: what is not needed grows old and goes."""
+        self._resting: dict[StreamWire, asyncio.TimerHandle] = {}
+        """Connections of streams that have ended, each with what will close it."""
+        self._is_closed = False
         self._turns: deque[asyncio.Future[Wire | None]] = deque()
         """Who waits, and gets a connection, or None where one may be made."""
         self._due: dict[asyncio.Future[Any], float] = {}
@@ -105,18 +111,19 @@ class Pool:
         return [answer if isinstance(answer, Answer) else None for answer in came]
 
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
-        """A call on a connection of its own, whose answer is read as it comes. Refused if there is none.
+        """A read on a connection of its own, whose answer is read as it comes. Refused if there is none.
 
         `silence` is how many seconds of nothing mean that it is dead.
         """
         content = self._request(call, authorization)
-        wire = await open_wire(self._address, lambda: StreamWire(silence), self._loop.time() + self._timeout)
-        try:
-            wire.ask(content)
-            return Stream(await wire.answered(), wire, wire.close)
-        except BaseException:
-            wire.close()
-            raise
+        while (rested := self._rested()) is not None:
+            try:
+                return await self._begun(rested, content, silence)
+            except Refused as problem:
+                if not (problem.reason == LOST and rested.is_stale):
+                    raise
+        wire = await open_wire(self._address, StreamWire, self._loop.time() + self._timeout)
+        return await self._begun(wire, content, silence)
 
     async def warm(self, connections: int) -> None:
         """Make so many connections ahead of the calls; it is no matter if the server lets us have fewer."""
@@ -126,16 +133,47 @@ class Pool:
 
     async def close(self) -> None:
         """Drop all connections; calls under way are lost."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         for wire in list(self._wires):
             wire.close()
+        while (rested := self._rested()) is not None:
+            rested.close()
         await asyncio.sleep(0)
 
     def _request(self, call: Call, authorization: str) -> bytes:
         if self._said[0] != authorization:
             self._said = (authorization, f"{self._hello}Authorization: {authorization}\r\n".encode())
         return request(call.method, self._address.prefix + call.path, self._said[1], call.body, call.content_type)
+
+    async def _begun(self, wire: StreamWire, content: bytes, silence: float) -> Stream:
+        try:
+            wire.ask(content, silence)
+            return Stream(await wire.answered(), wire, partial(self._leave, wire))
+        except BaseException:
+            wire.close()
+            raise
+
+    def _leave(self, wire: StreamWire) -> None:
+        """Nobody reads this stream any more; if it was read to its end, the connection is there for the next."""
+        if self._is_closed:
+            wire.close()
+        elif wire.rest():
+            self._resting[wire] = self._loop.call_later(LINGER, self._end_rest, wire)
+
+    def _rested(self) -> StreamWire | None:
+        """A connection that waits for another stream."""
+        while self._resting:
+            wire, timer = self._resting.popitem()
+            timer.cancel()
+            if wire.is_open:
+                return wire
+        return None
+
+    def _end_rest(self, wire: StreamWire) -> None:
+        del self._resting[wire]
+        wire.close()
 
     async def _free_wire(self, deadline: float, writes: bool) -> Wire:
         """A connection for a call that is sent at once. Refused, also if the call would write and may not now."""

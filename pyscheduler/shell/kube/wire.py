@@ -1,4 +1,4 @@
-"""One connection to the API server, as an asyncio protocol: calls, one after the other, or one stream.
+"""One connection to the API server, as an asyncio protocol: calls, or streams, one after the other.
 
 asyncio's own streams and general HTTP clients cost several times what is here, and a scheduler that binds fast does
 little else.
@@ -174,12 +174,14 @@ class Wire(_Reading):
 
 
 class StreamWire(_Reading):
-    """Carries one call whose answer is read as it comes."""
+    """Carries one call after the other whose answers are read as they come."""
 
-    def __init__(self, silence: float) -> None:
-        """`silence` is how many seconds of nothing mean that the stream is dead."""
+    def __init__(self) -> None:
         super().__init__(_STREAM_ROOM)
-        self._silence = silence
+        self.used = False
+        """Whether a stream has been read to its end on it."""
+        self._silence = 0.0
+        self._asked = False
         self._loop = asyncio.get_running_loop()
         self._reader = AnswerReader()
         self._transport: asyncio.Transport | None = None
@@ -197,12 +199,18 @@ class StreamWire(_Reading):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still carry its call."""
+        """Whether it can still carry a call."""
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, request: bytes) -> None:
-        """Send the request."""
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server may have closed it before it saw the call that is under way."""
+        return self.used and not self._reader.begun
+
+    def ask(self, request: bytes, silence: float) -> None:
+        """Send the request; so many seconds of nothing mean that the stream is dead. Call it on a free wire only."""
         assert self._transport is not None
+        self._asked, self._silence = True, silence
         self._heard_at = self._loop.time()
         self._timer = self._loop.call_later(self._silence, self._listen)
         self._transport.write(request)
@@ -228,14 +236,26 @@ class StreamWire(_Reading):
             await self._more()
         return chunk
 
+    def rest(self) -> bool:
+        """Nobody reads the stream any more: be free for the next. False if there can be none: the connection ends."""
+        if not (self._whole and self._reader.reusable and self.is_open) or self._waiting:
+            self.close()
+            return False
+        self._stop_timer()
+        self._asked, self.used = False, True
+        self._reader, self._whole = AnswerReader(), False
+        return True
+
     def close(self) -> None:
         """End the connection."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        if not self._asked:  # it is no answer to what will be asked next
+            self.close()
+            return
         self._heard_at = self._loop.time()
         try:
             self._whole = self._reader.feed(data)
@@ -278,6 +298,10 @@ class StreamWire(_Reading):
     def _tell(self) -> None:
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _listen(self) -> None:
         """One timer for all the silences: it looks when the last word came."""

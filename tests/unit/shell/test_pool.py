@@ -305,10 +305,95 @@ async def test_a_stream_may_end_with_the_connection() -> None:
         stream.close()
 
 
-async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
-    wire = StreamWire(silence=5.0)
+async def read(pool: Pool, call: Call = GET) -> bytes:
+    """A stream, read to its end."""
+    stream = await pool.stream(call, "", silence=5)
+    try:
+        return b"".join([chunk async for chunk in stream.chunks])
+    finally:
+        stream.close()
+
+
+async def test_a_stream_goes_on_the_connection_of_one_that_was_read_to_its_end() -> None:
+    """A list's pages come one by one, and then its watch."""
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
+    server = RawServer([OK, chunked, OK, OK], [OK])
+    async with pool_to(server) as pool:
+        assert [await read(pool) for _ in range(3)] == [b"ok", b"ab", b"ok"]
+        assert await asyncio.gather(read(pool), read(pool)) == [b"ok", b"ok"]
+    assert sorted(number for number, _ in server.heard) == [0, 0, 0, 0, 1], "two at once have one each"
+
+
+UNREAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"
+REFUSED = b"HTTP/1.1 410 Gone\r\nContent-Length: 2\r\n\r\n{}"
+
+
+@pytest.mark.parametrize(("answer", "why"), [(UNREAD, "left early"), (REFUSED, "refused"), (CLOSED, "closed")])
+async def test_the_connection_of_any_other_stream_is_not_used_again(answer: bytes, why: str) -> None:
+    server = RawServer([answer, OK], [OK])
+    async with pool_to(server) as pool:
+        stream = await pool.stream(GET, "", silence=5)
+        if why == "closed":
+            assert [chunk async for chunk in stream.chunks] == [b"ok"]
+        stream.close()
+        assert await read(pool) == b"ok"
+    assert [number for number, _ in server.heard] == [0, 1], why
+
+
+async def test_a_stream_that_met_a_closing_connection_begins_on_another() -> None:
+    server = RawServer([OK, Then.CLOSE], [OK])
+    async with pool_to(server) as pool:
+        assert [await read(pool), await read(pool)] == [b"ok", b"ok"]
+    assert [number for number, _ in server.heard] == [0, 0, 1]
+
+
+@pytest.mark.parametrize("answer", [UNREAD, UNREAD[:10]], ids=["in its body", "in its head"])
+async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: bytes) -> None:
+    server = RawServer([OK, answer], [OK])
+    async with pool_to(server) as pool:
+        await read(pool)
+        with pytest.raises(Refused, match="the connection broke"):
+            await read(pool)
+    assert [number for number, _ in server.heard] == [0, 0]
+
+
+async def test_what_a_server_says_between_two_streams_is_no_answer_to_the_second() -> None:
+    wire = StreamWire()
     wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1")
+    wire.ask(b"GET / HTTP/1.1", silence=5.0)
+    wire.data_received(OK)
+    assert [chunk async for chunk in wire] == [b"ok"]
+    assert wire.rest()
+    wire.data_received(OK)
+    assert not wire.is_open
+
+
+async def test_a_connection_waits_for_another_stream_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "LINGER", 0.0)
+    server = RawServer([OK, OK], [OK])
+    async with pool_to(server) as pool:
+        await read(pool)
+        await server.until_ended(1)
+        await read(pool)
+    assert [number for number, _ in server.heard] == [0, 1]
+
+
+async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "LINGER", 60.0)
+    server = RawServer([OK, OK], [OK, OK])
+    async with pool_to(server) as pool:
+        late = await pool.stream(GET, "", silence=5)
+        assert [chunk async for chunk in late.chunks] == [b"ok"]
+        await read(pool)
+        await pool.close()
+        late.close()
+        await server.until_ended(2)
+
+
+async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
+    wire = StreamWire()
+    wire.connection_made(Line())
+    wire.ask(b"GET / HTTP/1.1", silence=5.0)
     wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
     wire._listen()  # as the timer does that was set when the call was sent
     assert await anext(wire) == b"one"

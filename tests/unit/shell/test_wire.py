@@ -32,7 +32,7 @@ def no_collections() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_collections")
 async def test_a_stream_that_broke_is_freed_without_the_garbage_collector() -> None:
-    wire = StreamWire(silence=30)
+    wire = StreamWire()
     wire.connection_lost(ConnectionResetError("gone"))
     try:
         await anext(wire)
