@@ -42,6 +42,32 @@ class Stream(NamedTuple):
     close: Callable[[], None]
 
 
+class _Answers:
+    """Those to calls that were sent together, waited for as one: a future for each would cost more than to read it."""
+
+    __slots__ = ("_calls", "came", "whole")
+
+    def __init__(self, calls: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._calls = calls
+        self.came: list[Answer | None] = []
+        """In the order of the calls; None for what will never come."""
+        self.whole: asyncio.Future[None] = loop.create_future()
+
+    def done(self) -> bool:
+        return self.whole.done()
+
+    def set_result(self, answer: Answer) -> None:
+        self._take(answer)
+
+    def set_exception(self, _: Exception) -> None:
+        self._take(None)
+
+    def _take(self, answer: Answer | None) -> None:
+        self.came.append(answer)
+        if len(self.came) == self._calls:
+            self.whole.set_result(None)
+
+
 class Pool:
     """Calls and streams to one server. Must be made and closed inside the event loop."""
 
@@ -98,17 +124,16 @@ class Pool:
         content = b"".join([self._request(call, authorization) for call in calls])
         deadline = self._loop.time() + self._timeout
         wire = await self._free_wire(deadline, writes=True)
-        answers: list[asyncio.Future[Answer]] = [self._loop.create_future() for _ in calls]
-        wire.ask(content, answers)
-        for answer in answers:
-            self._watch(answer, deadline)
+        answers = _Answers(len(calls), self._loop)
+        wire.ask(content, (answers,) * len(calls))
+        self._watch(answers.whole, deadline)
         try:
-            came = await asyncio.gather(*answers, return_exceptions=True)
+            with suppress(TimeoutError):
+                await answers.whole
         finally:
-            for answer in answers:
-                del self._due[answer]
-            wire.leave(answers[-1])
-        return [answer if isinstance(answer, Answer) else None for answer in came]
+            del self._due[answers.whole]
+            wire.leave(answers)
+        return [*answers.came, *[None] * (len(calls) - len(answers.came))]
 
     async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
         """A read on a connection of its own, whose answer is read as it comes. Refused if there is none.

@@ -12,7 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
@@ -81,6 +81,19 @@ class _Reading(asyncio.BufferedProtocol):
         raise NotImplementedError
 
 
+class Asked(Protocol):
+    """Who waits for the answer to a call, as a Future does."""
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+
+    def set_result(self, result: Answer, /) -> None:
+        """It has come."""
+
+    def set_exception(self, exception: Exception, /) -> None:
+        """It will never come."""
+
+
 class Wire(_Reading):
     """Carries one call after the other, or several sent together and answered in their order (RFC 9112, 9.3.2).
 
@@ -93,7 +106,7 @@ class Wire(_Reading):
         super().__init__(_ROOM)
         self.used = False
         """Whether a call has been answered on it."""
-        self._asked: deque[asyncio.Future[Answer]] = deque()
+        self._asked: deque[Asked] = deque()
         """The answers that are waited for, in their order."""
         self._freed = freed
         self._ended = gone
@@ -104,7 +117,7 @@ class Wire(_Reading):
         self._transport = cast(asyncio.Transport, transport)
         _prepare(transport)
 
-    def ask(self, requests: bytes, answers: Sequence[asyncio.Future[Answer]]) -> None:
+    def ask(self, requests: bytes, answers: Sequence[Asked]) -> None:
         """Send requests; each of `answers` gets what comes back, or a Refused. Call it on a free wire only."""
         assert self._transport is not None
         self._asked.extend(answers)
@@ -120,7 +133,7 @@ class Wire(_Reading):
         """Whether the server may have closed it before it saw the call that is under way."""
         return self.used and not self._reader.begun
 
-    def leave(self, answer: asyncio.Future[Answer]) -> None:
+    def leave(self, answer: Asked) -> None:
         """Nobody waits any more for what was asked last: if it has not come yet, the connection ends."""
         if self._asked and self._asked[-1] is answer:
             self.close()

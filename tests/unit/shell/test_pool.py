@@ -320,7 +320,7 @@ async def test_a_stream_goes_on_the_connection_of_one_that_was_read_to_its_end()
     server = RawServer([OK, chunked, OK, OK], [OK])
     async with pool_to(server) as pool:
         assert [await read(pool) for _ in range(3)] == [b"ok", b"ab", b"ok"]
-        assert await asyncio.gather(read(pool), read(pool)) == [b"ok", b"ok"]
+        assert {*await asyncio.gather(read(pool), read(pool))} == {b"ok"}
     assert sorted(number for number, _ in server.heard) == [0, 0, 0, 0, 1], "two at once have one each"
 
 

@@ -16,7 +16,7 @@ from pyscheduler.shell.kube.pool import Call
 from .fake_api import FakeApi, Hangup, Reply, refused
 from .raw_server import OK, RawServer, Script, Then
 from .test_connection import Told, form
-from .test_pool import CLOSED, POST, pool_to
+from .test_pool import CLOSED, GET, POST, pool_to
 from .virtual import VirtualClock
 
 PATH = "/api/v1/things"
@@ -46,7 +46,7 @@ async def test_each_gets_its_own_answer_or_none(script: Script, expected: list[b
     async with pool_to(server, size=1) as pool:
         answers = await pool.calls(CALLS, "")
         assert [answer and answer.body for answer in answers] == expected
-        assert (await pool.call(POST, "")).body == b"ok", "the next call gets none of theirs"
+        assert (await pool.call(GET, "")).body == b"ok", "the next call gets none of theirs"
 
 
 async def test_they_share_one_connection_that_goes_on() -> None:
