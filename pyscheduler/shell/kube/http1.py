@@ -20,6 +20,7 @@ _CODING, _LENGTH = b"\r\ntransfer-encoding:", b"\r\ncontent-length:"
 _CONNECTION, _RETRY_AFTER = b"\r\nconnection:", b"\r\nretry-after:"
 _BODILESS = (204, 304)
 _SWITCHING = 101
+_plain_size = re.compile(rb"([0-9a-fA-F]{1,15})\r\n").match
 _target = re.compile(r"/[!-~]*").fullmatch
 
 
@@ -167,6 +168,8 @@ class AnswerReader:
     def _chunks(self, data: bytes) -> bool:
         at, size = 0, len(data)
         while at < size:
+            if self._next == _SIZE:
+                at = self._whole_chunks(data, at)
             if self._next == _CHUNK:
                 piece = data[at : at + self._due]
                 self._add(piece)
@@ -183,6 +186,19 @@ class AnswerReader:
             if self._next == _NOTHING:
                 return self._content(data[at:])
         return False
+
+    def _whole_chunks(self, data: bytes, at: int) -> int:
+        """Take the chunks that are there to their ends and say no more than their size; where what follows begins."""
+        taken = 0
+        while (size := _plain_size(data, at)) is not None:
+            begin = size.end()
+            end = begin + int(size[1], 16)
+            if end == begin or data[end : end + 2] != b"\r\n":
+                break
+            self._parts.append(data[begin:end])
+            taken, at = taken + end - begin, end + 2
+        self._count(taken)
+        return at
 
     def _line(self, line: bytes) -> None:
         """A line between the chunks: a size, the end of a chunk, or what follows the last one."""
@@ -202,7 +218,10 @@ class AnswerReader:
     def _add(self, piece: bytes) -> None:
         if piece:
             self._parts.append(piece)
-        self._size += len(piece)
+        self._count(len(piece))
+
+    def _count(self, size: int) -> None:
+        self._size += size
         if self._size > LONGEST_BODY:
             raise BadAnswer(f"its answer is longer than {LONGEST_BODY} bytes")
 

@@ -12,6 +12,7 @@ CHUNKED = (
     b"HTTP/1.1 200 OK\r\ntransfer-encoding: CHUNKED\r\n\r\n"
     b'5\r\n{"a":\r\n0000B;name=value\r\n1,"b":"2"}\n\r\n0\r\nTrailer: x\r\n\r\n'
 )
+PLAINLY_CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n3\r\n,2]\r\n0\r\n\r\n"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 CONTINUED = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + WHOLE
@@ -19,6 +20,7 @@ BUSY = b"HTTP/1.1 429 Too Many Requests\r\nRETRY-AFTER:  3 \r\nContent-Length: 2
 ANSWERS = {
     "whole": (WHOLE, Answer(201, b'{"a":1}')),
     "chunked": (CHUNKED, Answer(200, b'{"a":1,"b":"2"}\n')),
+    "plainly chunked": (PLAINLY_CHUNKED, Answer(200, b"[1,2]")),
     "empty": (EMPTY, Answer(200, b"")),
     "no content": (NO_CONTENT, Answer(204, b"")),
     "after a 100": (CONTINUED, Answer(201, b'{"a":1}')),
@@ -105,12 +107,19 @@ def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> Non
         AnswerReader().feed(data)
 
 
-def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n0123456789", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n5\r\n56789\r\n", b"1\r\nx\r\n"),
+    ],
+)
+def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, begin: bytes, more: bytes) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
     reader = AnswerReader()
-    reader.feed(b"HTTP/1.1 200 OK\r\n\r\n0123456789")
+    reader.feed(begin)
     with pytest.raises(BadAnswer, match="longer than 10 bytes"):
-        reader.feed(b"x")
+        reader.feed(more)
 
 
 def test_what_was_taken_from_a_stream_does_not_count_as_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
