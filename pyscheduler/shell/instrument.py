@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pyscheduler.api import StatusError
@@ -155,15 +155,33 @@ class _TimedPoint(Point):
             self.leave(ERROR)
 
 
+class _Calls(NamedTuple):
+    """Where the calls of one method are noted."""
+
+    waited: array[float]
+    sent: array[float]
+    received: array[float]
+    took: array[float]
+
+
 class RestTally(CallTally):
     """Counts the calls to one API server, given by its URL, as client-go does."""
 
     def __init__(self, metrics: Metrics, server: str) -> None:
         self._host = urlsplit(server).netloc
         self._metrics = metrics
+        self._calls: dict[str, _Calls] = {}
+
+    def _of(self, method: str) -> _Calls:
+        known = self._calls.get(method)
+        if known is None:
+            metrics, labels = self._metrics, (method, self._host)
+            histograms = metrics.limiter_seconds, metrics.request_bytes, metrics.response_bytes, metrics.request_seconds
+            known = self._calls[method] = _Calls(*(histogram.noted[labels] for histogram in histograms))
+        return known
 
     def waited(self, method: str, seconds: float) -> None:
-        self._metrics.limiter_seconds.noted[method, self._host].append(seconds)
+        self._of(method).waited.append(seconds)
 
     def answered(self, method: str, status: int, again: bool) -> None:
         labels = (str(status) if status else "<error>", method, self._host)
@@ -172,9 +190,9 @@ class RestTally(CallTally):
             self._metrics.retries.counts[labels] += 1
 
     def carried(self, method: str, sent: int, received: int) -> None:
-        labels = (method, self._host)
-        self._metrics.request_bytes.noted[labels].append(sent)
-        self._metrics.response_bytes.noted[labels].append(received)
+        calls = self._of(method)
+        calls.sent.append(sent)
+        calls.received.append(received)
 
     def took(self, method: str, seconds: float) -> None:
-        self._metrics.request_seconds.noted[method, self._host].append(seconds)
+        self._of(method).took.append(seconds)

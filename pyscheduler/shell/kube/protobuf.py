@@ -7,10 +7,11 @@ Field numbers are those of k8s.io/api's generated.proto files. Everything else i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from pyscheduler.api import Pod
-from pyscheduler.shell.kube.series import Series, cut
+from pyscheduler.shell.kube.series import Series, cut, instance_of
 
 _MAGIC = b"k8s\x00"
 """What a message begins with on the wire; a runtime.Unknown follows, which holds the object."""
@@ -35,16 +36,19 @@ def event(series: Series, instance: str) -> bytes:
         _part(1, _text(1, series.name) + _text(3, series.namespace))
         + _part(2, _time(series.first))
         + (_part(3, _number(1, series.count) + _part(2, _time(series.last))) if series.count > 1 else b"")
-        + _text(4, series.controller)
-        + _text(5, series.instance(instance))
-        + _text(6, record.action)
-        + _text(7, record.reason)
+        + _told(series.controller, instance, record.action, record.reason)
         + _part(8, _reference(record.regarding))
         + (_part(9, _reference(record.related)) if record.related is not None else b"")
         + _text(10, cut(record.note))
         + _text(11, record.type)
     )
     return _EVENT + _part(2, content)
+
+
+@lru_cache(maxsize=256)
+def _told(controller: str, host: str, action: str, reason: str) -> bytes:
+    """Who tells what, which is the same for thousands of Events."""
+    return _text(4, controller) + _text(5, instance_of(controller, host)) + _text(6, action) + _text(7, reason)
 
 
 def is_message(body: bytes) -> bool:
@@ -94,7 +98,12 @@ def _reference(pod: Pod) -> bytes:
 def _time(wall: float) -> bytes:
     """A metav1.MicroTime."""
     seconds, micros = divmod(round(wall * _MICROS), _MICROS)
-    return _number(1, seconds) + _number(2, micros * 1000)
+    return _seconds(seconds) + _number(2, micros * 1000)
+
+
+@lru_cache(maxsize=64)
+def _seconds(seconds: int) -> bytes:
+    return _number(1, seconds)
 
 
 def _text(field: int, value: str) -> bytes:

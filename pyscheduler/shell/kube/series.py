@@ -55,10 +55,6 @@ class Series:
         """The scheduler that tells of it."""
         return (self.record.related or self.record.regarding).scheduler_name
 
-    def instance(self, host: str) -> str:
-        """The scheduler and where it runs."""
-        return f"{self.controller}-{host}"[:_MAX_INSTANCE]
-
     def again(self, wall: float) -> None:
         """It happened once more."""
         self.count += 1
@@ -73,7 +69,7 @@ class Series:
             "metadata": {"name": self.name, "namespace": self.namespace},
             "eventTime": rfc3339_micro(self.first),
             "reportingController": self.controller,
-            "reportingInstance": self.instance(instance),
+            "reportingInstance": instance_of(self.controller, instance),
             "action": record.action,
             "reason": record.reason,
             "regarding": _reference(record.regarding),
@@ -87,6 +83,11 @@ class Series:
     def series(self) -> Json:
         """The part of the object that tells of the repetitions."""
         return {"series": {"count": self.count, "lastObservedTime": rfc3339_micro(self.last)}}
+
+
+def instance_of(controller: str, host: str) -> str:
+    """The scheduler and where it runs."""
+    return f"{controller}-{host}"[:_MAX_INSTANCE]
 
 
 def event_name(pod: str, nanoseconds: int) -> str:
