@@ -20,7 +20,10 @@ _CODING, _LENGTH = b"\r\ntransfer-encoding:", b"\r\ncontent-length:"
 _CONNECTION, _RETRY_AFTER = b"\r\nconnection:", b"\r\nretry-after:"
 _BODILESS = (204, 304)
 _SWITCHING = 101
-_plain_size = re.compile(rb"([0-9a-fA-F]{1,15})\r\n").match
+_DIGITS = rb"([0-9a-fA-F]{1,15})"
+"""A size of a chunk that fits into 64 bits."""
+_is_size = re.compile(_DIGITS).fullmatch
+_plain_size = re.compile(_DIGITS + rb"\r\n").match
 _target = re.compile(r"/[!-~]*").fullmatch
 
 
@@ -210,7 +213,7 @@ class AnswerReader:
             self._next = _SIZE
         else:
             digits = line.partition(b";")[0].strip()
-            if not re.fullmatch(rb"[0-9a-fA-F]{1,15}", digits):
+            if not _is_size(digits):
                 raise BadAnswer("a chunk does not say how long it is")
             self._due = int(digits, 16)
             self._next = _CHUNK if self._due else _TRAILER

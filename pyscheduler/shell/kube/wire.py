@@ -81,6 +81,33 @@ class _Reading(asyncio.BufferedProtocol):
         raise NotImplementedError
 
 
+class _Wire(_Reading):
+    """What both kinds of connection have in common."""
+
+    __slots__ = ("_reader", "_transport", "used")
+
+    def __init__(self, room: int) -> None:
+        super().__init__(room)
+        self.used = False
+        """Whether it has carried a whole answer."""
+        self._reader = AnswerReader()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        _prepare(transport)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still carry a call."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the server may have closed it before it saw the call that is under way."""
+        return self.used and not self._reader.begun
+
+
 class Asked(Protocol):
     """Who waits for the answer to a call, as a Future does."""
 
@@ -94,44 +121,26 @@ class Asked(Protocol):
         """It will never come."""
 
 
-class Wire(_Reading):
+class Wire(_Wire):
     """Carries one call after the other, or several sent together and answered in their order (RFC 9112, 9.3.2).
 
     `freed` is told when it can take the next one, `gone` when it never will.
     """
 
-    __slots__ = ("_asked", "_ended", "_freed", "_reader", "_transport", "used")
+    __slots__ = ("_asked", "_ended", "_freed")
 
     def __init__(self, freed: Callable[[Wire], None], gone: Callable[[Wire], None]) -> None:
         super().__init__(_ROOM)
-        self.used = False
-        """Whether a call has been answered on it."""
         self._asked: deque[Asked] = deque()
         """The answers that are waited for, in their order."""
         self._freed = freed
         self._ended = gone
-        self._reader = AnswerReader()
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        _prepare(transport)
 
     def ask(self, requests: bytes, answers: Sequence[Asked]) -> None:
         """Send requests; each of `answers` gets what comes back, or a Refused. Call it on a free wire only."""
         assert self._transport is not None
         self._asked.extend(answers)
         self._transport.write(requests)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can still carry a call."""
-        return self._transport is not None and not self._transport.is_closing()
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the server may have closed it before it saw the call that is under way."""
-        return self.used and not self._reader.begun
 
     def leave(self, answer: Asked) -> None:
         """Nobody waits any more for what was asked last: if it has not come yet, the connection ends."""
@@ -186,18 +195,14 @@ class Wire(_Reading):
                 asked.set_exception(Refused(problem.status, problem.reason, str(problem)))
 
 
-class StreamWire(_Reading):
+class StreamWire(_Wire):
     """Carries one call after the other whose answers are read as they come."""
 
     def __init__(self) -> None:
         super().__init__(_STREAM_ROOM)
-        self.used = False
-        """Whether a stream has been read to its end on it."""
         self._silence = 0.0
         self._asked = False
         self._loop = asyncio.get_running_loop()
-        self._reader = AnswerReader()
-        self._transport: asyncio.Transport | None = None
         self._heard_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._news: asyncio.Future[None] | None = None
@@ -205,20 +210,6 @@ class StreamWire(_Reading):
         self._problem: Refused | None = None
         self._waiting = 0
         self._paused = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        _prepare(transport)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can still carry a call."""
-        return self._transport is not None and not self._transport.is_closing()
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether the server may have closed it before it saw the call that is under way."""
-        return self.used and not self._reader.begun
 
     def ask(self, request: bytes, silence: float) -> None:
         """Send the request; so many seconds of nothing mean that the stream is dead. Call it on a free wire only."""

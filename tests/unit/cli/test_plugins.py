@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from importlib.metadata import EntryPoint
 
 import pytest
 from click.testing import CliRunner, Result
 
 from pyscheduler.cli.plugins import plugins
-from pyscheduler.config import discover
 from pyscheduler.config.problems import ConfigError
+from tests.unit.config.files import offer
 
 
 def listed(*options: str) -> Result:
     return CliRunner().invoke(plugins, ["list", *options])
-
-
-def offer(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    """Installed distributions offer this entry point and no other."""
-    monkeypatch.setattr(discover, "_offered", lambda: (EntryPoint(name, value, discover.GROUP),))
 
 
 def test_those_of_installed_distributions_stand_beside_kube_schedulers() -> None:
@@ -29,12 +23,12 @@ def test_those_of_installed_distributions_stand_beside_kube_schedulers() -> None
 
 
 def test_one_that_is_broken_is_told_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, "Lonely", "nowhere_at_all:Lonely")
+    offer(monkeypatch, ("Lonely", "nowhere_at_all:Lonely"))
     result = listed()
     assert "NodeName" in result.stdout
     assert result.stderr.startswith('warning: plugin "Lonely" of an unknown distribution cannot be loaded: the module')
 
 
 def test_two_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    offer(monkeypatch, "NodeName", "tests.unit.config.plugins:Impostor")
+    offer(monkeypatch, ("NodeName", "tests.unit.config.plugins:Impostor"))
     assert isinstance(listed().exception, ConfigError)

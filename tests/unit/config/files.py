@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from importlib.metadata import EntryPoint
 
+import pytest
+
+from pyscheduler.config import discover
 from pyscheduler.config.load import ConfigError, LoadedConfig, loads
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -43,3 +47,9 @@ def names(loaded: LoadedConfig, point: str, index: int = 0) -> list[str]:
 
 def weights(loaded: LoadedConfig, index: int = 0) -> dict[str, int]:
     return {e.name: e.weight for e in loaded.profiles[index].points["score"]}
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
+    """Installed distributions offer these entry points and no others."""
+    offered = tuple(EntryPoint(name, value, discover.GROUP) for name, value in entries)
+    monkeypatch.setattr(discover, "_offered", lambda: offered)

@@ -14,7 +14,7 @@ from pyscheduler.config.load import default, loads
 from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
 from pyscheduler.intree import BEHIND_GATES, PLUGINS
 from tests.unit.config import plugins
-from tests.unit.config.files import config, names, only_problem, profile
+from tests.unit.config.files import config, names, offer, only_problem, profile
 
 FIRST = """
 from pyscheduler.api import FilterPlugin
@@ -163,12 +163,6 @@ def test_args_are_checked_by_the_types_of_the_plugins_own_args_class(args: str, 
 def test_a_name_that_the_class_does_not_have_is_refused() -> None:
     text = config("", "plugins: [{class: 'tests.unit.config.plugins:Chatty', name: Quiet}]")
     assert only_problem(text) == 'plugins[0].name: the class calls itself "Chatty", not "Quiet"'
-
-
-def offer(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
-    """Installed distributions offer these entry points and no others."""
-    offered = tuple(EntryPoint(name, value, discover.GROUP) for name, value in entries)
-    monkeypatch.setattr(discover, "_offered", lambda: offered)
 
 
 def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin(
