@@ -73,6 +73,11 @@ class Machine:
         """How many pods are ready for an attempt, those in backoff not counted."""
         return self.context.queue.ready
 
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return len(self.context.state)
+
     def next_wake(self) -> float | None:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
         due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]

@@ -63,9 +63,9 @@ class Executor:
     def instrument(self, instrument: Instrument) -> None:
         self.bindings.instrument = instrument
 
-    def is_full(self, waiting: int) -> bool:
+    def is_full(self, waiting: int, nodes: int) -> bool:
         """Whether as many bindings are under way as should be while so many pods are ready for an attempt."""
-        return self.bindings.is_full(waiting)
+        return self.bindings.is_full(waiting, nodes)
 
     @property
     def unfinished(self) -> int:

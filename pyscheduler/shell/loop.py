@@ -66,7 +66,7 @@ class Loop:
         """Make attempts for a few milliseconds; whether there may be more to do."""
         now = start = self._clock.now()
         while now - start < BURST:
-            if self._executor.is_full(self._machine.ready):
+            if self._executor.is_full(self._machine.ready, self._machine.nodes):
                 return False
             commands = self._machine.cycle(now)
             if commands is None:

@@ -272,3 +272,12 @@ def test_one_whose_profile_goes_meanwhile_makes_way_for_the_next() -> None:
     assert world.where == {"mine": "n1"}
     assert waiting(world) == {}
     assert failures.told == []
+
+
+def test_how_many_nodes_there_are_and_how_many_pods_wait_for_their_turn_can_be_asked_for() -> None:
+    world = Harness()
+    world.add(node("n1"), node("n2"), pod("a"), pod("b"), pod("c"))
+    assert (world.machine.nodes, world.machine.ready) == (2, 3)
+    world.run()
+    world.delete_node("n1")
+    assert (world.machine.nodes, world.machine.ready) == (1, 0)

@@ -67,7 +67,7 @@ class Bindings:
         """Those in PreBind, by the pod's UID."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def is_full(self, waiting: int) -> bool:
+    def is_full(self, waiting: int, nodes: int) -> bool:
         """Whether as many bindings are under way as should be while `waiting` pods are ready for an attempt.
 
         Whatever makes it less full is told.
@@ -75,7 +75,7 @@ class Bindings:
         The next pod is taken to be like the last one. Those that PreBind has not let through yet, and those that a
         plugin keeps for long, wait for something else than a worker.
         """
-        return self._crew.busy >= self._breadth.most(waiting, self._minds_others)
+        return self._crew.busy >= self._breadth.most(waiting, nodes, self._minds_others)
 
     def held_up(self) -> dict[tuple[str, ...], float]:
         """How many pods each plugin keeps for long, by its name and the extension point."""

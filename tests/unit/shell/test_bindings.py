@@ -17,6 +17,7 @@ from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.shell.binding import calling_off, crew
 from pyscheduler.shell.binding.bindings import LONG, Bindings
+from pyscheduler.shell.binding.breadth import SMALL
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.metrics import Metrics
@@ -119,7 +120,7 @@ class World:
 
     @property
     def is_full(self) -> bool:
-        return self.bindings.is_full(waiting=1)
+        return self.bindings.is_full(waiting=1, nodes=SMALL)
 
     @property
     def outcomes(self) -> dict[str, Bound | BindFailed]:

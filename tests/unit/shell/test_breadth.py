@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, MANY, Breadth
+from pyscheduler.shell.binding.breadth import FEW, FEWEST, LONG, MANY, SEVERAL, SMALL, Breadth
 
 WORKERS = 128
+LARGE = SMALL + 1
+"""Nodes."""
 
 
 def after(seconds_of: list[float], workers: int = WORKERS) -> Breadth:
@@ -19,7 +21,12 @@ def after(seconds_of: list[float], workers: int = WORKERS) -> Breadth:
 
 def narrow(breadth: Breadth) -> float:
     """The most for pods that mind others."""
-    return breadth.most(waiting=1, minds_others=True)
+    return breadth.most(waiting=1, nodes=LARGE, minds_others=True)
+
+
+def short(breadth: Breadth, nodes: int = LARGE) -> float:
+    """The most for a short burst of others."""
+    return breadth.most(waiting=1, nodes=nodes, minds_others=False)
 
 
 class Server:
@@ -70,7 +77,7 @@ QUICK = [0.01]
 
 
 @pytest.mark.parametrize(
-    ("seconds_of", "long", "short"),
+    ("seconds_of", "of_long", "of_short"),
     [
         pytest.param([], FEW, FEW, id="a start opens a few connections"),
         pytest.param(QUICK + [0.1] * int(FEW), 2 * FEW + 1, FEW, id="twice as many once they have answered"),
@@ -79,10 +86,10 @@ QUICK = [0.01]
         pytest.param(QUICK + [2 * LONG] * 1000, FEWEST, FEWEST, id="down to a few"),
     ],
 )
-def test_a_burst_goes_wide_if_it_is_a_long_one(seconds_of: list[float], long: float, short: float) -> None:
+def test_a_burst_goes_wide_if_it_is_a_long_one(seconds_of: list[float], of_long: float, of_short: float) -> None:
     breadth = after(seconds_of)
-    assert breadth.most(waiting=MANY - 1, minds_others=False) == short
-    assert breadth.most(waiting=MANY, minds_others=False) == long
+    assert breadth.most(waiting=MANY - 1, nodes=LARGE, minds_others=False) == of_short
+    assert breadth.most(waiting=MANY, nodes=LARGE, minds_others=False) == of_long
 
 
 @pytest.mark.parametrize(
@@ -98,28 +105,45 @@ def test_a_short_burst_has_more_under_way_where_that_makes_nobody_wait(
 ) -> None:
     breadth = after([server.seconds])
     for _ in range(1000):
-        breadth.took(server.answers(breadth.most(waiting=1, minds_others=False)))
-    assert least <= breadth.most(waiting=1, minds_others=False) <= most
+        breadth.took(server.answers(short(breadth)))
+    assert least <= short(breadth) <= most
+
+
+@pytest.mark.parametrize(
+    ("seconds_of", "in_small", "in_large"),
+    [
+        pytest.param([], FEW, FEW, id="a start opens a few connections in either"),
+        pytest.param(QUICK + [0.1] * 3, FEW + 4, FEW, id="one more for each that was answered"),
+        pytest.param(QUICK + [0.1] * 1000, SEVERAL, FEW, id="until there are several"),
+        pytest.param(QUICK * 200, FEW + 25, FEW + 25, id="where nobody waits for others there are as many in either"),
+        pytest.param(QUICK + [2 * LONG] * 1000, FEWEST, FEWEST, id="and where all take very long as few"),
+    ],
+)
+def test_a_short_burst_has_more_under_way_in_a_small_cluster(
+    seconds_of: list[float], in_small: float, in_large: float
+) -> None:
+    breadth = after(seconds_of)
+    assert [short(breadth, nodes) for nodes in (1, SMALL, LARGE)] == [in_small, in_small, in_large]
 
 
 def test_a_server_that_becomes_slower_has_more_again_once_the_quick_calls_are_long_ago() -> None:
     quick, slow = [0.001] * 100, [0.01] * 7000
-    assert after(quick + slow[:5000]).most(waiting=1, minds_others=False) == FEW
-    assert after(quick + slow).most(waiting=1, minds_others=False) > 2 * FEW
+    assert short(after(quick + slow[:5000])) == FEW
+    assert short(after(quick + slow)) > 2 * FEW
 
 
 def test_a_long_burst_is_one_until_nobody_waits() -> None:
     breadth = after(QUICK + [0.1] * 1000)
     waiting = [MANY - 1, MANY, 1, 0, MANY - 1]
-    most = [breadth.most(each, minds_others=False) for each in waiting]
+    most = [breadth.most(each, LARGE, minds_others=False) for each in waiting]
     assert most == [FEW, WORKERS, WORKERS, FEW, FEW]
 
 
 def test_pods_that_mind_others_go_a_few_at_a_time_however_many_wait() -> None:
     breadth = after([0.1] * 1000)
-    assert breadth.most(waiting=10 * MANY, minds_others=True) == FEW
+    assert [breadth.most(10 * MANY, nodes, minds_others=True) for nodes in (SMALL, LARGE)] == [FEW, FEW]
 
 
 def test_there_are_never_more_than_there_are_workers() -> None:
     breadth = after([0.01] * 1000, workers=2)
-    assert [breadth.most(waiting, minds) for waiting in (1, MANY) for minds in (True, False)] == [2, 2, 2, 2]
+    assert {breadth.most(waiting, SMALL, minds) for waiting in (1, MANY) for minds in (True, False)} == {2}

@@ -26,7 +26,7 @@ from pyscheduler.core.commands import (
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell.binding.breadth import MANY, Breadth
+from pyscheduler.shell.binding.breadth import MANY, SEVERAL, SMALL, Breadth
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.kube.recorder import Recorder
@@ -152,7 +152,7 @@ async def test_bindings_are_made_by_so_many_workers_at_a_time() -> None:
     async with executing(world, workers=4) as executor:
         for i in range(40):
             executor.carry_out(bind(f"p{i}"))
-        assert executor.is_full(1)
+        assert executor.is_full(1, SMALL)
         await settle()
         assert world.under_way == 4
         world.let_go.set()
@@ -171,12 +171,28 @@ async def test_pods_that_ask_nothing_of_others_are_decided_on_while_many_binding
         world.let_go.clear()
         for i in range(30):
             executor.carry_out(bind(f"slow{i}", minds_others=False))
-        full = [executor.is_full(waiting) for waiting in (MANY - 1, MANY, 1)]
+        full = [executor.is_full(waiting, SMALL) for waiting in (MANY - 1, MANY, 1)]
         executor.carry_out(bind("picky", minds_others=True))
-        full.append(executor.is_full(MANY))
+        full.append(executor.is_full(MANY, SMALL))
         world.let_go.set()
         await settle()
     assert full == [True, False, False, True]
+
+
+async def test_a_small_cluster_has_more_bindings_under_way_for_a_short_burst() -> None:
+    world = World()
+    world.let_go.set()
+    async with executing(world, workers=60) as executor:
+        for i in range(int(SEVERAL)):
+            executor.carry_out(bind(f"quick{i}", minds_others=False))
+        await settle()
+        world.let_go.clear()
+        for i in range(int(SEVERAL) - 1):
+            executor.carry_out(bind(f"slow{i}", minds_others=False))
+        full = [executor.is_full(1, nodes) for nodes in (SMALL, SMALL + 1)]
+        world.let_go.set()
+        await settle()
+    assert full == [False, True]
 
 
 async def test_only_pods_that_were_bound_tell_how_quick_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,14 +229,14 @@ async def test_pods_that_are_being_prepared_keep_nobody_waiting_and_are_bound_in
         for i in range(40):
             executor.carry_out(bind(f"slow{i}", FULL))
         await settle()
-        assert (executor.is_full(1), executor.unfinished, world.bound) == (False, 40, [])
+        assert (executor.is_full(1, SMALL), executor.unfinished, world.bound) == (False, 40, [])
         executor.carry_out(bind("quick"))
         await settle()
         assert world.bound == ["quick"]
         world.let_go.clear()
         world.awake.set()
         await settle()
-        assert (executor.is_full(1), world.under_way) == (True, 2)
+        assert (executor.is_full(1, SMALL), world.under_way) == (True, 2)
         world.let_go.set()
         await settle()
     assert (len(world.bound), world.most_under_way, executor.unfinished) == (41, 2, 0)

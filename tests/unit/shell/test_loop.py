@@ -25,6 +25,7 @@ class FakeMachine:
     """Has so many attempts to make, and may want to be woken."""
 
     attempts: int = 0
+    nodes: int = 1
     wake: float | None = None
     cycles: int = 0
     handled: list[Event] = field(default_factory=list)
@@ -52,13 +53,14 @@ class FakeMachine:
 
 @dataclass
 class FakeExecutor:
-    """Has room for bindings while at least so many pods wait."""
+    """Has room for bindings while at least so many pods wait in a cluster of at most so many nodes."""
 
     room_from: float = 0
+    room_to: float = inf
     tell: Callable[[Event], None] = lambda _: None
 
-    def is_full(self, waiting: int) -> bool:
-        return waiting < self.room_from
+    def is_full(self, waiting: int, nodes: int) -> bool:
+        return waiting < self.room_from or nodes > self.room_to
 
     def carry_out(self, command: Command) -> None:
         raise AssertionError(f"nothing was to be done, got {command}")
@@ -107,6 +109,13 @@ async def test_the_executor_is_told_how_many_wait() -> None:
     machine = FakeMachine(attempts=5)
     async with looping(machine, FakeExecutor(room_from=3), SteppedClock()):
         assert machine.cycles == 3
+
+
+@pytest.mark.parametrize(("nodes", "cycles"), [(3, 1), (4, 0)])
+async def test_the_executor_is_told_how_many_nodes_there_are(nodes: int, cycles: int) -> None:
+    machine = FakeMachine(attempts=1, nodes=nodes)
+    async with looping(machine, FakeExecutor(room_to=3), SteppedClock()):
+        assert machine.cycles == cycles
 
 
 async def test_a_tick_comes_when_the_machine_wants_it() -> None:
