@@ -24,8 +24,8 @@ FEWEST = 4.0
 FEW = 10.0
 """The most for pods that mind others, the least of a short burst of others, and how many a start begins with: whenever
 the server stands still, each one under way is a long attempt, and ten of a thousand are the p99."""
-SEVERAL = 16.0
-"""The least of a short burst in a small cluster, which is through an eighth sooner than with a few."""
+SEVERAL = 48.0
+"""The least of a short burst in a small cluster, which is through a fifth sooner than with a few."""
 SMALL = 1000
 """The most nodes of a small cluster."""
 MANY = 3000

@@ -115,7 +115,7 @@ def test_a_short_burst_has_more_under_way_where_that_makes_nobody_wait(
         pytest.param([], FEW, FEW, id="a start opens a few connections in either"),
         pytest.param(QUICK + [0.1] * 3, FEW + 4, FEW, id="one more for each that was answered"),
         pytest.param(QUICK + [0.1] * 1000, SEVERAL, FEW, id="until there are several"),
-        pytest.param(QUICK * 200, FEW + 25, FEW + 25, id="where nobody waits for others there are as many in either"),
+        pytest.param(QUICK * 400, FEW + 50, FEW + 50, id="where nobody waits for others there are as many in either"),
         pytest.param(QUICK + [2 * LONG] * 1000, FEWEST, FEWEST, id="and where all take very long as few"),
     ],
 )

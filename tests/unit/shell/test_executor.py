@@ -169,7 +169,7 @@ async def test_pods_that_ask_nothing_of_others_are_decided_on_while_many_binding
             executor.carry_out(bind(f"quick{i}", minds_others=False))
         await settle()
         world.let_go.clear()
-        for i in range(30):
+        for i in range(int(SEVERAL)):
             executor.carry_out(bind(f"slow{i}", minds_others=False))
         full = [executor.is_full(waiting, SMALL) for waiting in (MANY - 1, MANY, 1)]
         executor.carry_out(bind("picky", minds_others=True))
