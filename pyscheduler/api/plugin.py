@@ -76,6 +76,9 @@ class Plugin(ABC):
 
     reads_claims: ClassVar[bool] = True
     """Whether it may depend on which PersistentVolumeClaims the pod names: those of a StatefulSet have their own."""
+    reads_named_nodes: ClassVar[bool] = True
+    """Whether it may depend on which nodes its required node affinity names (`matchFields`): those of a DaemonSet have
+    their own."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self.args = args

@@ -49,7 +49,7 @@ class PodTemplate:
         resized: Resized | None = None,
         size: int = 0,
     ) -> None:
-        """The claims in `spec` have no names, `size` is its bytes. QuantityError if an amount cannot be read."""
+        """`spec` names neither claims nor nodes, `size` is its bytes. QuantityError if an amount cannot be read."""
         self.id = id
         self.namespace = namespace
         self.owner = owner
@@ -71,7 +71,7 @@ class PodShape:
         spec: PodSpec | None = None,
         size: int = 0,
     ) -> None:
-        """`spec` is the template's with the names of the claims; None where it has no claims.
+        """`spec` is the template's with the claims and nodes that the pod names; None where it names none.
 
         `size` is how many bytes there are besides the template.
         """
@@ -79,7 +79,7 @@ class PodShape:
         self.labels = labels
         self.annotations = annotations
         self.template = template
-        """What it has in common with shapes that differ in labels, annotations and the claims they name only."""
+        """What it has in common with shapes that differ in labels, annotations, and what claims and nodes they name."""
         self.namespace = template.namespace
         self.owner = template.owner
         """The controller that owns the pod, or None."""

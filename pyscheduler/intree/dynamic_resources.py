@@ -74,6 +74,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
     watches = (DEVICE_CLASS,)
 
     def interests(self) -> Sequence[Interest]:

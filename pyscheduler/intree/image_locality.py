@@ -52,6 +52,7 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     reads = Reads.ALL_NODES
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[_WANTED] = _wanted(pod, nodes)

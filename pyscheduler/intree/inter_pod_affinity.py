@@ -151,6 +151,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     watches = (NAMESPACE,)
     reads = Reads.DOMAINS
     reads_claims = False
+    reads_named_nodes = False
     normalizer = ByRange()
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:

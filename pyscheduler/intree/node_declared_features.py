@@ -48,6 +48,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def interests(self) -> Sequence[Interest]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE

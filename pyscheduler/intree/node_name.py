@@ -33,6 +33,7 @@ class NodeName(FilterPlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def interests(self) -> Sequence[Interest]:
         return (Interest(NODE, Action.ADD),)

@@ -37,6 +37,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     reads = Reads.OWN_ROW
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def interests(self) -> Sequence[Interest]:
         return (Interest(POD, Action.DELETE, self._port_freed), Interest(NODE, Action.ADD))

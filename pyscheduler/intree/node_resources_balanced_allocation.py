@@ -70,6 +70,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_ROW
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         held = pod.requests.held

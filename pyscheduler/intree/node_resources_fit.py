@@ -122,6 +122,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads = Reads.OWN_ROW
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)

@@ -36,6 +36,7 @@ class NodeUnschedulable(FilterPlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
 
     def interests(self) -> Sequence[Interest]:
         return (

@@ -90,6 +90,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     reads = Reads.EVERYTHING
     reads_in_trials = Reads.OWN_ROW
     reads_labels = False
+    reads_named_nodes = False
     reads_identity = True  # ephemeral claims are called after their pod
     watches = (kinds.CLAIM, kinds.VOLUME, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT)
 

@@ -46,6 +46,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
+    reads_named_nodes = False
     normalizer = ByMax(reverse=True)
 
     def interests(self) -> Sequence[Interest]:

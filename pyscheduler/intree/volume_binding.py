@@ -94,6 +94,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     reads = Reads.EVERYTHING
     reads_in_trials = Reads.OWN_NODE
     reads_labels = False
+    reads_named_nodes = False
     watches = (
         kinds.VOLUME,
         kinds.CLAIM,

@@ -114,6 +114,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     name = "VolumeRestrictions"
     reads = Reads.EVERYTHING
     reads_labels = False
+    reads_named_nodes = False
     watches = (CLAIM,)
 
     def __init__(self, args: Any, handle: Handle) -> None:

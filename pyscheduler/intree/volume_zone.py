@@ -71,6 +71,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     reads = Reads.EVERYTHING
     reads_in_trials = Reads.OWN_NODE
     reads_labels = False
+    reads_named_nodes = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)
 
     def __init__(self, args: object, handle: Handle) -> None:

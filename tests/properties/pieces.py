@@ -79,23 +79,30 @@ def _spread(key: str, action: str, of: str = "red blue", **fields: Any) -> dict[
 
 
 _ZONE, _HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+_HARD = "DoNotSchedule"
 _AT_ODDS = _spread(_HOST, "ScheduleAnyway", of="blue", maxSkew=2)
 _CLAIMS = ("data", "alone")
 _RESTARTS = [{"action": "RestartAllContainers"}]
 _DEMANDING = (
     *(pod("p").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}]) for name in _CLAIMS),
     *_with_siblings(
-        pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, "DoNotSchedule", of="red")]),
+        pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_ZONE, _HARD, of="red")]),
         pod("p").label("team", "blue").spec(topologySpreadConstraints=[_spread(_ZONE, "ScheduleAnyway"), _AT_ODDS]),
     ),
-    pod("p").spec(topologySpreadConstraints=[_spread(_HOST, "DoNotSchedule", minDomains=3, nodeTaintsPolicy="Honor")]),
+    pod("p").spec(topologySpreadConstraints=[_spread(_HOST, _HARD, minDomains=3, nodeTaintsPolicy="Honor")]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1"}}]),
     pod("p").spec(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "1", "readOnly": True}}]),
     pod("p").label("team", "red").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "alone"}}]),
     pod("p").container(restartPolicyRules=_RESTARTS),
     pod("p").request("deviceclass.resource.kubernetes.io/gpu", "1"),
+    *(
+        each.node_affinity({"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]})
+        for each in (pod("p"), pod("p").label("team", "red").spec(topologySpreadConstraints=[_spread(_HOST, _HARD)]))
+        for operator in ("In", "NotIn")
+        for name in NAMES[:2]
+    ),
 )
-"""Pods that ask for an even spread, for disks and claims, and for features."""
+"""Pods that ask for an even spread, for disks and claims, for features, and for nodes by their names."""
 
 _NODES = tuple(_node(*kind).build() for kind in product(("1", "4"), ("a", "b"), range(6)))
 _ALONE = tuple(_pod(*kind) for kind in product(("100m", "2"), TEAMS, range(6)))

@@ -2,7 +2,7 @@
 
 Such pods follow each other by the thousand; between two of them only a row or two has changed. An Evaluation reads the
 state's change logs, forgets just what those rows made stale, and has everything current again. Where a pod has other
-labels or claims than the one before, what plugins said that read those goes as well.
+labels or claims than the one before, or names other nodes, what plugins said that read those goes as well.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Evaluation:
         self._node_mark = -1
         self._usage_mark = -1
         self._turned = False
-        """Whether what active plugins said was of a pod with other labels or claims."""
+        """Whether what active plugins said was of a pod with other labels, claims or named nodes."""
         self._due: Touched | None = None
         """Rows to be scored anew; None for all."""
         self._refit = False
@@ -84,7 +84,7 @@ class Evaluation:
         return self._pre_filter
 
     def _turn_to(self, shape: PodShape) -> None:
-        """The next pod has other labels or claims."""
+        """The next pod has other labels or claims, or names other nodes."""
         last, self._shape = self._shape, shape
         if last is None:
             return  # nobody has said anything yet
@@ -103,7 +103,11 @@ class Evaluation:
         readers: frozenset[str] = frozenset()
         if last.labels != shape.labels or last.annotations != shape.annotations:
             readers = profile.label_readers
-        return readers if last.spec is shape.spec else readers | profile.claim_readers
+        if last.spec is shape.spec:
+            return readers
+        if last.volume_claims != shape.volume_claims:
+            readers |= profile.claim_readers
+        return readers if last.spec.affinity == shape.spec.affinity else readers | profile.named_node_readers
 
     def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:
         """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""

@@ -53,7 +53,7 @@ class _Plugins:
     rest_on_node: bool
     """Whether it does so for good, for any pod of the shape: other objects do not matter to any of them."""
     one_for_all: bool
-    """Whether what they say holds for any pod of the template, whatever labels and claims it has."""
+    """Whether what they say holds for any pod of the template, whatever labels and claims it has and nodes it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Trials:
             told = told_of_pods(profile, cycle)
             one_node = not told and all(_is_told_by_columns(p) for p in asked)
             for_good = one_node and all(p.reads <= Reads.OWN_ROW and not p.reads_identity for p in asked)
-            alike = not any(p.reads_labels or p.reads_claims for p in asked)
+            alike = not any(p.reads_labels or p.reads_claims or p.reads_named_nodes for p in asked)
             known = self._known[key] = _Plugins(told, asked, again, once, one_node, for_good, alike)
         return known
 

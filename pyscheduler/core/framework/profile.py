@@ -85,6 +85,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_claims)
 
     @cached_property
+    def named_node_readers(self) -> frozenset[str]:
+        """The names of those that may say another thing of a pod whose node affinity names other nodes."""
+        return frozenset(plugin.name for plugin in self.plugins if plugin.reads_named_nodes)
+
+    @cached_property
     def far_filters(self) -> frozenset[str]:
         """The names of the Filter plugins that look beyond a node and the pods on it."""
         return frozenset(plugin.name for plugin in self.filter if plugin.reads >= Reads.DOMAINS)

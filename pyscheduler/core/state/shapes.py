@@ -2,8 +2,8 @@
 
 The key of a shape is the packed form of everything scheduling reads. Fields that differ between siblings without
 meaning anything to a scheduler (the node, secrets' and tokens' volumes, kubectl's bookkeeping) are left out of it.
-Pods of a StatefulSet are less alike, since each has labels and claims of its own; so what they do share is interned by
-itself.
+Pods of a StatefulSet are less alike, since each has labels and claims of its own, and so are those of a DaemonSet, each
+of which names a node; so what they do share is interned by itself.
 
 A large cluster has hundreds of thousands of pods, so that every byte of one counts: what only repeats (the namespace,
 the node, the phase) is one string for all, and of a pod that runs only those conditions are kept that tell that it is
@@ -17,8 +17,18 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec.structs import replace
 
-from pyscheduler.api.objects import ObjectMeta, OwnerReference, PodCondition, PodObject, PodSpec, Volume
+from pyscheduler.api.objects import (
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    OwnerReference,
+    PodCondition,
+    PodObject,
+    PodSpec,
+    Volume,
+)
 from pyscheduler.api.pod import Pod, PodShape, PodTemplate
 from pyscheduler.api.resize import resized
 
@@ -62,16 +72,17 @@ class Shapes:
         meta = source.metadata
         spec = _without_noise(source.spec)
         alike, claims = _without_claims(spec)
+        alike, nodes = _without_named_nodes(alike)
         template = self._template(source, alike)
         annotations = meta.annotations or {}
         if _NOISY_ANNOTATION in annotations:
             annotations = {k: v for k, v in annotations.items() if k != _NOISY_ANNOTATION}
-        packed = self._pack((meta.labels, annotations, claims))
+        packed = self._pack((meta.labels, annotations, claims, nodes))
         key = (template.id, packed)
         shape = self._known.get(key)
         if shape is None:
             labels = {intern(k): intern(v) for k, v in (meta.labels or {}).items()}
-            own = spec if claims else None
+            own = spec if claims or nodes else None
             shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations, own, len(packed))
         return shape
 
@@ -99,19 +110,38 @@ def _controller(meta: ObjectMeta) -> OwnerReference | None:
 def _without_noise(spec: PodSpec) -> PodSpec:
     volumes = tuple([v for v in spec.volumes or () if len(v) > ("name" in v)])
     changes: dict[str, Any] = {"node_name": "", "volumes": volumes or None}
-    return msgspec.structs.replace(spec, **changes)
+    return replace(spec, **changes)
 
 
 def _without_claims(spec: PodSpec) -> tuple[PodSpec, tuple[Any, ...]]:
     """The spec whose claims have no names, and what has been left out of it."""
     claims = tuple([v["persistentVolumeClaim"] for v in spec.volumes or () if "persistentVolumeClaim" in v])
     if claims:
-        spec = msgspec.structs.replace(spec, volumes=tuple(map(_nameless, spec.volumes or ())))
+        spec = replace(spec, volumes=tuple(map(_nameless, spec.volumes or ())))
     return spec, claims
 
 
 def _nameless(volume: Volume) -> Volume:
     return {**volume, "persistentVolumeClaim": {}} if "persistentVolumeClaim" in volume else volume
+
+
+def _without_named_nodes(spec: PodSpec) -> tuple[PodSpec, tuple[Any, ...]]:
+    """The spec whose required node affinity names no nodes, and what has been left out of it."""
+    affinity = spec.affinity
+    node_affinity = affinity.node_affinity if affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    terms = (required.node_selector_terms if required else None) or ()
+    nodes = tuple([tuple([field.values for field in term.match_fields or ()]) for term in terms])
+    if affinity is None or node_affinity is None or not any(nodes):
+        return spec, ()
+    unnamed = NodeSelector(node_selector_terms=tuple(map(_naming_no_nodes, terms)))
+    node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=unnamed)
+    return replace(spec, affinity=replace(affinity, node_affinity=node_affinity)), nodes
+
+
+def _naming_no_nodes(term: NodeSelectorTerm) -> NodeSelectorTerm:
+    fields = term.match_fields
+    return replace(term, match_fields=tuple([replace(field, values=None) for field in fields])) if fields else term
 
 
 def _about_to_go(conditions: tuple[PodCondition, ...]) -> tuple[PodCondition, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from typing import Any
 
 import msgspec
 import pytest
@@ -65,6 +66,36 @@ def test_pods_with_claims_of_their_own_share_a_template() -> None:
     assert [claim.name for claim in (*shape.volume_claims, *sibling.volume_claims)] == ["data-0", "data-1"]
     assert shape.template is sibling.template
     assert shape.template is not stranger.template
+
+
+def _on_a_node(operator: str, *names: str) -> dict[str, Any]:
+    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(names)}]}
+
+
+def test_pods_that_name_a_node_each_share_a_template() -> None:
+    shapes = Shapes()
+    pods = [TEMPLATE.node_affinity(_on_a_node("In", name)) for name in ("n1", "n2", "n1")]
+    shape, sibling, same = (each.build(shapes).shape for each in pods)
+    assert (shape.template, shape) == (sibling.template, same)
+    assert shape is not sibling
+    for each, name in ((shape, "n1"), (sibling, "n2")):
+        assert each.required_node_terms is not None
+        assert [term.matches(name, {}) for term in each.required_node_terms] == [True]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        pytest.param([_on_a_node("NotIn", "n1")], id="it is to be another node"),
+        pytest.param([_on_a_node("In", "n1")] * 2, id="there are two terms"),
+        pytest.param([_on_a_node("In", "n1") | {"matchExpressions": []}], id="labels matter too"),
+        pytest.param([], id="any node will do"),
+    ],
+)
+def test_pods_that_name_nodes_in_another_way_do_not(terms: list[dict[str, Any]]) -> None:
+    shapes = Shapes()
+    one, other = (TEMPLATE.node_affinity(*each).build(shapes) for each in ([_on_a_node("In", "n1")], terms))
+    assert one.shape.template is not other.shape.template
 
 
 def test_what_repeats_is_one_string() -> None:

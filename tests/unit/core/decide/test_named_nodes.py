@@ -1,0 +1,87 @@
+"""Pods of one template of which each names a node: what was said of one serves the next, unless the name matters."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, Rejection
+from pyscheduler.core.decide.trial import Trials
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.state import ClusterState, Shapes
+from pyscheduler.intree import NodeAffinity, PrioritySort
+from pyscheduler.testing import PodBuilder, node, pod
+from tests.unit.core.decide.test_decider import HANDLE, Bench
+
+
+class Doorkeeper(FilterPlugin):
+    """Lets a pod in where it has not asked to keep away."""
+
+    name = "Doorkeeper"
+    reads = Reads.OWN_NODE
+    reads_labels = reads_claims = False
+    asked: ClassVar[list[str]] = []
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        self.asked.append(node.name)
+        terms = pod.shape.required_node_terms or ()
+        return None if any(term.matches(node.name, node.labels) for term in terms) else Rejection("keeps away")
+
+
+class Indifferent(Doorkeeper):
+    """Lets nobody in, whatever they ask."""
+
+    name = "Indifferent"
+    reads_named_nodes = False
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        self.asked.append(node.name)
+        return Rejection("nobody")
+
+
+def away_from(name: str) -> PodBuilder:
+    """A pod that may go to any node but this one: PreFilter leaves all of them to be asked about."""
+    return pod("p").node_affinity({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]}]})
+
+
+def on(name: str) -> PodBuilder:
+    """A pod like those of a DaemonSet."""
+    return pod("p").node_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
+
+
+def test_a_pod_that_names_another_node_is_asked_about_anew() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(Doorkeeper,))
+    assert [bench.chosen(away_from(name)) for name in ("n1", "n2", "n1")] == ["n2", "n1", "n2"]
+
+
+def test_it_is_not_where_names_do_not_matter() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(Indifferent,))
+    Indifferent.asked.clear()
+    for name in ("n1", "n2", "n1"):
+        bench.refused(away_from(name))
+    assert Indifferent.asked == ["n1", "n2"]
+
+
+def test_each_pod_of_a_daemon_set_gets_the_node_that_it_names() -> None:
+    bench = Bench(node("n1"), node("n2"), node("n3"), filters=(NodeAffinity,))
+    assert [bench.chosen(on(name)) for name in ("n2", "n3", "n1", "n2")] == ["n2", "n3", "n1", "n2"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "for_both"),
+    [pytest.param(Doorkeeper, False, id="it reads names"), pytest.param(Indifferent, True, id="no")],
+)
+def test_what_a_trial_showed_holds_for_a_pod_that_names_another_node_where_names_do_not_matter(
+    asked: type[Doorkeeper], for_both: bool
+) -> None:
+    profile = Profile("p", PrioritySort(PrioritySort.Args(), HANDLE), filter=(asked(asked.Args(), HANDLE),))
+    state, shapes = ClusterState(), Shapes()
+    state.set_node(node("n1").build())
+    trials, row = Trials({"p": profile}, state, Nominator()), state.info("n1")
+    assert row is not None
+    pods = [away_from(name).build(shapes) for name in ("n2", "n3")]
+    one, other = (trials.footing(Cycle(0.0, "p", each.uid), each, row) for each in pods)
+    assert one is not None
+    assert (one == other) == for_both
