@@ -21,10 +21,10 @@ other.
 from __future__ import annotations
 
 FEWEST = 4.0
-FEW = 10.0
+FEW = 8.0
 """The most for pods that mind others, the least of a short burst of others, and how many a start begins with: whenever
-the server stands still, each one under way is a long attempt, and ten of a thousand are the p99."""
-SEVERAL = 48.0
+the server stands still, each one under way is a long attempt, and ten of a thousand are the p99: two are left."""
+SEVERAL = 32.0
 """The least of a short burst in a small cluster, which is through a fifth sooner than with a few."""
 SMALL = 1000
 """The most nodes of a small cluster."""
