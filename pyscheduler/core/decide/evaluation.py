@@ -105,7 +105,7 @@ class Evaluation:
             readers = profile.label_readers
         if last.spec is shape.spec:
             return readers
-        if last.volume_claims != shape.volume_claims:
+        if last.spec.volumes != shape.spec.volumes:
             readers |= profile.claim_readers
         return readers if last.spec.affinity == shape.spec.affinity else readers | profile.named_node_readers
 
