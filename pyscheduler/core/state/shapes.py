@@ -128,11 +128,13 @@ def _nameless(volume: Volume) -> Volume:
 def _without_named_nodes(spec: PodSpec) -> tuple[PodSpec, tuple[Any, ...]]:
     """The spec whose required node affinity names no nodes, and what has been left out of it."""
     affinity = spec.affinity
-    node_affinity = affinity.node_affinity if affinity else None
-    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    if affinity is None or affinity.node_affinity is None:
+        return spec, ()
+    node_affinity = affinity.node_affinity
+    required = node_affinity.required_during_scheduling_ignored_during_execution
     terms = (required.node_selector_terms if required else None) or ()
     nodes = tuple([tuple([field.values for field in term.match_fields or ()]) for term in terms])
-    if affinity is None or node_affinity is None or not any(nodes):
+    if not any(nodes):
         return spec, ()
     unnamed = NodeSelector(node_selector_terms=tuple(map(_naming_no_nodes, terms)))
     node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=unnamed)
