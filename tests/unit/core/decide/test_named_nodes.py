@@ -14,6 +14,7 @@ from pyscheduler.core.state import ClusterState, Shapes
 from pyscheduler.intree import NodeAffinity, PrioritySort
 from pyscheduler.testing import PodBuilder, node, pod
 from tests.unit.core.decide.test_decider import HANDLE, Bench
+from tests.unit.intree.test_node_affinity import names
 
 
 class Doorkeeper(FilterPlugin):
@@ -43,12 +44,12 @@ class Indifferent(Doorkeeper):
 
 def away_from(name: str) -> PodBuilder:
     """A pod that may go to any node but this one: PreFilter leaves all of them to be asked about."""
-    return pod("p").node_affinity({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]}]})
+    return pod("p").node_affinity(names("NotIn", name))
 
 
 def on(name: str) -> PodBuilder:
     """A pod like those of a DaemonSet."""
-    return pod("p").node_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
+    return pod("p").node_affinity(names("In", name))
 
 
 def test_a_pod_that_names_another_node_is_asked_about_anew() -> None:

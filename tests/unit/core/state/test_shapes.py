@@ -12,6 +12,7 @@ from pyscheduler.api import PodObject
 from pyscheduler.core.state import Shapes
 from pyscheduler.testing import PodBuilder, pod
 from tests.unit.intree.storage import using
+from tests.unit.intree.test_node_affinity import names
 
 TEMPLATE = pod("a").requests(cpu="1").label("app", "web")
 
@@ -68,13 +69,9 @@ def test_pods_with_claims_of_their_own_share_a_template() -> None:
     assert shape.template is not stranger.template
 
 
-def _on_a_node(operator: str, *names: str) -> dict[str, Any]:
-    return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(names)}]}
-
-
 def test_pods_that_name_a_node_each_share_a_template() -> None:
     shapes = Shapes()
-    pods = [TEMPLATE.node_affinity(_on_a_node("In", name)) for name in ("n1", "n2", "n1")]
+    pods = [TEMPLATE.node_affinity(names("In", name)) for name in ("n1", "n2", "n1")]
     shape, sibling, same = (each.build(shapes).shape for each in pods)
     assert (shape.template, shape) == (sibling.template, same)
     assert shape is not sibling
@@ -86,15 +83,15 @@ def test_pods_that_name_a_node_each_share_a_template() -> None:
 @pytest.mark.parametrize(
     "terms",
     [
-        pytest.param([_on_a_node("NotIn", "n1")], id="it is to be another node"),
-        pytest.param([_on_a_node("In", "n1")] * 2, id="there are two terms"),
-        pytest.param([_on_a_node("In", "n1") | {"matchExpressions": []}], id="labels matter too"),
+        pytest.param([names("NotIn", "n1")], id="it is to be another node"),
+        pytest.param([names("In", "n1")] * 2, id="there are two terms"),
+        pytest.param([names("In", "n1") | {"matchExpressions": []}], id="labels matter too"),
         pytest.param([], id="any node will do"),
     ],
 )
 def test_pods_that_name_nodes_in_another_way_do_not(terms: list[dict[str, Any]]) -> None:
     shapes = Shapes()
-    one, other = (TEMPLATE.node_affinity(*each).build(shapes) for each in ([_on_a_node("In", "n1")], terms))
+    one, other = (TEMPLATE.node_affinity(*each).build(shapes) for each in ([names("In", "n1")], terms))
     assert one.shape.template is not other.shape.template
 
 
