@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from bench.burst import Burst
 from bench.turn import Turn
 
 MIB = 2**20
@@ -30,7 +31,7 @@ class Spread:
 class Measure:
     """One thing that turns are compared by. `value` is None where a contender has no such thing.
 
-    `ratio` is False for what is looked at rather than divided; `more` is True where more is better.
+    `ratio` is False for what is looked at rather than divided by its like; `more` is True where more is better.
     """
 
     key: str
@@ -52,6 +53,17 @@ def per_second_from_ready(turn: Turn) -> float | None:
     return turn.pods / lasted if lasted > 0 else None
 
 
+def per_second_if_free(turn: Turn) -> float | None:
+    """Pods bound a second if the contender's own CPU time were free: what API server, store and bench leave to gain."""
+    found, speed_up = per_second(turn), turn.burst.speed_up if turn.burst else None
+    return None if found is None or speed_up is None else found * speed_up
+
+
+def in_burst(used: Callable[[Burst], float]) -> Callable[[Turn], float | None]:
+    """CPU milliseconds a pod between the first binding and the last."""
+    return lambda turn: None if turn.burst is None else used(turn.burst) / turn.pods * 1000
+
+
 def events_per_second(turn: Turn) -> float | None:
     """Events written a second, between the first binding and the last Event."""
     lasted = None if turn.last_event is None else turn.last_event - turn.first_bind
@@ -67,6 +79,7 @@ MEASURES = (
     Measure("pods_per_second", "pods/s, first bind to last", per_second, 0, more=True),
     Measure("pods_per_second_from_ready", "pods/s, ready to last bind", per_second_from_ready, 0, more=True),
     Measure("events_per_second", "Events/s, first bind to last Event", events_per_second, 0, more=True),
+    Measure("pods_per_second_if_free", "pods/s, if its own CPU were free", per_second_if_free, 0, ratio=False),
     Measure("ready_seconds", "s from start to ready", lambda t: t.ready),
     Measure("first_bind_seconds", "s from start to first bind", lambda t: t.first_bind),
     Measure("last_bind_seconds", "s from start to last bind", lambda t: t.last_bind),
@@ -77,6 +90,10 @@ MEASURES = (
         "api_server_cpu_ms_per_pod", "kube-apiserver's CPU, ms per pod", lambda t: t.api_server_cpu / t.pods * 1000
     ),
     Measure("etcd_cpu_ms_per_pod", "etcd's CPU, ms per pod", lambda t: t.etcd_cpu / t.pods * 1000),
+    Measure("burst_cpu_ms_per_pod", "while binding: own CPU, ms per pod", in_burst(lambda b: b.own), 3),
+    Measure("burst_api_server_ms_per_pod", "while binding: kube-apiserver's", in_burst(lambda b: b.api_server), 3),
+    Measure("burst_etcd_ms_per_pod", "while binding: etcd's", in_burst(lambda b: b.etcd), 3),
+    Measure("burst_bench_ms_per_pod", "while binding: the bench's", in_burst(lambda b: b.bench), 3),
     Measure("peak_memory_mib", "peak memory, MiB", lambda t: t.peak_memory / MIB, 0),
     Measure("attempt_p50_ms", "attempt p50, ms", lambda t: milliseconds(t.attempt_p50), 1),
     Measure("attempt_p99_ms", "attempt p99, ms", lambda t: milliseconds(t.attempt_p99), 1),
@@ -96,11 +113,16 @@ def summary(turns: Sequence[Turn], contender: str, measure: Measure) -> Spread |
     return Spread.of(_values(turns, contender, measure).values())
 
 
-def ratio(turns: Sequence[Turn], contender: str, other: str, measure: Measure) -> Spread | None:
-    """The contender's figure divided by the other's, round by round; None if no round has both."""
-    if not measure.ratio:
+def ratio(
+    turns: Sequence[Turn], contender: str, other: str, measure: Measure, beside: Measure | None = None
+) -> Spread | None:
+    """The contender's figure divided by the other's, round by round; None if no round has both.
+
+    `beside` is what the other is taken by, if not by the same measure.
+    """
+    if not measure.ratio and beside is None:
         return None
-    ours, theirs = _values(turns, contender, measure), _values(turns, other, measure)
+    ours, theirs = _values(turns, contender, measure), _values(turns, other, beside or measure)
     return Spread.of(ours[number] / theirs[number] for number in ours if theirs.get(number))
 
 

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
+_ALL_OF_IT = 2
+"""Of the clocks of a process the one that counts user and system time (CPUCLOCK_SCHED)."""
 _IDLE = (3, 4)  # of /proc/stat's columns: idle, iowait
 _COUNTED = 8  # the columns after these are in user and nice already
 
@@ -22,9 +24,12 @@ def started_at(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time that the process has used since it started."""
-    fields = _stat(pid)
-    return (int(fields[11]) + int(fields[12])) * _TICK
+    """User and system time that the process has used since it started. OSError if there is none.
+
+    It is read off the process's own clock (clock_getcpuclockid), since /proc counts in hundredths: a burst of 500 pods
+    takes a quarter of a second.
+    """
+    return time.clock_gettime(~pid << 3 | _ALL_OF_IT)
 
 
 def peak_memory(pid: int) -> int:

@@ -102,6 +102,7 @@ def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
         "pods/s",
         *theirs,
         "ratio",
+        "if free",
         "CPU ratio",
         "memory ratio",
         "attempt p99, ms",
@@ -117,10 +118,15 @@ def _overview_row(outcome: Outcome, ours: str, other: str | None) -> list[str]:
     def own(key: str) -> list[str]:
         return [_shown(summary(outcome.turns, name, BY_KEY[key]), BY_KEY[key].digits) for name in names]
 
-    def compared(key: str) -> str:
-        return NOTHING if other is None else _shown(ratio(outcome.turns, ours, other, BY_KEY[key]), 2)
+    def compared(key: str, beside: str = "") -> str:
+        theirs = BY_KEY[beside] if beside else None
+        return NOTHING if other is None else _shown(ratio(outcome.turns, ours, other, BY_KEY[key], theirs), 2)
 
-    ratios = [compared(key) for key in ("pods_per_second", "cpu_ms_per_pod", "peak_memory_mib")]
+    ratios = [
+        compared("pods_per_second"),
+        compared("pods_per_second_if_free", beside="pods_per_second"),
+        *(compared(key) for key in ("cpu_ms_per_pod", "peak_memory_mib")),
+    ]
     end = verdict(outcome, ours, other)
     return [outcome.case.name, *own("pods_per_second"), *ratios, *own("attempt_p99_ms"), end]
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import proc
 from bench.balance import Balance, requested
+from bench.burst import API_SERVER, ETCD, Burst
 from bench.contenders import Contender, Running
 from bench.ground import Gone, Ground
 from bench.histogram import quantile, read_buckets
@@ -26,6 +28,7 @@ from tests.e2e.plane import Plane
 ATTEMPTS = ("scheduler_scheduling_attempt_duration_seconds", {"result": "scheduled"})
 PENDING = ("scheduler_pod_scheduling_sli_duration_seconds", dict[str, str]())
 EVENTS = "/apis/events.k8s.io/v1/events"
+_CONTENDER = "contender"
 _TAIL_LINES, _TAIL_COLUMNS = 5, 300
 _EVENTS_POLL = 0.25
 _EVENTS_STALLED = 3.0
@@ -53,6 +56,8 @@ class Turn:
     etcd_cpu: float
     watch_cpu: float
     """The measuring process's own."""
+    burst: Burst | None
+    """Who used the cores between the first binding and the last; None if the contender was gone by then."""
     peak_memory: int
     """Bytes."""
     attempt_p50: float | None
@@ -118,6 +123,7 @@ class _Measured:
     events: int
     last_event: float
     spent: _Readings
+    burst: Burst | None
     cpu: float
     peak_memory: int
     metrics: str
@@ -132,7 +138,8 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
         load, before = os.getloadavg()[0], _Readings.take(backstage)
         known = await bulk.count(EVENTS)
         async with contender.start(plane, contender.scheduler_name, folder) as running:
-            ready = proc.now()
+            ready, ends = proc.now(), list[_Readings]()
+            watch.at_end = _noting(ends, backstage, running.pid)
             live = Live(bulk, watch, contender.scheduler_name, program.pending, changed)
             try:
                 await live.run(program.steps, Patience(proc.now() + arena.seconds, running.alive))
@@ -147,6 +154,7 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
                 events,
                 last_event,
                 _Readings.take(backstage).since(before),
+                _burst(ends),
                 proc.cpu_seconds(running.pid),
                 proc.peak_memory(running.pid),
                 await _metrics(running),
@@ -171,9 +179,10 @@ def _turn(arena: Arena, contender: Contender, number: int, seen: _Measured, gone
         last_event=seen.last_event - seen.started if contender.writes_events else None,
         events=seen.events,
         cpu=seen.cpu,
-        api_server_cpu=spent.cpu.get("kube-apiserver", 0.0),
-        etcd_cpu=spent.cpu.get("etcd", 0.0),
+        api_server_cpu=spent.cpu.get(API_SERVER, 0.0),
+        etcd_cpu=spent.cpu.get(ETCD, 0.0),
         watch_cpu=spent.own,
+        burst=seen.burst,
         peak_memory=seen.peak_memory,
         attempt_p50=quantile(attempts, 0.5),
         attempt_p99=quantile(attempts, 0.99),
@@ -202,6 +211,24 @@ class _Readings:
     def since(self, before: _Readings) -> _Readings:
         spent = {name: seconds - before.cpu[name] for name, seconds in self.cpu.items()}
         return _Readings(self.at - before.at, self.machine - before.machine, self.own - before.own, spent)
+
+
+def _noting(ends: list[_Readings], backstage: Mapping[str, int], pid: int) -> Callable[[], None]:
+    """What notes the CPU time of everybody, the contender's as `_CONTENDER`, unless that has ended."""
+
+    def note() -> None:
+        with suppress(OSError):
+            ends.append(_Readings.take({**backstage, _CONTENDER: pid}))
+
+    return note
+
+
+def _burst(ends: list[_Readings]) -> Burst | None:
+    """What was used between the two ends, if both were seen."""
+    if len(ends) < 2:
+        return None
+    spent = ends[-1].since(ends[0])
+    return Burst.of(spent.cpu[_CONTENDER], spent.cpu, spent.own)
 
 
 async def _events(arena: Arena, contender: Contender, known: int, since: float) -> tuple[int, float]:

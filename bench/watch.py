@@ -86,7 +86,7 @@ class BindWatch:
     """Watches all pods of one scheduler. They are told by NAMESPACE/NAME; times are `proc.now`'s.
 
     `placed` maps pods to nodes, `tried` has those that got a PodScheduled condition; `first` and `last` are the times
-    of the first and the last binding of the `measured` pods.
+    of the first and the last binding of the `measured` pods, and `at_end` is called when each of the two is seen.
     """
 
     def __init__(self, api: ApiClient, scheduler_name: str, measured: frozenset[str]) -> None:
@@ -95,6 +95,7 @@ class BindWatch:
         self.first = 0.0
         self.last = 0.0
         self.left = len(measured)
+        self.at_end: Callable[[], None] = lambda: None
         self._measured = measured
         self._api = api
         self._version = ""
@@ -169,9 +170,16 @@ class BindWatch:
         elif key not in self.placed:
             self.placed[key] = node
             if key in self._measured:
-                self.left -= 1
-                self.first = self.first or at
-                self.last = at
+                self._bound(at)
+
+    def _bound(self, at: float) -> None:
+        self.left -= 1
+        self.last = at
+        if not self.first:
+            self.first = at
+            self.at_end()
+        if not self.left:
+            self.at_end()
 
     async def _open(self) -> aiohttp.ClientResponse:
         """From where the last one ended; the first begins with what is there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.balance import Balance
+from bench.burst import Burst
 from bench.figures import MEASURES, Measure, Spread, ratio, summary
 from bench.turn import Turn
 from tests.unit.bench.turns import turn
@@ -22,6 +23,11 @@ def measure(key: str) -> Measure:
         ("pods_per_second", turn(bound_in=0.0), None),
         ("pods_per_second_from_ready", turn(ready=0.5, last_bind=1.5), 101.0),
         ("pods_per_second_from_ready", turn(ready=2.5, last_bind=1.5), None),
+        ("pods_per_second_if_free", turn(bound_in=0.5, burst=Burst(0.1, 0.2, 0.05, 0.05)), 200.0 * 4 / 3),
+        ("pods_per_second_if_free", turn(burst=None), None),
+        ("pods_per_second_if_free", turn(burst=Burst(0.1, 0.0, 0.0, 0.0)), None),
+        ("burst_cpu_ms_per_pod", turn(burst=Burst(0.0505, 0.2, 0.05, 0.05)), 0.5),
+        ("burst_etcd_ms_per_pod", turn(burst=None), None),
         ("events_per_second", turn(first_bind=1.0, last_event=3.0, events=100), 50.0),
         ("events_per_second", turn(last_event=None), None),
         ("cpu_ms_per_pod", turn(cpu=0.202), 2.0),
@@ -75,3 +81,11 @@ def test_no_ratio_to_nothing_or_of_what_is_only_looked_at() -> None:
 
     assert ratio(turns, "ours", "theirs", measure("peak_memory_mib")) is None
     assert ratio(turns, "ours", "theirs", measure("nodes_used")) is None
+
+
+def test_what_one_could_be_is_set_beside_what_the_other_is() -> None:
+    turns = [turn("ours", bound_in=1.0, burst=Burst(1.0, 1.0, 0.0, 0.0)), turn("theirs", bound_in=4.0)]
+    could_be, speed = measure("pods_per_second_if_free"), measure("pods_per_second")
+
+    assert ratio(turns, "ours", "theirs", could_be, speed) == Spread(8.0, 8.0, 8.0)
+    assert ratio(turns, "ours", "theirs", could_be) is None

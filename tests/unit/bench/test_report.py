@@ -56,8 +56,8 @@ def test_turns_are_listed_in_order_with_what_else_went_on() -> None:
 def test_the_overview_has_a_row_a_workload() -> None:
     header, row = report.overview([Outcome(aimed_at(pods_per_second=2.0), TURNS)], BOTH)
 
-    assert header[:4] == ["workload", "pods/s", "kube-scheduler", "ratio"]
-    assert row[:4] == ["Case/small", "75 (50 to 100)", "25", "3.00 (2.00 to 4.00)"]
+    assert header[:5] == ["workload", "pods/s", "kube-scheduler", "ratio", "if free"]
+    assert row[:5] == ["Case/small", "75 (50 to 100)", "25", "3.00 (2.00 to 4.00)", "4.00 (2.67 to 5.33)"]
     assert row[-1] == "met"
 
 

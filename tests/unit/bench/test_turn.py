@@ -86,7 +86,9 @@ async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: 
     assert turn.balance == Balance(nodes_used=1, most_on_a_node=4, deviation=0.0, cpu_deviation=0.0)
     assert 0 < turn.first_bind <= turn.last_bind
     assert turn.attempt_p99 is not None
-    assert turn.cpu > 0
+    assert turn.burst is not None
+    assert 0 < turn.burst.own < turn.cpu
+    assert turn.burst.bench > 0
     assert turn.events >= 4
 
 

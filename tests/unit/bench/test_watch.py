@@ -47,6 +47,18 @@ def test_first_and_last_binding_are_timed(watch: BindWatch) -> None:
     assert (watch.first, watch.last, watch.left) == (2.0, 5.0, 0)
 
 
+def test_whoever_asks_is_called_at_the_first_and_the_last_binding(watch: BindWatch) -> None:
+    called: list[int] = []
+    watch.at_end = lambda: called.append(watch.left)
+
+    watch.take(line("c", "node-1"), 1.0)  # which is not measured
+    watch.take(line("a", "node-1"), 2.0)
+    watch.take(line("a", "node-1", "Ready"), 3.0)
+    watch.take(line("b", "node-2"), 5.0)
+
+    assert called == [1, 0]
+
+
 def test_pods_that_are_not_measured_are_seen_but_not_timed(watch: BindWatch) -> None:
     watch.take(line("other", "node-1"), 1.0)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from bench.balance import Balance
+from bench.burst import Burst
 from bench.turn import Turn
 
 _PLAIN = Turn(
@@ -22,6 +23,7 @@ _PLAIN = Turn(
     api_server_cpu=0.202,
     etcd_cpu=0.0505,
     watch_cpu=0.01,
+    burst=Burst(own=0.1, api_server=0.2, etcd=0.05, bench=0.05),
     peak_memory=64 * 2**20,
     attempt_p50=0.002,
     attempt_p99=0.004,
