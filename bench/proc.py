@@ -32,6 +32,12 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | _ALL_OF_IT)
 
 
+def children() -> list[int]:
+    """The processes that this one has started and that have not been waited for."""
+    tasks = Path("/proc/self/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+
+
 def peak_memory(pid: int) -> int:
     """The most resident memory that the process has had, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench import proc
@@ -28,7 +29,6 @@ from tests.e2e.plane import Plane
 ATTEMPTS = ("scheduler_scheduling_attempt_duration_seconds", {"result": "scheduled"})
 PENDING = ("scheduler_pod_scheduling_sli_duration_seconds", dict[str, str]())
 EVENTS = "/apis/events.k8s.io/v1/events"
-_CONTENDER = "contender"
 _TAIL_LINES, _TAIL_COLUMNS = 5, 300
 _EVENTS_POLL = 0.25
 _EVENTS_STALLED = 3.0
@@ -136,10 +136,10 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
         await bulk.collect_garbage()
         await settle(backstage.values())
         load, before = os.getloadavg()[0], _Readings.take(backstage)
-        known = await bulk.count(EVENTS)
+        known, ends = await bulk.count(EVENTS), list[_Readings]()
+        watch.at_end = partial(_note, ends, backstage)
         async with contender.start(plane, contender.scheduler_name, folder) as running:
-            ready, ends = proc.now(), list[_Readings]()
-            watch.at_end = _noting(ends, backstage, running.pid)
+            ready = proc.now()
             live = Live(bulk, watch, contender.scheduler_name, program.pending, changed)
             try:
                 await live.run(program.steps, Patience(proc.now() + arena.seconds, running.alive))
@@ -154,7 +154,7 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
                 events,
                 last_event,
                 _Readings.take(backstage).since(before),
-                _burst(ends),
+                _burst(ends, running.pid),
                 proc.cpu_seconds(running.pid),
                 proc.peak_memory(running.pid),
                 await _metrics(running),
@@ -209,26 +209,22 @@ class _Readings:
         return cls(proc.now(), proc.busy_seconds(), proc.cpu_seconds(os.getpid()), spent)
 
     def since(self, before: _Readings) -> _Readings:
-        spent = {name: seconds - before.cpu[name] for name, seconds in self.cpu.items()}
+        spent = {name: seconds - before.cpu.get(name, 0.0) for name, seconds in self.cpu.items()}
         return _Readings(self.at - before.at, self.machine - before.machine, self.own - before.own, spent)
 
 
-def _noting(ends: list[_Readings], backstage: Mapping[str, int], pid: int) -> Callable[[], None]:
-    """What notes the CPU time of everybody, the contender's as `_CONTENDER`, unless that has ended."""
-
-    def note() -> None:
-        with suppress(OSError):
-            ends.append(_Readings.take({**backstage, _CONTENDER: pid}))
-
-    return note
+def _note(ends: list[_Readings], backstage: Mapping[str, int]) -> None:
+    """Take a reading with all processes in it that we have started: a contender may bind before we know which it is."""
+    with suppress(OSError):  # one of them has ended
+        ends.append(_Readings.take({**{str(pid): pid for pid in proc.children()}, **backstage}))
 
 
-def _burst(ends: list[_Readings]) -> Burst | None:
-    """What was used between the two ends, if both were seen."""
+def _burst(ends: list[_Readings], pid: int) -> Burst | None:
+    """What was used between the two ends by the contender and everybody else, if both were seen."""
     if len(ends) < 2:
         return None
     spent = ends[-1].since(ends[0])
-    return Burst.of(spent.cpu[_CONTENDER], spent.cpu, spent.own)
+    return Burst.of(spent.cpu[str(pid)], spent.cpu, spent.own)
 
 
 async def _events(arena: Arena, contender: Contender, known: int, since: float) -> tuple[int, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import sys
 import time
 
@@ -28,6 +29,12 @@ def test_a_process_that_is_not_there_has_used_nothing_that_could_be_told() -> No
 
 def test_a_process_was_started_before_a_thread_of_it_used_its_cpu_time() -> None:
     assert proc.now() - proc.started_at(os.getpid()) >= time.thread_time() - 2 * HUNDREDTH
+
+
+def test_processes_that_were_started_are_known_until_they_are_waited_for() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as started:
+        assert started.pid in proc.children()
+    assert started.pid not in proc.children()
 
 
 def test_peak_memory_is_in_bytes() -> None:
