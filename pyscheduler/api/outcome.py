@@ -55,8 +55,9 @@ SKIP = Skip.SKIP
 SKIP_SHAPE = Skip.SKIP_SHAPE
 """PreFilter and PreScore: the same for every pod of the shape, and I am not asked again for now.
 
-Right where the answer rests on the shape, on node objects, on objects that plugins watch, and on which shapes of pods
-are placed anywhere, such as for pods without volumes; but not on where they are placed or how many.
+Right where the answer rests on the shape, on node objects, on objects that plugins watch, and on which templates of
+pods are placed anywhere, such as for pods without volumes; but not on where those are placed or how many, nor on what
+pods of one template differ in: labels, annotations, names of claims and of nodes.
 """
 
 

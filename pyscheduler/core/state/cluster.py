@@ -244,8 +244,8 @@ class ClusterState:
 
     @property
     def surroundings(self) -> int:
-        """Another number whenever the first pod of a shape is placed or the last one leaves, or an object changes."""
-        return self.placed.shapes_version + self._objects_version
+        """Another number whenever the first pod of a template is placed, the last one leaves, or an object changes."""
+        return self.placed.templates_version + self._objects_version
 
     def objects_changed(self) -> None:
         """Something beside nodes and pods has changed, such as a Service: counts over many nodes may be new."""

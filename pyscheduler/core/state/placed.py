@@ -51,8 +51,10 @@ class PlacedPods:
         self._groups: dict[tuple[int, bool], Group] = {}
         self._journal: list[tuple[int, Group, int]] = []
         self._base = 0
-        self.shapes_version = 0
-        """Counts how often the pods of a shape have come to be placed, or ceased to be."""
+        self._groups_of: Counter[int] = Counter()
+        """How many groups there are of each template, by its id; none that is 0."""
+        self.templates_version = 0
+        """Counts how often the pods of a template have come to be placed, or ceased to be."""
         self._counts: OrderedDict[PodCount, _Count] = OrderedDict()
         self._sums: OrderedDict[tuple[PodCount, int], _Sums] = OrderedDict()
         self._facets: OrderedDict[PodFacet, _Facet] = OrderedDict()
@@ -65,7 +67,7 @@ class PlacedPods:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group(pod.shape, pod.deleting)
-            self.shapes_version += 1
+            self._has_groups(pod.shape.template.id, 1)
         pods = group.nodes.get(node, 0) + sign
         if pods:
             group.nodes[node] = pods
@@ -73,7 +75,7 @@ class PlacedPods:
             del group.nodes[node]
             if not group.nodes:
                 del self._groups[key]
-                self.shapes_version += 1
+                self._has_groups(pod.shape.template.id, -1)
         if not self._counts and not self._facets and not self._sums:
             self._base += 1  # nobody reads along
             return
@@ -86,6 +88,16 @@ class PlacedPods:
         if len(self._journal) > 2 * JOURNAL:
             del self._journal[:JOURNAL]
             self._base += JOURNAL
+
+    def _has_groups(self, template: int, more: int) -> None:
+        groups = self._groups_of[template] + more
+        if not groups:
+            del self._groups_of[template]
+            self.templates_version += 1
+            return
+        if groups == more:
+            self.templates_version += 1
+        self._groups_of[template] = groups
 
     def moved(self, source: int, target: int) -> None:
         """The node of row `source`, the last one, is about to take the place of `target`, whose pods have left."""

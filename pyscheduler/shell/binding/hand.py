@@ -7,8 +7,7 @@ to the cluster through it any more. A binding that was sent before is waited for
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from pyscheduler.api.handle import ApiError, ApiWriter
@@ -65,25 +64,26 @@ class Hand(ApiWriter):
 
     async def wait_behind(self, written: asyncio.Event) -> None:
         """Wait for a call that the binding must not overtake, as if that were part of the binding."""
-        with self._sending():
+        self._sent += 1
+        try:
             await written.wait()
+        finally:
+            self._got_answer()
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         self._check()
-        with self._sending():
+        self._sent += 1
+        try:
             await self._api.bind(pod, node_name)
+        finally:
+            self._got_answer()
         command = self.command
         self.is_bound = command is not None and (command.pod.uid, command.node_name) == (pod.uid, node_name)
 
-    @contextmanager
-    def _sending(self) -> Iterator[None]:
-        self._sent += 1
-        try:
-            yield
-        finally:
-            self._sent -= 1
-            if self._answered is not None and not self._sent:
-                self._answered.set()
+    def _got_answer(self) -> None:
+        self._sent -= 1
+        if self._answered is not None and not self._sent:
+            self._answered.set()
 
     def get(self, path: str) -> Answer:
         self._check()

@@ -6,7 +6,18 @@ from typing import ClassVar
 
 import pytest
 
-from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, Rejection
+from pyscheduler.api import (
+    SKIP_SHAPE,
+    Cycle,
+    FilterPlugin,
+    NodeInfo,
+    NodeTable,
+    Pod,
+    PreFilterPlugin,
+    Reads,
+    Rejection,
+    Skip,
+)
 from pyscheduler.core.decide.trial import Trials
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
@@ -68,6 +79,31 @@ def test_it_is_not_where_names_do_not_matter() -> None:
 def test_each_pod_of_a_daemon_set_gets_the_node_that_it_names() -> None:
     bench = Bench(node("n1"), node("n2"), node("n3"), filters=(NodeAffinity,))
     assert [bench.chosen(on(name)) for name in ("n2", "n3", "n1", "n2")] == ["n2", "n3", "n1", "n2"]
+
+
+class Roommates(PreFilterPlugin, Doorkeeper):
+    """Has nothing to say as long as no pod is placed that wants to be alone."""
+
+    name = "Roommates"
+    reads_named_nodes = False
+    before: ClassVar[list[str]] = []
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        self.before.append(pod.name)
+        return SKIP_SHAPE
+
+
+def test_what_rests_on_which_templates_are_placed_holds_while_their_pods_come_and_go() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, Roommates))
+    Roommates.before.clear()
+    for number, name in enumerate(("n1", "n2", "n1", "n2")):
+        placed = pod(f"p{number}").node_affinity(names("In", name))
+        assert bench.chosen(placed) == name
+        bench.state.place(placed.on(name).build(bench.shapes), name)
+    bench.state.place(pod("other").requests(cpu="1").on("n1").build(bench.shapes), "n1")
+    bench.chosen(pod("p4").node_affinity(names("In", "n2")))
+
+    assert Roommates.before == ["p0", "p1", "p4"]  # p1: p0 is the first of its template to be placed
 
 
 @pytest.mark.parametrize(

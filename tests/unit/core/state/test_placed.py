@@ -119,6 +119,33 @@ def test_what_pods_carry_is_listed_while_they_do(world: World) -> None:
     assert dict(table.carried(Apps())) == {"web": 3, "db": 1}
 
 
+def test_surroundings_are_others_when_the_first_pod_of_a_template_comes_or_the_last_one_goes() -> None:
+    """Not for each shape: pods of an indexed Job, a StatefulSet or a DaemonSet are all the first of their own."""
+    world, seen = World(), list[int]()
+
+    def note() -> None:
+        seen.append(world.state.surroundings)
+
+    note()
+    for name, app in (("a", "web-0"), ("b", "web-1"), ("c", "web-1")):
+        world.place(name, app, "n1")
+        note()
+    world.state.place(pod("d").requests(cpu="1").on("n2").build(world.shapes), "n2")
+    note()
+    world.state.place(pod("c").label("app", "web-1").deleting().on("n1").build(world.shapes), "n1")
+    note()
+    for name in ("a", "b", "c"):
+        world.state.remove(pod(name).build().uid)
+        note()
+
+    nothing, first, *siblings, another, deleting, less, still, none = seen
+    assert nothing != first
+    assert siblings == [first, first]
+    assert another != first
+    assert (deleting, less, still) == (another, another, another)
+    assert none not in (another, first)
+
+
 def test_only_so_many_counts_are_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placed, "KEEP_BYTES", 0)
     for i in range(100):
