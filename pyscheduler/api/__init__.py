@@ -27,6 +27,7 @@ from pyscheduler.api.objects import NodeObject, PodObject, Taint, Toleration
 from pyscheduler.api.outcome import (
     SKIP,
     SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Code,
     NodeNames,
     Nominate,
@@ -71,6 +72,7 @@ __all__ = [
     "POD",
     "SKIP",
     "SKIP_SHAPE",
+    "SKIP_TEMPLATE",
     "UNSCHEDULABLE_POD",
     "Action",
     "ApiError",

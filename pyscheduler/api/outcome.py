@@ -44,10 +44,11 @@ _CAMEL = {code: "".join(part.capitalize() for part in code.name.split("_")) for 
 
 
 class Skip(enum.Enum):
-    """The type of `SKIP` and `SKIP_SHAPE`, so that type checkers can tell them from other answers."""
+    """The type of `SKIP`, `SKIP_SHAPE` and `SKIP_TEMPLATE`, so that type checkers can tell them from other answers."""
 
     SKIP = "skip"
     SKIP_SHAPE = "skip shape"
+    SKIP_TEMPLATE = "skip template"
 
 
 SKIP = Skip.SKIP
@@ -58,6 +59,11 @@ SKIP_SHAPE = Skip.SKIP_SHAPE
 Right where the answer rests on the shape, on node objects, on objects that plugins watch, and on which templates of
 pods are placed anywhere, such as for pods without volumes; but not on where those are placed or how many, nor on what
 pods of one template differ in: labels, annotations, names of claims and of nodes.
+"""
+SKIP_TEMPLATE = Skip.SKIP_TEMPLATE
+"""SKIP_SHAPE that holds for every pod of the template, whatever labels, annotations, claims and nodes it names itself.
+
+So it is right for pods that have no volumes or name no claims, but not where it matters which.
 """
 
 

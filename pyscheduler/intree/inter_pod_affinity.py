@@ -14,7 +14,7 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
-    SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Action,
     Cycle,
     FilterPlugin,
@@ -174,7 +174,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
         keys = _of_nodes(nodes, nodes.carried(KeepingOffKeys()))
         if not keys and not terms.affinity and not terms.anti_affinity:
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         newcomer = self._newcomer(pod)
         keepers = counted(nodes, {key: KeepingOff(newcomer, key) for key in keys})
         if not keepers.total and not terms.affinity and not terms.anti_affinity:
@@ -232,10 +232,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         terms = affinity_terms(pod.shape)
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         carried = _of_nodes(nodes, nodes.carried(DrawingKeys(self.args.hard_pod_affinity_weight)))
         if not own and not carried:
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         if terms.problem:  # PreFilter, which rejects such pods, may be off
             raise StatusError(f"failed to parse pod: {terms.problem}")
         every = self._drawing(pod, tuple(carried))

@@ -13,7 +13,7 @@ import numpy as np
 from pyscheduler.api import (
     POD,
     SKIP,
-    SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Action,
     ClusterEvent,
     Cycle,
@@ -111,7 +111,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         if not pod.spec.volumes or not _needs_attaching(pod.shape):
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         incoming = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
         cycle[_INCOMING] = incoming
         return None if self._limits.any or any(one.problem for one in incoming) else SKIP

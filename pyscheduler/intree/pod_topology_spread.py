@@ -9,6 +9,7 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Action,
     ClusterEvent,
     Cycle,
@@ -143,7 +144,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             text = "get constraints from pod: obtaining pod's hard topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
-            return SKIP_SHAPE
+            return _none(self._hard, pod)
         nodes = nodes.whole
         regions = self._regions.of(spreads, pod.shape, nodes, require_all=True)
         found = zip(spreads, regions, strict=True)
@@ -193,7 +194,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             text = "calculating preScoreState: obtaining pod's soft topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
-            return SKIP_SHAPE
+            return _none(self._soft, pod)
         # Nodes without a zone can still be told apart by host name, which is what the system's defaults are for.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
         cycle[_CROWDING] = crowding(spreads, pod.shape, nodes, self._regions, require_all)
@@ -204,6 +205,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_CROWDING].on_all(nodes)
+
+
+def _none(constraints: Constraints, pod: Pod) -> Skip:
+    """What is answered for a pod without constraints."""
+    return SKIP_SHAPE if constraints.follow_labels(pod.shape) else SKIP_TEMPLATE
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:

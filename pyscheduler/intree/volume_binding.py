@@ -14,7 +14,7 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     SKIP,
-    SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Action,
     ApiWriter,
     Cycle,
@@ -128,7 +128,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         claims = pod.shape.volume_claims
         if not claims:
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         for claim in claims:
             problem = self._problem(pod, claim)
             if problem:
@@ -182,7 +182,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return SKIP_SHAPE
+        return SKIP_TEMPLATE
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 0

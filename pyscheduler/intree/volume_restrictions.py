@@ -13,7 +13,7 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
-    SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Action,
     ClusterEvent,
     Cycle,
@@ -133,7 +133,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         shape = pod.shape
         if not shape.spec.volumes:
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         claims = self._exclusive_claims(shape)
         if isinstance(claims, Rejection):
             return claims

@@ -10,7 +10,7 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     SKIP,
-    SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Action,
     ClusterEvent,
     Cycle,
@@ -90,7 +90,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         if not pod.shape.volume_claims:
-            return SKIP_SHAPE
+            return SKIP_TEMPLATE
         places: list[_Place] = []
         for name in _named_claims(pod):
             answer = self._places_of(pod.namespace, name)

@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pyscheduler.api.cycle import Cycle, StateKey
 from pyscheduler.api.nodes import NodeTable
-from pyscheduler.api.outcome import SKIP, SKIP_SHAPE, Skip
+from pyscheduler.api.outcome import SKIP, SKIP_SHAPE, SKIP_TEMPLATE, Skip
 from pyscheduler.api.plugin import Plugin, PreScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.calls import called
@@ -36,24 +36,27 @@ class KeptAnswers:
         self._asked: set[str] = set()
         self._states: dict[str, State] = {}
         self._steps: list[Step[Any]] | None = None
-        self._passing: set[str] = set()
+        self._passing: dict[str, bool] = {}
+        """The plugins whose answer was SKIP_SHAPE, or SKIP_TEMPLATE: True."""
         self.outcome: Any = None
         """What came of all answers, where nobody is to be asked any more; None otherwise."""
 
     def renew(self) -> None:
-        """Forget each SKIP_SHAPE: what such answers rest on has changed."""
+        """Forget each SKIP_SHAPE and SKIP_TEMPLATE: what such answers rest on has changed."""
         if self._passing:
-            self._asked -= self._passing
-            self.skipped -= self._passing
+            self._asked -= self._passing.keys()
+            self.skipped -= self._passing.keys()
             self._passing.clear()
             self._plan_anew()
 
     def forget(self, plugins: frozenset[str]) -> None:
-        """Forget what some plugins said."""
-        if not self._asked.isdisjoint(plugins):
-            self._asked -= plugins
-            self.skipped -= plugins
-            self._passing -= plugins
+        """Another pod of the template is asked about: forget what some plugins said, unless it was of all its pods."""
+        gone = [name for name in plugins if name in self._asked and not self._passing.get(name)]
+        if gone:
+            self._asked.difference_update(gone)
+            self.skipped.difference_update(gone)
+            for name in gone:
+                self._passing.pop(name, None)
             self._plan_anew()
 
     def still_to_ask(self, plugins: Sequence[P], cycle: Cycle) -> Iterator[P]:
@@ -91,9 +94,9 @@ class KeptAnswers:
 
     def note(self, plugin: Plugin, answer: object, cycle: Cycle, before: State | None) -> None:
         """The plugin has answered, `before` being what was there; keep what serves other pods of the shape."""
-        if answer is SKIP_SHAPE:
+        if answer is SKIP_SHAPE or answer is SKIP_TEMPLATE:
             self._keep(plugin.name, {}, skipped=True)
-            self._passing.add(plugin.name)
+            self._passing[plugin.name] = answer is SKIP_TEMPLATE
         elif before is not None and (answer is None or answer is SKIP):
             written = {key: value for key, value in cycle.state().items() if before.get(key) is not value}
             self._keep(plugin.name, written, skipped=answer is SKIP)

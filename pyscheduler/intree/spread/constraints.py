@@ -78,6 +78,10 @@ class Constraints:
             own = self._own[shape] = tuple(_compiled(c, _selector(c, shape), shape) for c in mine)
         return own
 
+    def follow_labels(self, shape: PodShape) -> bool:
+        """Whether the pod's labels decide if there are any: those by default hold for pods that something selects."""
+        return bool(self._defaults) and not shape.spec.topology_spread_constraints
+
     def _by_default(self, shape: PodShape) -> Spreads:
         selector = self._selectors.of(shape)
         known = self._defaulted.get(shape)

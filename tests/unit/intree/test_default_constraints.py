@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP_SHAPE
+from pyscheduler.api import SKIP_SHAPE, SKIP_TEMPLATE
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import PodTopologySpread
@@ -150,7 +150,7 @@ def test_the_system_spreads_over_hosts_and_zones_where_there_is_room() -> None:
     # Hosts weigh ln 5 and add 2, zones ln 4 and add 4.
     assert scores(plugin(), web(), ZONES, others) == [12, 9, 9]
     assert final_scores(plugin(), web(), ZONES, others) == [75, 100, 100]
-    assert plugin().pre_filter(cycle(), web().build(), table(ZONES)) is SKIP_SHAPE
+    assert plugin().pre_filter(cycle(), web().build(), table(ZONES)) is SKIP_TEMPLATE
 
 
 def test_the_system_scores_nodes_without_a_zone_by_host_alone() -> None:
@@ -162,7 +162,8 @@ def test_the_system_scores_nodes_without_a_zone_by_host_alone() -> None:
 
 
 def test_defaults_are_for_pods_that_state_none_and_that_somebody_selects() -> None:
-    for of in (pod(), web(spread()), web().namespace("other")):
+    assert plugin().pre_score(cycle(), web(spread()).build(), table(ZONES)) is SKIP_TEMPLATE
+    for of in (pod(), web().namespace("other")):  # others of the template may have labels that are selected
         assert plugin().pre_score(cycle(), of.build(), table(ZONES)) is SKIP_SHAPE
     assert plugin(spec={}).pre_score(cycle(), web().build(), table(ZONES)) is SKIP_SHAPE
 
@@ -173,7 +174,7 @@ def test_default_constraints_of_ones_own() -> None:
     assert scores(subject, web(), ZONES, placed("a1")) == [2, 0, 0]
     subject = plugin(default(ZONE, SOFT), defaulting_type="List")
     assert final_scores(subject, web(), [IN_A, IN_B, NOWHERE], placed("b1")) == [100, 0, 0]
-    assert plugin(defaulting_type="List").pre_score(cycle(), web().build(), table(ZONES)) is SKIP_SHAPE
+    assert plugin(defaulting_type="List").pre_score(cycle(), web().build(), table(ZONES)) is SKIP_TEMPLATE
 
 
 LIST = """

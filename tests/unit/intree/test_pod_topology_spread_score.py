@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pyscheduler.api import SKIP_SHAPE
+from pyscheduler.api import SKIP_SHAPE, SKIP_TEMPLATE, Skip
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -68,9 +68,16 @@ def test_the_emptier_domain_is_better(
     assert final_scores(build(PodTopologySpread), of, ZONES, others) == final
 
 
-@pytest.mark.parametrize("of", [web(), web(spread()), pod()])
-def test_without_soft_constraints_there_is_nothing_to_score(of: PodBuilder) -> None:
-    assert build(PodTopologySpread).pre_score(cycle(), of.build(), table(ZONES)) is SKIP_SHAPE
+@pytest.mark.parametrize(
+    ("of", "answer"),
+    [
+        pytest.param(web(), SKIP_SHAPE, id="not selected"),
+        pytest.param(web(spread()), SKIP_TEMPLATE, id="a hard one"),
+        pytest.param(pod(), SKIP_SHAPE, id="no labels"),
+    ],
+)
+def test_without_soft_constraints_there_is_nothing_to_score(of: PodBuilder, answer: Skip) -> None:
+    assert build(PodTopologySpread).pre_score(cycle(), of.build(), table(ZONES)) is answer
 
 
 @pytest.mark.parametrize(

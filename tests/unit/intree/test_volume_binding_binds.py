@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, SKIP_SHAPE, ApiError, ApiWriter, Cycle, NodeInfo, Pod, Rejection, StatusError
+from pyscheduler.api import SKIP, SKIP_TEMPLATE, ApiError, ApiWriter, Cycle, NodeInfo, Pod, Rejection, StatusError
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import PodBuilder, node
 
@@ -152,7 +152,7 @@ def test_a_pod_whose_claims_are_bound_has_nothing_to_wait_for() -> None:
 
 async def test_a_pod_without_claims_passes_through_every_point() -> None:
     story, attempt, plain = Story(), cycle(), using().build()
-    assert story.plugin.pre_filter(attempt, plain, story.cluster.nodes()) is SKIP_SHAPE
+    assert story.plugin.pre_filter(attempt, plain, story.cluster.nodes()) is SKIP_TEMPLATE
     assert story.plugin.reserve(attempt, plain, story.a) is None
     assert story.plugin.pre_flight(attempt, plain, "a") is SKIP
     assert await story.plugin.pre_bind(attempt, plain, "a", Server(story.cluster)) is None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, SKIP_SHAPE, Action, ClusterEvent, Rejection
+from pyscheduler.api import SKIP, SKIP_TEMPLATE, Action, ClusterEvent, Rejection
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import VolumeRestrictions
 from pyscheduler.intree.volumes.objects import CLAIM
@@ -141,7 +141,7 @@ def test_a_claim_must_be_there(missing: str) -> None:
     ],
 )
 def test_a_pod_without_disks_and_claims_is_passed_over(of: PodBuilder) -> None:
-    assert plugin().pre_filter(cycle(), of.build(), table([node()])) in (SKIP, SKIP_SHAPE)
+    assert plugin().pre_filter(cycle(), of.build(), table([node()])) in (SKIP, SKIP_TEMPLATE)
 
 
 def test_a_trial_counts_the_users_of_the_claim_by_its_name() -> None:

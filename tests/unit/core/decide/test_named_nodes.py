@@ -8,6 +8,7 @@ import pytest
 
 from pyscheduler.api import (
     SKIP_SHAPE,
+    SKIP_TEMPLATE,
     Cycle,
     FilterPlugin,
     NodeInfo,
@@ -104,6 +105,59 @@ def test_what_rests_on_which_templates_are_placed_holds_while_their_pods_come_an
     bench.chosen(pod("p4").node_affinity(names("In", "n2")))
 
     assert Roommates.before == ["p0", "p1", "p4"]  # p1: p0 is the first of its template to be placed
+
+
+class Keyholder(Roommates):
+    """Reads which nodes are named, and has nothing to say of this template, or only of this shape."""
+
+    name = "Keyholder"
+    reads_named_nodes = True
+    answer = SKIP_TEMPLATE
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
+        super().pre_filter(cycle, pod, nodes)
+        return self.answer
+
+
+class CarefulKeyholder(Keyholder):
+    name = "CarefulKeyholder"
+    answer = SKIP_SHAPE
+
+
+@pytest.mark.parametrize(
+    ("asked", "times"),
+    [pytest.param(Keyholder, 1, id="of the template"), pytest.param(CarefulKeyholder, 3, id="of the shape")],
+)
+def test_a_skip_is_of_all_pods_of_the_template_only_if_it_says_so(asked: type[Keyholder], times: int) -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, asked))
+    Roommates.before.clear()
+    for number, name in enumerate(("n1", "n2", "n1")):
+        assert bench.chosen(pod(f"p{number}").node_affinity(names("In", name))) == name
+
+    assert len(Roommates.before) == times
+
+
+def test_a_skip_of_all_pods_of_the_template_ends_when_pods_of_another_come() -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, Keyholder))
+    Roommates.before.clear()
+    bench.chosen(on("n1"))
+    bench.state.place(pod("other").on("n2").build(bench.shapes), "n2")
+    bench.chosen(on("n2"))
+    bench.chosen(on("n1"))
+
+    assert len(Roommates.before) == 2
+
+
+def test_a_plugin_that_spoke_of_the_template_may_speak_of_the_shape_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, Keyholder))
+    Roommates.before.clear()
+    bench.chosen(on("n1"))
+    bench.state.place(pod("other").on("n2").build(bench.shapes), "n2")
+    monkeypatch.setattr(Keyholder, "answer", SKIP_SHAPE)
+    for name in ("n1", "n2", "n1"):
+        bench.chosen(on(name))
+
+    assert len(Roommates.before) == 4
 
 
 @pytest.mark.parametrize(
