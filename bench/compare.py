@@ -1,4 +1,8 @@
-"""This scheduler beside the real kube-scheduler: one API server, one run, turn by turn. See bench/README.md."""
+"""This scheduler beside the real kube-scheduler: one API server for a workload, one run, turn by turn.
+
+Each workload has a control plane of its own. The more an API server and its store have seen, the more they hold, and
+the more, or less, a call costs them: what a workload shows would hang on those before it. See bench/README.md.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import platform
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -106,23 +110,31 @@ async def real_plane() -> AsyncIterator[Plane]:
         yield Plane(REAL, plane.kubeconfig, plane.api, plane)
 
 
-async def measure(plan: Plan, programs: Sequence[Program], plane: Plane) -> AsyncIterator[Outcome]:
-    """The workloads one after the other, each when its last turn is done; `programs` are the plan's cases'."""
+async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Outcome:
+    """All rounds of one workload on a new control plane, once everything is warm; `program` is the case's.
+
+    SuiteError if a contender cannot even do the warm-up of the first workload; later it has failed in one more.
+    """
     async with bulk.opened(plane.api) as calls, aiohttp.ClientSession() as session:
         ground = Ground(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
-        warm_up = compiled(_WARM_UP)
-        await ground.prepare(warm_up)
-        for contender in plan.contenders:
-            taken = await _turn(Arena(plane, ground, warm_up, _WARM_UP_SECONDS), contender, "warm-up", 0)
-            if isinstance(taken, Failure):
-                raise SuiteError(f"{contender.name} does not work here: {taken.reason}")
-        for case, program in zip(plan.cases, programs, strict=True):
-            yield await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds))
+        failures = await _warmed_up(plan, plane, ground)
+        if failures and case is plan.cases[0]:
+            raise SuiteError(f"{failures[0].contender} does not work here: {failures[0].reason}")
+        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds), failures)
 
 
-async def outcome_of(plan: Plan, case: Case, arena: Arena) -> Outcome:
-    """All rounds of one workload."""
-    outcome = Outcome(case)
+async def _warmed_up(plan: Plan, plane: Plane, ground: Ground) -> list[Failure]:
+    """Let everybody take a turn that does not count; those that fail."""
+    warm_up = compiled(_WARM_UP)
+    await ground.prepare(warm_up)
+    arena = Arena(plane, ground, warm_up, _WARM_UP_SECONDS)
+    taken = [await _turn(arena, contender, "warm-up", 0) for contender in plan.contenders]
+    return [each for each in taken if isinstance(each, Failure)]
+
+
+async def outcome_of(plan: Plan, case: Case, arena: Arena, failures: Sequence[Failure] = ()) -> Outcome:
+    """All rounds of one workload; `failures` are those that came before them."""
+    outcome = Outcome(case, failures=list(failures))
     _say(f"{case.name}: {_size(arena.program)}")
     try:
         await arena.ground.prepare(arena.program)
@@ -212,15 +224,15 @@ def _fields(workload: Workload) -> dict[str, Any]:
 async def _run(plan: Plan, output: Output, console: Console) -> list[Outcome]:
     outcomes: list[Outcome] = []
     programs = [compiled(case) for case in plan.cases]  # mistakes show before anything is started
-    _say("starting the control plane")
-    async with AsyncExitStack() as stack:
-        plane = await stack.enter_async_context(real_plane())
-        async for outcome in measure(plan, programs, plane):
-            outcomes.append(outcome)
-            output.write(plan, outcomes)
-            taken = report.present(outcome, plan.names)
-            if taken:
-                console.print(report.table(outcome.case.name, report.figures(outcome.turns, taken)))
+    for number, (case, program) in enumerate(zip(plan.cases, programs, strict=True), 1):
+        _say(f"{case.name}: starting the control plane ({number} of {len(programs)} workloads)")
+        async with real_plane() as plane:
+            outcome = await measure(plan, case, program, plane)
+        outcomes.append(outcome)
+        output.write(plan, outcomes)
+        taken = report.present(outcome, plan.names)
+        if taken:
+            console.print(report.table(case.name, report.figures(outcome.turns, taken)))
     return outcomes
 
 

@@ -1,14 +1,13 @@
 """What every turn of a workload finds: namespaces, nodes, other objects, pods on their nodes.
 
-It is made once and kept: from turn to turn, where only what a turn took away is made again, and from one workload to
-the next as far as both have the same.
+It is made once for all turns of a workload: only what a turn took away is made again.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -49,21 +48,13 @@ class Ground:
     _namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     async def prepare(self, program: Program) -> None:
-        """Bring the cluster to where the program starts."""
-        if not _grows(self._shared, program.shared) or not _grows(self._nodes, program.nodes):
-            for batch in reversed(self._shared):
-                await self._remove(batch)
-            self._shared = []
-        if not _grows(self._nodes, program.nodes):
-            for batch in self._nodes:
-                await self._remove(batch)
-            self._nodes = []
-        known = [*self._nodes, *self._shared]
+        """Bring the cluster to where the program starts; what was made for another one is gone then."""
+        for batch in [*reversed(self._shared), *self._nodes]:
+            await self._remove(batch)
         self._nodes, self._shared = list(program.nodes), list(program.shared)  # even if not all of it can be made
         await self._make_namespaces(program.namespaces)
         for batch in [*program.nodes, *program.shared]:
-            there = sum(old.count for old in known if _same(old, batch))
-            await self.bulk.create(batch, range(there, batch.count))
+            await self.bulk.create(batch)
 
     async def gone(self) -> list[Gone]:
         """What the last turn took away: victims of preemption, deleted pods, objects that were changed."""
@@ -106,13 +97,3 @@ class Ground:
                 account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
                 await self.bulk.create_one(collection("ServiceAccount", name), msgspec.json.encode(account))
             self._namespaces[name] = labels
-
-
-def _same(old: Batch, new: Batch) -> bool:
-    """Whether they differ in number only."""
-    return replace(old, count=new.count) == new
-
-
-def _grows(old: Sequence[Batch], new: Sequence[Batch]) -> bool:
-    """Whether all that is there is wanted again, and as much of it at least."""
-    return all(any(_same(batch, other) and batch.count <= other.count for other in new) for batch in old)

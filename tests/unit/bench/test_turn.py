@@ -15,6 +15,7 @@ from bench.compare import Plan, outcome_of
 from bench.contenders import CONTENDERS, OURS, Contender, Running
 from bench.ground import Ground
 from bench.program import Program, compiled
+from bench.report import Failure
 from bench.turn import Arena, take_turn
 from bench.watch import Unfinished
 from pyscheduler.embedded.server import ApiServer
@@ -153,29 +154,42 @@ async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane:
     assert "not a name" in failure.reason
 
 
+async def test_who_failed_before_the_first_round_gets_no_turn(plane: Plane) -> None:
+    started: list[str] = []
+
+    @asynccontextmanager
+    async def starts(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        started.append(scheduler_name)
+        async with dead_at_once(plane, scheduler_name, folder) as running:
+            yield running
+
+    workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
+    plan = Plan([Contender("hung", starts), Contender("dead", starts)], [workload], 2, 1.0)
+    hung = Failure("hung", 0, "no end in a minute")
+    async with bulk.opened(plane.api) as calls:
+        arena = Arena(plane, Ground(calls, calls), compiled(workload), 1.0)
+        outcome = await outcome_of(plan, workload, arena, [hung])
+
+    assert started == ["bench-dead"]
+    assert outcome.failures[0] == hung
+    assert [failure.contender for failure in outcome.failures] == ["hung", "dead"]
+
+
 async def nodes_of(plane: Plane) -> dict[str, str]:
     """The uid of each node."""
     return {node["metadata"]["name"]: node["metadata"]["uid"] for node in await plane.api.list("/api/v1/nodes")}
 
 
-async def test_what_the_next_workload_has_too_is_kept(plane: Plane) -> None:
+async def test_what_was_made_for_another_workload_is_gone(plane: Plane) -> None:
     nodes, pods = "{opcode: createNodes, count: 2}", "{opcode: createPods, count: 2, namespace: kept}"
-    more_nodes, zone = nodes.replace("2", "3"), "labelNodePrepareStrategy: {labelKey: zone, labelValues: [a]}"
     async with bulk.opened(plane.api) as calls:
         ground = Ground(calls, calls)
         await ground.prepare(program(f"[{nodes}, {pods}, {MEASURED}]"))
         first = await nodes_of(plane)
-
-        await ground.prepare(program(f"[{more_nodes}, {pods}, {MEASURED}]"))
-        more = await nodes_of(plane)
-        assert first.items() < more.items()
         assert len(await calls.names("/api/v1/namespaces/kept/pods")) == 2
 
         await ground.prepare(program(f"[{nodes}, {MEASURED}]"))
-        fewer = await nodes_of(plane)
-        assert len(fewer) == 2
-        assert not fewer.items() & more.items()
+        second = await nodes_of(plane)
+        assert len(first) == len(second) == 2
+        assert not first.items() & second.items()
         assert await calls.names("/api/v1/namespaces/kept/pods") == []
-
-        await ground.prepare(program(f"[{nodes.replace('}', f', {zone}}}')}, {MEASURED}]"))
-        assert not (await nodes_of(plane)).items() & fewer.items()
