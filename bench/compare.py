@@ -123,6 +123,23 @@ async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Out
         return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds), failures)
 
 
+async def _by_itself(plan: Plan, case: Case, program: Program) -> Outcome:
+    """The same; a control plane that fails fails the workload, but for the first: an hour's work is not lost by it."""
+    try:
+        async with real_plane() as plane:
+            return await measure(plan, case, program, plane)
+    except (*_FAILURES, EtcdFailed) as problem:
+        if case is plan.cases[0]:
+            raise
+        _say(f"{case.name}: the control plane failed: {problem}")
+        return Outcome(case, failures=_of_all(plan, problem))
+
+
+def _of_all(plan: Plan, problem: Exception) -> list[Failure]:
+    """What no contender is to blame for."""
+    return [Failure(name, 0, str(problem)) for name in plan.names]
+
+
 async def _warmed_up(plan: Plan, plane: Plane, ground: Ground) -> list[Failure]:
     """Let everybody take a turn that does not count; those that fail."""
     warm_up = compiled(_WARM_UP)
@@ -140,7 +157,7 @@ async def outcome_of(plan: Plan, case: Case, arena: Arena, failures: Sequence[Fa
         await arena.ground.prepare(arena.program)
     except ApiError as problem:
         _say(f"{case.name}: the API server refused it: {problem}")
-        outcome.failures.extend(Failure(name, 0, str(problem)) for name in plan.names)
+        outcome.failures.extend(_of_all(plan, problem))
     for number, contender in plan.turns(case):
         if outcome.failed(contender.name):
             continue
@@ -226,8 +243,7 @@ async def _run(plan: Plan, output: Output, console: Console) -> list[Outcome]:
     programs = [compiled(case) for case in plan.cases]  # mistakes show before anything is started
     for number, (case, program) in enumerate(zip(plan.cases, programs, strict=True), 1):
         _say(f"{case.name}: starting the control plane ({number} of {len(programs)} workloads)")
-        async with real_plane() as plane:
-            outcome = await measure(plan, case, program, plane)
+        outcome = await _by_itself(plan, case, program)
         outcomes.append(outcome)
         output.write(plan, outcomes)
         taken = report.present(outcome, plan.names)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
 import pytest
 
+from bench import compare
 from bench.compare import Plan, chosen, with_params
 from bench.contenders import CONTENDERS
 from bench.suite import SuiteError, load, select
-from tests.unit.bench.cases import case
+from tests.controlplane.process import ProcessFailed
+from tests.e2e.plane import Plane
+from tests.unit.bench.cases import case, program
 
 SUITE = load()
 
@@ -29,6 +34,28 @@ def test_who_decides_nothing_takes_part_where_nothing_is_to_be_decided() -> None
 
     assert [contender.name for _, contender in plan.turns(basic)] == ["pyscheduler", "bare-client"]
     assert [contender.name for _, contender in plan.turns(spreading)] == ["pyscheduler"]
+
+
+def no_plane() -> AbstractAsyncContextManager[Plane]:
+    """A control plane that does not start."""
+    raise ProcessFailed("etcd ended with 1")
+
+
+async def test_a_control_plane_that_does_not_start_costs_one_workload_and_not_what_was_measured_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "real_plane", no_plane)
+    operations = "[{opcode: createPods, count: 1, collectMetrics: true}]"
+    first, second = case(operations), case(operations)
+    plan = Plan(chosen("pyscheduler,kube-scheduler"), [first, second], 1, 1.0)
+
+    outcome = await compare._by_itself(plan, second, program(operations))
+    assert [(each.contender, each.reason) for each in outcome.failures] == [
+        ("pyscheduler", "etcd ended with 1"),
+        ("kube-scheduler", "etcd ended with 1"),
+    ]
+    with pytest.raises(ProcessFailed):  # the first tells that nothing works here
+        await compare._by_itself(plan, first, program(operations))
 
 
 def test_all_pods_of_a_contender_are_its_own() -> None:
