@@ -235,6 +235,14 @@ class ScorePlugin(Plugin):
         """The same answers for many nodes at once."""
         return np.fromiter((self.score(cycle, pod, node) for node in nodes), np.int64, len(nodes))
 
+    def score_basis(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
+        """What the raw scores rest on beside each node's own row, as PreScore found it.
+
+        For plugins that read DOMAINS, where domains are single nodes: while it is the same, only nodes are asked again
+        that pods have come to or left. None, which is always right, has every node asked again.
+        """
+        return None
+
     def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Scores:  # noqa: ARG002
         """NormalizeScore: the raw scores of all feasible nodes in, their final scores out. Most set `normalizer`."""
         if self.normalizer is None or not len(scores):

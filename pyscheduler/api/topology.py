@@ -84,6 +84,11 @@ class Domains:
             self._inhabited = int(np.count_nonzero(np.bincount(self.ids)[MISSING + 1 :]))
         return self._inhabited
 
+    @property
+    def tells_apart(self) -> bool:
+        """Whether no two nodes of the table are in one domain."""
+        return self.inhabited + len(self.homeless) == len(self.ids)
+
     def id_of(self, value: str | None) -> int:
         """The id of a label value; MISSING if no node has it."""
         return self.known.get(value, MISSING)

@@ -274,6 +274,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_PULL].sums(nodes)
 
+    def score_basis(self, cycle: Cycle) -> Hashable | None:
+        return cycle[_PULL].beside
+
     # -- namespaces ----------------------------------------------------------------------------------------------
 
     def _newcomer(self, pod: Pod) -> Newcomer:

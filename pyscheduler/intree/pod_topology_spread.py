@@ -206,6 +206,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_CROWDING].on_all(nodes)
 
+    def score_basis(self, cycle: Cycle) -> Hashable | None:
+        return cycle[_CROWDING].basis
+
 
 def _none(constraints: Constraints, pod: Pod) -> Skip:
     """What is answered for a pod without constraints."""

@@ -7,7 +7,7 @@ there. `FORM` says which.
 
 from __future__ import annotations
 
-from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Ints
+from pyscheduler.kernels.numpy_form import BY_SHAPE, LEAST, MOST, Ints, Rows
 
 try:
     from pyscheduler.kernels import compiled as _form
@@ -18,12 +18,14 @@ except ImportError:
 
     FORM = "NumPy"
 
+add_up = _form.add_up
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
 extremes = _form.extremes
 gather = _form.gather
 has_room = _form.has_room
 look_up = _form.look_up
+put = _form.put
 
 __all__ = [
     "BY_SHAPE",
@@ -31,10 +33,13 @@ __all__ = [
     "LEAST",
     "MOST",
     "Ints",
+    "Rows",
+    "add_up",
     "allocation_scores",
     "balance_scores",
     "extremes",
     "gather",
     "has_room",
     "look_up",
+    "put",
 ]

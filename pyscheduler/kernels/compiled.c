@@ -324,25 +324,48 @@ static int take(int64_t *out, const int64_t *cells, Py_ssize_t length, const int
     return 1;
 }
 
-PyDoc_STRVAR(look_up_doc, "look_up(out, raw, least, finals) -> None: see numpy_form.");
+/* Whether a row is one of a column's; 0 and an IndexError if not. */
+static int is_row(int64_t row, Py_ssize_t length)
+{
+    if ((uint64_t)row < (uint64_t)length)
+        return 1;
+    PyErr_SetString(PyExc_IndexError, "a row beyond a column");
+    return 0;
+}
+
+/* The rows that a call is about, NULL for None, which means all of them; 0 and an exception if they are no column. */
+static int rows_of(Columns *columns, PyObject *given, const int64_t **rows, Py_ssize_t *count)
+{
+    *rows = NULL;
+    return given == Py_None || (*rows = cells_of(columns, given, 0, count)) != NULL;
+}
+
+PyDoc_STRVAR(look_up_doc, "look_up(out, raw, least, finals, rows) -> None: see numpy_form.");
 
 static PyObject *look_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
     int64_t *out;
-    const int64_t *raw, *finals;
-    Py_ssize_t known;
-    if (!check_count(given, 4))
+    const int64_t *raw, *finals, *rows;
+    Py_ssize_t known, wanted;
+    if (!check_count(given, 5))
         return NULL;
     int64_t least = PyLong_AsLongLong(args[2]);
-    if ((least == -1 && PyErr_Occurred()) || !open_columns(&columns, 3))
+    if ((least == -1 && PyErr_Occurred()) || !open_columns(&columns, 4))
         return NULL;
     if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL || (raw = column_of(&columns, args[1], 0)) == NULL
-        || (finals = cells_of(&columns, args[3], 0, &known)) == NULL)
+        || (finals = cells_of(&columns, args[3], 0, &known)) == NULL || !rows_of(&columns, args[4], &rows, &wanted))
         goto done;
-    if (take(out, finals, known, raw, columns.rows, least))
-        answer = Py_NewRef(Py_None);
+    if (rows == NULL) {
+        if (!take(out, finals, known, raw, columns.rows, least))
+            goto done;
+    } else {
+        for (Py_ssize_t i = 0; i < wanted; i++)
+            if (!is_row(rows[i], columns.rows) || !take(&out[rows[i]], finals, known, &raw[rows[i]], 1, least))
+                goto done;
+    }
+    answer = Py_NewRef(Py_None);
 done:
     close_columns(&columns);
     return answer;
@@ -359,24 +382,112 @@ QUICK static void find_extremes(const int64_t *cells, Py_ssize_t rows, int64_t *
     *most = high;
 }
 
-PyDoc_STRVAR(extremes_doc, "extremes(numbers) -> (least, greatest): see numpy_form.");
+/* The same of some rows, one at least; 0 and an IndexError if one is beyond the column. */
+static int find_extremes_of(const int64_t *cells, Py_ssize_t length, const int64_t *rows, Py_ssize_t count,
+                            int64_t *least, int64_t *most)
+{
+    *least = INT64_MAX;
+    *most = INT64_MIN;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (!is_row(rows[i], length))
+            return 0;
+        int64_t cell = cells[rows[i]];
+        *least = cell < *least ? cell : *least;
+        *most = cell > *most ? cell : *most;
+    }
+    return 1;
+}
 
-static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *numbers)
+PyDoc_STRVAR(extremes_doc, "extremes(numbers, rows) -> (least, greatest): see numpy_form.");
+
+static PyObject *extremes(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
 {
     Columns columns;
     PyObject *answer = NULL;
-    const int64_t *cells;
-    if (!open_columns(&columns, 1))
+    const int64_t *cells, *rows;
+    Py_ssize_t wanted;
+    if (!check_count(given, 2) || !open_columns(&columns, 2))
         return NULL;
-    if ((cells = column_of(&columns, numbers, 0)) == NULL)
+    if ((cells = column_of(&columns, args[0], 0)) == NULL || !rows_of(&columns, args[1], &rows, &wanted))
         goto done;
-    if (columns.rows == 0) {
+    if ((rows == NULL ? columns.rows : wanted) == 0) {
         PyErr_SetString(PyExc_ValueError, "no numbers");
         goto done;
     }
     int64_t least, most;
-    find_extremes(cells, columns.rows, &least, &most);
+    if (rows == NULL)
+        find_extremes(cells, columns.rows, &least, &most);
+    else if (!find_extremes_of(cells, columns.rows, rows, wanted, &least, &most))
+        goto done;
     answer = Py_BuildValue("LL", (long long)least, (long long)most);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+PyDoc_STRVAR(put_doc, "put(out, rows, cells) -> None: see numpy_form.");
+
+static PyObject *put(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    int64_t *out;
+    const int64_t *rows, *cells;
+    Py_ssize_t length;
+    if (!check_count(given, 3) || !open_columns(&columns, 3))
+        return NULL;
+    if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &length)) == NULL
+        || (rows = column_of(&columns, args[1], 0)) == NULL || (cells = column_of(&columns, args[2], 0)) == NULL)
+        goto done;
+    for (Py_ssize_t i = 0; i < columns.rows; i++) {
+        if (!is_row(rows[i], length))
+            goto done;
+        out[rows[i]] = cells[i];
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
+#define STRETCH 1024 /* rows at a time, so that what is added to is still at hand */
+
+QUICK static void add(int64_t *out, const int64_t *cells, Py_ssize_t rows)
+{
+    for (Py_ssize_t i = 0; i < rows; i++)
+        out[i] = (int64_t)((uint64_t)out[i] + (uint64_t)cells[i]);
+}
+
+PyDoc_STRVAR(add_up_doc, "add_up(out, columns) -> None: see numpy_form.");
+
+static PyObject *add_up(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    int64_t *out;
+    if (!check_count(given, 2))
+        return NULL;
+    Py_ssize_t count = size_of(args[1]);
+    if (count < 0 || !open_columns(&columns, 1 + count))
+        return NULL;
+    if (count == 0) {
+        PyErr_SetString(PyExc_IndexError, "no columns");
+        goto done;
+    }
+    if ((out = column_of(&columns, args[0], PyBUF_WRITABLE)) == NULL)
+        goto done;
+    for (Py_ssize_t k = 0; k < count; k++) {
+        PyObject *column = PyTuple_GetItem(args[1], k);
+        if (column == NULL || column_of(&columns, column, 0) == NULL)
+            goto done;
+    }
+    for (Py_ssize_t from = 0; from < columns.rows; from += STRETCH) {
+        Py_ssize_t rows = columns.rows - from < STRETCH ? columns.rows - from : STRETCH;
+        memcpy(out + from, (const int64_t *)columns.views[1].buf + from, (size_t)rows * sizeof(int64_t));
+        for (Py_ssize_t k = 2; k <= count; k++)
+            add(out + from, (const int64_t *)columns.views[k].buf + from, rows);
+    }
+    answer = Py_NewRef(Py_None);
 done:
     close_columns(&columns);
     return answer;
@@ -421,8 +532,10 @@ static PyMethodDef functions[] = {
     {"allocation_scores", (PyCFunction)(void (*)(void))allocation_scores, METH_FASTCALL, allocation_scores_doc},
     {"balance_scores", (PyCFunction)(void (*)(void))balance_scores, METH_FASTCALL, balance_scores_doc},
     {"look_up", (PyCFunction)(void (*)(void))look_up, METH_FASTCALL, look_up_doc},
-    {"extremes", extremes, METH_O, extremes_doc},
+    {"extremes", (PyCFunction)(void (*)(void))extremes, METH_FASTCALL, extremes_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
+    {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
+    {"add_up", (PyCFunction)(void (*)(void))add_up, METH_FASTCALL, add_up_doc},
     {NULL, NULL, 0, NULL},
 };
 

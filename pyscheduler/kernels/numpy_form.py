@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 _BEST = 100
 LEAST, MOST, BY_SHAPE = 0, 1, 2
@@ -122,18 +123,37 @@ def _deviation(shares: Floats, counted: NDArray[np.bool_]) -> Floats:
     return np.where(n == 2, (highest - lowest) / 2, deviation)
 
 
-def look_up(out: Ints, raw: Ints, least: int, finals: Ints) -> None:
-    """`finals` has what each raw score from `least` on comes to. IndexError for one that it lacks."""
-    finals.take(raw - least, out=out)
+def look_up(out: Ints, raw: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
+    """`finals` has what each raw score from `least` on comes to. `rows`: None for all. IndexError for what it lacks."""
+    if rows is None:
+        finals.take(raw - least, out=out)
+    else:
+        out[rows] = finals.take(raw.take(rows) - least)
 
 
-def extremes(numbers: Ints) -> tuple[int, int]:
-    """The least and the greatest of some numbers. ValueError if there are none."""
+def extremes(numbers: Ints, rows: Rows | None) -> tuple[int, int]:
+    """The least and the greatest number of some rows, None for all of them. ValueError if there are none."""
+    if rows is not None:
+        numbers = numbers.take(rows)
     # By place, which is several times as quick as min() and max().
     return int(numbers[numbers.argmin()]), int(numbers[numbers.argmax()])
 
 
-def gather(out: Ints, columns: Sequence[Ints], rows: NDArray[np.intp]) -> None:
+def put(out: Ints, rows: Rows, cells: Ints) -> None:
+    """Write the cells of some rows, one each. IndexError for a row beyond the column."""
+    if len(rows) != len(cells):
+        raise ValueError("there is a cell for each row")
+    out[rows] = cells
+
+
+def add_up(out: Ints, columns: Sequence[Ints]) -> None:
+    """The sum of one column or more."""
+    np.copyto(out, columns[0])
+    for column in columns[1:]:
+        out += column
+
+
+def gather(out: Ints, columns: Sequence[Ints], rows: Rows) -> None:
     """The cells of some rows, column after column. IndexError for a row beyond a column."""
     for part, column in zip(out.reshape(len(columns), len(rows)), columns, strict=True):
         column.take(rows, out=part)

@@ -176,6 +176,29 @@ class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return np.maximum(100 - 5 * (best - scores), 0)
 
 
+_MATES: StateKey[int] = StateKey("Mates")
+
+
+class Mates(PreScorePlugin, ScorePlugin):
+    """DOMAINS: a node's own pods of the team, and thirds of all that the team has; says that it rests on those."""
+
+    name = "Mates"
+    reads = Reads.DOMAINS
+    reads_claims = False
+    normalizer = _Spread()
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        team = pod.labels.get("team", "")
+        cycle[_MATES] = sum(_count_zones(nodes.whole, team).values()) // 3
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        team = pod.labels.get("team", "")
+        return 5 * sum(_count_zones([node], team).values()) + cycle[_MATES] * len(node.labels)
+
+    def score_basis(self, cycle: Cycle) -> int:
+        return cycle[_MATES]
+
+
 class Weather(FilterPlugin, PreScorePlugin, ScorePlugin):
     """EVERYTHING: reads what no event tells of."""
 
@@ -269,7 +292,7 @@ def _letters(pod: Pod) -> int:
     return sum(len(claim.name) for claim in pod.shape.volume_claims)
 
 
-LEVELS = (Model, Crowd, Census, Zones, Weather, Namesake, Colours, Taste, Narrow, Cellar)
+LEVELS = (Model, Crowd, Census, Zones, Mates, Weather, Namesake, Colours, Taste, Narrow, Cellar)
 Class = type[Any]
 
 

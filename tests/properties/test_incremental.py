@@ -11,17 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Pod, Reads
+from pyscheduler.api import Domains, Pod, Reads
 from pyscheduler.core.decide import staleness
 from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.filtering import FilterColumn, FilterColumns
 from pyscheduler.core.decide.kept_answers import KeptAnswers
+from pyscheduler.core.decide.leaders import Leaders
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.scoring import ScoreColumns
 from pyscheduler.core.decide.staleness import Change, Scope
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
+from pyscheduler.intree.affinity import domain_counts
+from pyscheduler.intree.spread import score as spread_score
 from tests.properties.evaluation_world import KINDS, EvaluationWorld
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.readers import (
@@ -31,6 +34,7 @@ from tests.properties.readers import (
     Class,
     Colours,
     Crowd,
+    Mates,
     Model,
     Namesake,
     Taste,
@@ -231,6 +235,36 @@ def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumn, "fresh", too_many)
 
 
+def _what_scores_rest_on_is_overlooked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumn, "stays", lambda self, _: not self.all_stale and self.basis is not None)
+
+
+def _touched_rows_are_not_asked(patch: pytest.MonkeyPatch) -> None:
+    ask_again = ScoreColumn.ask_again
+
+    def ask(self: ScoreColumn, cycle: Any, pod: Pod, state: ClusterState, rows: Any) -> None:
+        if self.all_stale or isinstance(rows, slice):
+            ask_again(self, cycle, pod, state, rows)
+
+    patch.setattr(ScoreColumn, "ask_again", ask)
+
+
+def _touched_rows_are_not_added_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumns, "_add_moving_to", lambda *_: None)
+
+
+def _leaders_are_not_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leaders, "changed", lambda *_: None)
+
+
+def _what_domains_hold_is_no_part_of_the_basis(module: Any) -> Plant:
+    return lambda patch: patch.setattr(module, "told", lambda *_: ())
+
+
+def _domains_are_taken_to_be_nodes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Domains, "tells_apart", True)
+
+
 @pytest.mark.parametrize(
     ("plant", "seen_by"),
     [
@@ -253,6 +287,10 @@ def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
         (_marked_pods_count_in_full, Crowd),
         (_skips_are_not_noticed, Weather),
         (_surroundings_are_overlooked, InterPodAffinity),
+        (_what_scores_rest_on_is_overlooked, Mates),
+        (_touched_rows_are_not_asked, Mates),
+        (_touched_rows_are_not_added_up, Mates),
+        (_leaders_are_not_told, Mates),
     ],
 )
 def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +304,10 @@ def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkey
         (_who_fitted_fits, IN_TREE),
         (_labels_are_overlooked, IN_TREE),
         (_what_was_current_once_stays_so, LEVELS),
+        (_what_scores_rest_on_is_overlooked, IN_TREE),
+        (_what_domains_hold_is_no_part_of_the_basis(spread_score), IN_TREE),
+        (_what_domains_hold_is_no_part_of_the_basis(domain_counts), IN_TREE),
+        (_domains_are_taken_to_be_nodes, IN_TREE),
     ],
 )
 def test_a_short_cut_too_many_is_noticed(

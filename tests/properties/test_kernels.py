@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api.quantity import MAX_INT64
-from pyscheduler.kernels import BY_SHAPE, LEAST, MOST, Ints, numpy_form
+from pyscheduler.kernels import BY_SHAPE, LEAST, MOST, Ints, Rows, numpy_form
 
 compiled = pytest.importorskip("pyscheduler.kernels.compiled", reason="there is no compiler here")
 
@@ -80,17 +80,39 @@ def test_scores_by_balance_where_nodes_are_alike(wanted: tuple[Any, ...]) -> Non
     assert written(compiled.balance_scores, wanted) == written(numpy_form.balance_scores, wanted)
 
 
-@given(columns(20), st.integers(-3, 3), columns(100))
-def test_looking_up(places: Ints, least: int, finals: Ints) -> None:
+ROWS = st.none() | st.lists(st.integers(0, NODES - 1), min_size=1).map(lambda rows: np.array(rows, np.intp))
+"""Some rows, one at least, or None for all of them."""
+
+
+@given(columns(20), st.integers(-3, 3), columns(100), ROWS)
+def test_looking_up(places: Ints, least: int, finals: Ints, rows: Rows | None) -> None:
     finals = np.resize(finals, 21)
-    arguments = (places + least, least, finals)
+    arguments = (places + least, least, finals, rows)
     assert written(compiled.look_up, *arguments) == written(numpy_form.look_up, *arguments)
 
 
-@given(columns(MAX_INT64), st.booleans())
-def test_extremes(cells: Ints, below: bool) -> None:
+@given(columns(MAX_INT64), st.booleans(), ROWS)
+def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
     cells = -cells if below else cells
-    assert compiled.extremes(cells) == numpy_form.extremes(cells)
+    assert compiled.extremes(cells, rows) == numpy_form.extremes(cells, rows)
+
+
+@given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
+def test_putting(cells: Ints, rows: set[int]) -> None:
+    arguments = (np.array(sorted(rows), np.intp), cells[: len(rows)])
+    assert written(compiled.put, *arguments) == written(numpy_form.put, *arguments)
+
+
+@given(st.integers(1, 4), st.data())
+def test_adding_up(count: int, data: st.DataObject) -> None:
+    nodes = data.draw(st.sampled_from([0, 1, 1023, 1024, 1025, 2500]))
+    of = tuple(np.arange(nodes) * data.draw(st.integers(-(2**40), 2**40)) for _ in range(count))
+    found = []
+    for form in (compiled, numpy_form):
+        out = np.full(nodes, -7, np.int64)
+        form.add_up(out, of)
+        found.append(out.tolist())
+    assert found[0] == found[1]
 
 
 @given(st.lists(columns(MAX_INT64), max_size=3).map(tuple), columns(NODES - 1))
@@ -128,10 +150,26 @@ NOTHING = np.empty(0, np.int64)
         ("allocation_scores", (CELLS, WEIGHTED, "LeastAllocated", NOTHING), TypeError),
         ("allocation_scores", (CELLS, ASKED, LEAST, NOTHING), TypeError),
         ("balance_scores", (SHORT, ASKED), ValueError),
-        ("look_up", (CELLS, CELLS, 1, CELLS), IndexError),
-        ("look_up", (CELLS, CELLS, 0, SHORT), IndexError),
-        ("look_up", (CELLS, CELLS - 1, 0, CELLS), IndexError),
-        ("extremes", (NOTHING,), ValueError),
+        ("look_up", (CELLS, CELLS, 1, CELLS, None), IndexError),
+        ("look_up", (CELLS, CELLS, 0, SHORT, None), IndexError),
+        ("look_up", (CELLS, CELLS - 1, 0, CELLS, None), IndexError),
+        ("look_up", (CELLS, CELLS, 0, SHORT, CELLS), IndexError),
+        ("look_up", (SHORT, SHORT, 0, SHORT, CELLS), IndexError),
+        ("look_up", (CELLS, CELLS, 0, CELLS, CELLS - 1), IndexError),
+        ("look_up", (CELLS, SHORT, 0, CELLS, CELLS), ValueError),
+        ("look_up", (CELLS, CELLS, 0, CELLS), TypeError),
+        ("extremes", (NOTHING, None), ValueError),
+        ("extremes", (CELLS, NOTHING), ValueError),
+        ("extremes", (SHORT, CELLS), IndexError),
+        ("extremes", (CELLS, CELLS - 1), IndexError),
+        ("extremes", (CELLS, [1, 2]), TypeError),
+        ("put", (CELLS, CELLS, SHORT), ValueError),
+        ("put", (SHORT, CELLS, CELLS), IndexError),
+        ("put", (CELLS, CELLS - 1, CELLS), IndexError),
+        ("add_up", (CELLS, (CELLS, SHORT)), ValueError),
+        ("add_up", (SHORT, (CELLS,)), ValueError),
+        ("add_up", (CELLS, [CELLS]), TypeError),
+        ("add_up", (CELLS, ()), IndexError),
         ("gather", (SHORT, (CELLS,), CELLS), ValueError),
         ("gather", (np.arange(NODES), (SHORT,), CELLS), IndexError),
         ("gather", (np.arange(NODES), (CELLS,), CELLS - 1), IndexError),

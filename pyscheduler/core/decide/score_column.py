@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import are_few
-from pyscheduler.core.decide.staleness import KeptColumn, Rows, Touched
+from pyscheduler.core.decide.staleness import ATTEMPT, KeptColumn, Rows, Scope, Touched
 from pyscheduler.core.framework.evaluations import Count
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
-from pyscheduler.kernels import extremes, look_up
+from pyscheduler.kernels import extremes, look_up, put
 
 NORMALIZE = "ScoreExtensionNormalize"
 """NormalizeScore, as kube-scheduler's metrics call it."""
@@ -37,6 +38,7 @@ class ScoreColumn(KeptColumn):
         "_least",
         "_only",
         "asked",
+        "basis",
         "normalizer",
         "plugin",
         "raw",
@@ -58,6 +60,8 @@ class ScoreColumn(KeptColumn):
         self._only: Rows | slice | None = None
         """The rows that alone are current, until `_fresh` is told of it: where a column moves nobody asks which."""
         self.weighted: Scores = np.zeros(n, np.int64)
+        self.basis: Hashable | None = None
+        """What the scores of a plugin that moves rest on beside each node's own row; None if that is not known."""
         self.settled = False
         """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
         self.span: Any = None
@@ -99,6 +103,15 @@ class ScoreColumn(KeptColumn):
 
     def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """The raw scores of some rows, of few by the plain form."""
+        self.ask_again(cycle, pod, state, rows)
+        self.basis = self._basis_now(cycle) if self.all_stale else None
+        if self.all_stale:
+            self._only, self.all_stale, self.settled = rows, False, False
+        else:
+            self.fresh()[rows] = True
+
+    def ask_again(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
+        """The same of rows that are taken to be current."""
         try:
             if not isinstance(rows, slice) and are_few(rows):
                 self.asked.n += len(rows)
@@ -107,26 +120,33 @@ class ScoreColumn(KeptColumn):
             else:
                 table = state.table(None if isinstance(rows, slice) else rows)
                 self.asked.n += len(table)
-                self.raw[rows] = scores_of(self.plugin, cycle, pod, table)
+                _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
-        if self.all_stale:
-            self._only, self.all_stale, self.settled = rows, False, False
-        else:
-            self.fresh()[rows] = True
+
+    def stays(self, cycle: Cycle) -> bool:
+        """Whether the scores of a plugin that moves are what they were, but where pods have come or gone."""
+        return not self.all_stale and self.basis is not None and self._basis_now(cycle) == self.basis
+
+    def _basis_now(self, cycle: Cycle) -> Hashable | None:
+        if not self.moves or self.reach[ATTEMPT] is not Scope.NOWHERE:
+            return None
+        try:
+            return self.plugin.score_basis(cycle)
+        except Exception as error:
+            raise PluginFailed(self.plugin.name, "Score", error) from error
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
-        raw = self._raw(feasible)
         try:
             if self._free_form:
-                self._give(feasible, self._normalized(cycle, pod, raw.copy()))
+                self._give(feasible, self._normalized(cycle, pod, self._raw(feasible).copy()))
             elif self.normalizer is None:
-                self._give(feasible, raw)
+                self._give(feasible, self._raw(feasible))
             elif cycle.watch is None:
-                return self._rescaled(self.normalizer, feasible, raw)
+                return self._rescaled(self.normalizer, feasible)
             else:
-                return cycle.watch(self.plugin.name, NORMALIZE, self._rescaled, self.normalizer, feasible, raw)
+                return cycle.watch(self.plugin.name, NORMALIZE, self._rescaled, self.normalizer, feasible)
         except PluginFailed:
             raise
         except Exception as error:
@@ -135,34 +155,36 @@ class ScoreColumn(KeptColumn):
 
     def weigh(self, rows: Rows | slice) -> None:
         """Weigh some rows of those that `renormalize` has seen, with the span that holds."""
-        self._weigh(rows, self._raw(rows))
-
-    def _weigh(self, rows: Rows | slice, raw: Scores) -> None:
-        if self._finals is not None:
-            finals = self.weighted[rows] if isinstance(rows, slice) else np.empty(len(raw), np.int64)
-            look_up(finals, raw, self._least, self._finals)
-            if not isinstance(rows, slice):
-                self.weighted[rows] = finals
-        elif len(raw):
-            self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
+        if self._finals is None:
+            raw = self._raw(rows)
+            if len(raw):
+                self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
+        elif isinstance(rows, slice):
+            look_up(self.weighted[rows], self.raw[rows], self._least, self._finals, None)
+        else:
+            look_up(self.weighted, self.raw, self._least, self._finals, rows)
 
     def _normalized(self, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
         if cycle.watch is None:
             return self.plugin.normalize(cycle, pod, raw)
         return cycle.watch(self.plugin.name, NORMALIZE, self.plugin.normalize, cycle, pod, raw)
 
-    def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice, raw: Scores) -> bool:
+    def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
-        least, most = extremes(raw)
+        if isinstance(feasible, slice):
+            raw = self.raw[feasible]
+            (least, most), rows = extremes(raw, None), len(raw)
+        else:
+            (least, most), rows = extremes(self.raw, feasible), len(feasible)
         span = normalizer.span_between(least, most)
         if span is None:
-            span = normalizer.span(raw)
+            span = normalizer.span(self._raw(feasible))
         renewed = bool(span != self.span)
         if renewed or self._finals is None or least < self._least or most >= self._least + len(self._finals):
             self.span = span
-            self._prepare(normalizer, least, most, len(raw))
+            self._prepare(normalizer, least, most, rows)
         if renewed:
-            self._weigh(feasible, raw)
+            self.weigh(feasible)
         return renewed
 
     def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
@@ -170,7 +192,7 @@ class ScoreColumn(KeptColumn):
         self._finals = None
         if most - least < min(_WIDEST, rows):
             finals = normalizer.rescale(np.arange(least, most + 1), self.span)
-            lowest, highest = extremes(finals)
+            lowest, highest = extremes(finals, None)
             if lowest >= 0 and highest <= MAX_NODE_SCORE:
                 self._least, self._finals = least, finals * self.weight
 
@@ -182,7 +204,17 @@ class ScoreColumn(KeptColumn):
 
     def _give(self, rows: Rows | slice, final: Scores) -> None:
         check_scores(self.plugin, final)
-        self.weighted[rows] = final * self.weight
+        _write(self.weighted, rows, final * self.weight)
+
+
+def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
+    """Write the scores of some rows, whatever form they come in that NumPy takes for a column of int64."""
+    if isinstance(rows, slice):
+        column[rows] = scores
+        return
+    cells = np.empty(len(rows), np.int64)
+    cells[:] = scores
+    put(column, rows, cells)
 
 
 def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
@@ -203,7 +235,7 @@ def check_scores(plugin: ScorePlugin, final: Scores) -> None:
     """PluginFailed for a final score outside of 0..100."""
     if not len(final):
         return
-    least, most = extremes(final)
+    least, most = extremes(final, None)
     if least < 0 or most > MAX_NODE_SCORE:
         worst = most if most > MAX_NODE_SCORE else least
         text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"

@@ -24,6 +24,7 @@ from pyscheduler.core.framework.evaluations import Counts
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import add_up
 
 INFEASIBLE = -(1 << 62)
 """The total of a node that does not fit, or a little more: below 0 whatever is added."""
@@ -121,10 +122,27 @@ class ScoreColumns:
                 self._sum_row(cycle, pod, row, fits=True)
         else:
             self._sum_rows(cycle, pod, rows, rows)
-        for column in self._moving:
+        stayed = [self._follow_moving(cycle, pod, column, rows, fitting) for column in self._moving]
+        if all(stayed) and isinstance(rows, list):
+            self._add_moving_to(rows)
+        else:
+            self._add_moving()
+        return True
+
+    def _follow_moving(self, cycle: Cycle, pod: Pod, column: ScoreColumn, rows: Touched, fitting: Rows | slice) -> bool:
+        """Bring a column that moves up to date after pods have come to some rows or left them.
+
+        Whether it has stayed: nothing but what it adds to those rows has changed.
+        """
+        if not column.stays(cycle):
             column.forget(USAGE, rows)
             self._settle(cycle, pod, column, fitting, fitting, refit=False)
-        self._add_moving()
+            return False
+        touched = np.asarray(rows, np.intp)
+        column.ask_again(cycle, pod, self._state, touched)
+        if column.depends_on_others and column.renormalize(cycle, pod, fitting):
+            return False
+        column.weigh(touched)
         return True
 
     def settle(
@@ -206,11 +224,18 @@ class ScoreColumns:
         self._rest[ours] = sums
         self._followed = False
 
+    def _add_moving_to(self, rows: list[int]) -> None:
+        """Add the columns that move to the sum of the others, in rows of which alone anything has changed."""
+        for row in rows:
+            before, now = self.total.item(row), self._rest.item(row)
+            for column in self._moving:
+                now += column.weighted.item(row)
+            self.total[row] = now
+            self.leaders.changed(row, before, now)
+
     def _add_moving(self) -> None:
         if self._moving:
-            np.add(self._rest, self._moving[0].weighted, out=self.total)
-            for column in self._moving[1:]:
-                self.total += column.weighted
+            add_up(self.total, (self._rest, *[column.weighted for column in self._moving]))
         if self._moving or not self._followed:
             self.leaders.follow(self.total)
             self._followed = True

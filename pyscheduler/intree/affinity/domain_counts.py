@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pyscheduler.api import Domains, Ints, Mask, NodeTable, PodCount
+from pyscheduler.intree._told import told
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
@@ -22,6 +23,16 @@ class Sum:
     domains: Domains
     numbers: Ints
     total: int
+    count: PodCount | None = None
+    """What is counted; None if not all of it is of the cluster as it is."""
+
+    @property
+    def beside(self) -> Hashable | None:
+        """What the number of a node rests on beside its own pods; None where that is more than is worth comparing."""
+        if self.count is None or self.domains.tells_apart:
+            return self.count
+        numbers = told(self.domains.known, self.numbers)
+        return None if numbers is None else (self.count, numbers)
 
     def over(self, nodes: NodeTable, key: str) -> Ints:
         """The number for the domain of each node of a table."""
@@ -62,6 +73,12 @@ class DomainCounts:
     def basis(self) -> Hashable:
         """Which domains have a number above 0."""
         return tuple((key, id(s.domains.known), (s.numbers > 0).tobytes()) for key, s in self._with_changes().items())
+
+    @property
+    def beside(self) -> Hashable | None:
+        """What sums rest on beside a node's own pods; None where that is more than is worth comparing."""
+        parts = tuple(counted.beside for counted in self._sums.values())
+        return None if self._changes or None in parts else (tuple(self._sums), parts)
 
     @property
     def keys(self) -> Collection[str]:
@@ -141,6 +158,6 @@ def counted(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
         domains = whole.topology(key)
         alike = (id(count), id(domains))  # topologies that no node has are all the same, and there may be thousands
         if alike not in found:
-            found[alike] = Sum(domains, *whole.count_by_domain(count, domains))
+            found[alike] = Sum(domains, *whole.count_by_domain(count, domains), count)
         sums[key] = found[alike]
     return DomainCounts(sums)

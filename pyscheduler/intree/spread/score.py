@@ -7,7 +7,7 @@ differ in the last bit; that decides no rounding for up to 15,000 domains of up 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import MAX_NODE_SCORE, Domains, Ints, Mask, NodeInfo, NodeTable, Normalizer, PodShape, Scores
+from pyscheduler.intree._told import told
 from pyscheduler.intree.spread.constraints import HOSTNAME, Spread, Spreads
 from pyscheduler.intree.spread.counts import Tally, tally
 from pyscheduler.intree.spread.nodes import Regions, blanks_filled, complete
@@ -72,6 +73,12 @@ class Crowd:
             amounts = Amounts(self._of(self.tally.by_ids_of(topology)), topology.ids)
         return amounts.without(topology.homeless)
 
+    @property
+    def basis(self) -> Hashable | None:
+        """What it adds to scores rests on beside a node's own pods; None where that is more than is worth comparing."""
+        counted = () if self.tally is None else told(self.tally.known, self.tally.amounts)
+        return None if counted is None else (self.spread, self.weight, counted)
+
     def _of(self, pods: Any) -> Any:
         return pods * self.weight + (self.spread.max_skew - 1)
 
@@ -110,6 +117,12 @@ class Crowding:
 
     crowds: tuple[Crowd, ...]
     require_all: bool
+
+    @property
+    def basis(self) -> Hashable | None:
+        """What raw scores rest on beside a node's own pods; None where that is more than is worth comparing."""
+        parts = tuple(crowd.basis for crowd in self.crowds)
+        return None if None in parts else (self.require_all, parts)
 
     def on(self, node: NodeInfo) -> int:
         """The raw score of a node."""
