@@ -20,7 +20,7 @@ from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.staleness import ATTEMPT, CHANGES, USAGE, Change, KeptColumn, Rows, Scope, Touched
-from pyscheduler.core.framework.calls import called
+from pyscheduler.core.framework.calls import called, guarded
 from pyscheduler.core.framework.evaluations import Count, Counts
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
@@ -159,12 +159,12 @@ class FilterColumns:
 
     def unmoved(self, cycle: Cycle) -> bool:
         """Whether the answers of all plugins that move are what they were: each rests on the same as before."""
-        for column in self._active:
-            if column.moves:
-                basis = self._basis(column, cycle)
-                if basis is None or basis != column.basis:
-                    return False
-        return True
+        moving = (column for column in self._active if column.moves)
+        return all(guarded(column.plugin, "Filter", self._stays, column, cycle) for column in moving)
+
+    def _stays(self, column: FilterColumn, cycle: Cycle) -> bool:
+        basis = self._basis(column, cycle)
+        return basis is not None and bool(basis == column.basis)
 
     def _basis(self, column: FilterColumn, cycle: Cycle) -> Hashable | None:
         if column.reach[ATTEMPT] is not Scope.NOWHERE:
@@ -234,7 +234,7 @@ class FilterColumns:
         """Bring one column up to date; the rows that it lets the pod through to, `rows` itself where it is all."""
         everywhere = isinstance(rows, slice)
         if everywhere and column.all_stale:
-            column.basis = self._basis(column, cycle)
+            column.basis = guarded(column.plugin, "Filter", self._basis, column, cycle)
             if not self._ask(cycle, pod, column, rows):
                 column.answered(all_fit=True)
                 return rows

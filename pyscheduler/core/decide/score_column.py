@@ -15,6 +15,7 @@ from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import are_few
 from pyscheduler.core.decide.staleness import ATTEMPT, KeptColumn, Rows, Scope, Touched
+from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.evaluations import Count
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
@@ -104,10 +105,11 @@ class ScoreColumn(KeptColumn):
     def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """The raw scores of some rows, of few by the plain form."""
         self.ask_again(cycle, pod, state, rows)
-        self.basis = self._basis_now(cycle) if self.all_stale else None
         if self.all_stale:
+            self.basis = guarded(self.plugin, "Score", self._basis_now, cycle)
             self._only, self.all_stale, self.settled = rows, False, False
         else:
+            self.basis = None
             self.fresh()[rows] = True
 
     def ask_again(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
@@ -126,15 +128,16 @@ class ScoreColumn(KeptColumn):
 
     def stays(self, cycle: Cycle) -> bool:
         """Whether the scores of a plugin that moves are what they were, but where pods have come or gone."""
-        return not self.all_stale and self.basis is not None and self._basis_now(cycle) == self.basis
+        known = not self.all_stale and self.basis is not None
+        return known and guarded(self.plugin, "Score", self._rests_on_the_same, cycle)
+
+    def _rests_on_the_same(self, cycle: Cycle) -> bool:
+        return bool(self._basis_now(cycle) == self.basis)
 
     def _basis_now(self, cycle: Cycle) -> Hashable | None:
         if not self.moves or self.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        try:
-            return self.plugin.score_basis(cycle)
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
+        return self.plugin.score_basis(cycle)
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""

@@ -13,6 +13,14 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
+def guarded(plugin: Plugin, point: str, call: Callable[[*Ts], T], *args: *Ts) -> T:
+    """What `call` comes to, which asks the plugin for something beside its answer. PluginFailed if it raises."""
+    try:
+        return call(*args)
+    except Exception as error:
+        raise PluginFailed(plugin.name, point, error) from error
+
+
 def called(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: Cycle, *args: *Ts) -> T:
     """What `call`, a method of the plugin's, answers at the extension point. PluginFailed if it raises.
 

@@ -1,0 +1,64 @@
+"""A plugin that cannot say what its answers rest on is named, like one that cannot answer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, ScorePlugin
+from pyscheduler.testing import Harness, node, pod
+
+
+class Baseless(FilterPlugin, ScorePlugin):
+    """Lets all pods in everywhere, and says what `says` gives."""
+
+    name = "Baseless"
+    reads = Reads.DOMAINS
+    says: ClassVar[dict[str, Any]] = {}
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        return None
+
+    def filter_basis(self, cycle: Cycle) -> Any:
+        return self._say("Filter")
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return 1
+
+    def score_basis(self, cycle: Cycle) -> Any:
+        return self._say("Score")
+
+    def _say(self, point: str) -> Any:
+        said: Any = self.says.get(point, 1)
+        if isinstance(said, Exception):
+            raise said
+        return np.array(said) if isinstance(said, list) else said
+
+
+CONFIG = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - plugins:
+      multiPoint: {{enabled: [{{name: "{__name__}:Baseless"}}]}}
+"""
+COLUMN = [1, 2, 3]
+"""It is told as an array, and two of those compared are no yes or no."""
+
+
+@pytest.mark.parametrize("point", ["Filter", "Score"])
+@pytest.mark.parametrize("said", [RuntimeError("no idea"), COLUMN], ids=["raises", "cannot be compared"])
+def test_it_is_named_and_the_loop_goes_on(point: str, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Harness(CONFIG)
+    world.add(*(node(f"n{i}") for i in range(20)))
+    monkeypatch.setattr(Baseless, "says", {point: said})
+    for name in ("first", "second"):
+        world.add(pod(name))
+        world.run()
+    assert "second" not in world.where
+    assert '"Baseless"' in world.why_pending("second")
+    monkeypatch.setattr(Baseless, "says", {})
+    world.advance(60)
+    assert {"first", "second"} <= world.where.keys()
