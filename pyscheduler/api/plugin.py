@@ -27,6 +27,7 @@ from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Revoke, Skip, Verdicts, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.api.topology import Likeness
 
 
 class Reads(enum.IntEnum):
@@ -235,11 +236,11 @@ class ScorePlugin(Plugin):
         """The same answers for many nodes at once."""
         return np.fromiter((self.score(cycle, pod, node) for node in nodes), np.int64, len(nodes))
 
-    def score_basis(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
-        """What the raw scores rest on beside each node's own row, as PreScore found it.
+    def score_likeness(self, cycle: Cycle) -> Likeness | None:  # noqa: ARG002
+        """Which nodes have the same raw score in this attempt, as PreScore found it: those that are alike by this.
 
-        For plugins that read DOMAINS, where domains are single nodes: while it is the same, only nodes are asked again
-        that pods have come to or left. None, which is always right, has every node asked again.
+        For plugins that read DOMAINS and have a `normalizer`, to whose `span` it is all one how often a score occurs:
+        of nodes that are alike one is asked, and speaks for all. None, which is always right, has every node asked.
         """
         return None
 

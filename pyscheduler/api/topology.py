@@ -49,6 +49,15 @@ class PodFacet(ABC):
         """The things that a pod of the shape carries; none for most. Must depend on the shape alone."""
 
 
+class Likeness(NamedTuple):
+    """What tells nodes apart for a plugin: those are alike that are so by each of these."""
+
+    topologies: tuple[str, ...] = ()
+    """Topology keys: nodes in one domain are alike, and so are those that lack the label."""
+    counts: tuple[PodCount, ...] = ()
+    """Nodes are alike whose own pods count for the same."""
+
+
 class Domains:
     """Which domain of a topology each node of a table is in: a label's values as small ints.
 
@@ -86,8 +95,8 @@ class Domains:
 
     @property
     def tells_apart(self) -> bool:
-        """Whether no two nodes of the table are in one domain."""
-        return self.inhabited + len(self.homeless) == len(self.ids)
+        """Whether each node of the table has a domain to itself."""
+        return self.inhabited == len(self.ids)
 
     def id_of(self, value: str | None) -> int:
         """The id of a label value; MISSING if no node has it."""

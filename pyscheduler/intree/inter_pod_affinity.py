@@ -20,6 +20,7 @@ from pyscheduler.api import (
     FilterPlugin,
     Handle,
     Interest,
+    Likeness,
     NodeInfo,
     NodeTable,
     Normalizer,
@@ -274,8 +275,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_PULL].sums(nodes)
 
-    def score_basis(self, cycle: Cycle) -> Hashable | None:
-        return cycle[_PULL].beside
+    def score_likeness(self, cycle: Cycle) -> Likeness | None:
+        return cycle[_PULL].likeness
 
     # -- namespaces ----------------------------------------------------------------------------------------------
 

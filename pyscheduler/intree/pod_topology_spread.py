@@ -17,6 +17,7 @@ from pyscheduler.api import (
     Handle,
     Hint,
     Interest,
+    Likeness,
     NodeInfo,
     NodeTable,
     Pod,
@@ -206,8 +207,8 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         return cycle[_CROWDING].on_all(nodes)
 
-    def score_basis(self, cycle: Cycle) -> Hashable | None:
-        return cycle[_CROWDING].basis
+    def score_likeness(self, cycle: Cycle) -> Likeness | None:
+        return cycle[_CROWDING].likeness
 
 
 def _none(constraints: Constraints, pod: Pod) -> Skip:

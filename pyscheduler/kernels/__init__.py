@@ -22,6 +22,7 @@ add_up = _form.add_up
 allocation_scores = _form.allocation_scores
 balance_scores = _form.balance_scores
 extremes = _form.extremes
+first_of = _form.first_of
 gather = _form.gather
 has_room = _form.has_room
 look_up = _form.look_up
@@ -38,6 +39,7 @@ __all__ = [
     "allocation_scores",
     "balance_scores",
     "extremes",
+    "first_of",
     "gather",
     "has_room",
     "look_up",

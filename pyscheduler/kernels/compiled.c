@@ -450,6 +450,36 @@ done:
     return answer;
 }
 
+PyDoc_STRVAR(first_of_doc, "first_of(out, places, rows) -> None: see numpy_form.");
+
+static PyObject *first_of(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t given)
+{
+    Columns columns;
+    PyObject *answer = NULL;
+    int64_t *out;
+    const int64_t *places, *rows;
+    Py_ssize_t room, length, wanted;
+    if (!check_count(given, 3) || !open_columns(&columns, 3))
+        return NULL;
+    if ((out = cells_of(&columns, args[0], PyBUF_WRITABLE, &room)) == NULL
+        || (places = cells_of(&columns, args[1], 0, &length)) == NULL || !rows_of(&columns, args[2], &rows, &wanted))
+        goto done;
+    memset(out, 0xff, (size_t)room * sizeof(int64_t)); /* -1 everywhere */
+    if (rows == NULL)
+        wanted = length;
+    for (Py_ssize_t i = 0; i < wanted; i++) {
+        int64_t row = rows == NULL ? i : rows[i];
+        if (!is_row(row, length) || !is_row(places[row], room))
+            goto done;
+        if (out[places[row]] < 0)
+            out[places[row]] = row;
+    }
+    answer = Py_NewRef(Py_None);
+done:
+    close_columns(&columns);
+    return answer;
+}
+
 #define STRETCH 1024 /* rows at a time, so that what is added to is still at hand */
 
 QUICK static void add(int64_t *out, const int64_t *cells, Py_ssize_t rows)
@@ -535,6 +565,7 @@ static PyMethodDef functions[] = {
     {"extremes", (PyCFunction)(void (*)(void))extremes, METH_FASTCALL, extremes_doc},
     {"gather", (PyCFunction)(void (*)(void))gather, METH_FASTCALL, gather_doc},
     {"put", (PyCFunction)(void (*)(void))put, METH_FASTCALL, put_doc},
+    {"first_of", (PyCFunction)(void (*)(void))first_of, METH_FASTCALL, first_of_doc},
     {"add_up", (PyCFunction)(void (*)(void))add_up, METH_FASTCALL, add_up_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -146,6 +146,15 @@ def put(out: Ints, rows: Rows, cells: Ints) -> None:
     out[rows] = cells
 
 
+def first_of(out: Ints, places: Ints, rows: Rows | None) -> None:
+    """The first of some rows, None for all of them, at each place; -1 where none is. IndexError for a place beyond."""
+    if rows is None:
+        rows = np.arange(len(places))
+    out.fill(-1)
+    # Of several written to a place the last one stays.
+    out[places.take(rows)[::-1]] = rows[::-1]
+
+
 def add_up(out: Ints, columns: Sequence[Ints]) -> None:
     """The sum of one column or more."""
     np.copyto(out, columns[0])

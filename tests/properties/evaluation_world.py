@@ -15,12 +15,12 @@ from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.kept_answers import KeptAnswers
 from pyscheduler.core.decide.order import EveryNode
 from pyscheduler.core.decide.prefilter import run_pre_filter
-from pyscheduler.core.decide.staleness import Rows
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state import ClusterState
+from pyscheduler.kernels import Rows
 from tests.properties.pieces import CLAIMING, DEMANDING, NAMES, SOCIABLE, pod_of
 from tests.properties.readers import IN_TREE, Class, profile_of, weather
 from tests.properties.shelf import Shelf

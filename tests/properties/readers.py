@@ -17,11 +17,14 @@ from pyscheduler.api import (
     ByMax,
     Cycle,
     FilterPlugin,
+    Likeness,
     NodeInfo,
     NodeNames,
     NodeTable,
     Normalizer,
     Pod,
+    PodCount,
+    PodShape,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -176,11 +179,26 @@ class Zones(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return np.maximum(100 - 5 * (best - scores), 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Team(PodCount):
+    """Pods of a team, but those on their way out."""
+
+    name: str
+
+    @property
+    def terminating(self) -> bool:
+        return False
+
+    def of(self, shape: PodShape) -> int:
+        return int(shape.labels.get("team") == self.name)
+
+
+_TEAM: StateKey[str] = StateKey("Mates team")
 _MATES: StateKey[int] = StateKey("Mates")
 
 
 class Mates(PreScorePlugin, ScorePlugin):
-    """DOMAINS: a node's own pods of the team, and thirds of all that the team has; says that it rests on those."""
+    """DOMAINS: a node's own pods of the team, and what its zone comes to in the light of all; says what is alike."""
 
     name = "Mates"
     reads = Reads.DOMAINS
@@ -188,15 +206,15 @@ class Mates(PreScorePlugin, ScorePlugin):
     normalizer = _Spread()
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
-        team = pod.labels.get("team", "")
+        cycle[_TEAM] = team = pod.labels.get("team", "")
         cycle[_MATES] = sum(_count_zones(nodes.whole, team).values()) // 3
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        team = pod.labels.get("team", "")
-        return 5 * sum(_count_zones([node], team).values()) + cycle[_MATES] * len(node.labels)
+        own = sum(_count_zones([node], cycle[_TEAM]).values())
+        return 5 * own + cycle[_MATES] * sum(map(ord, node.labels.get(ZONE, "")))
 
-    def score_basis(self, cycle: Cycle) -> int:
-        return cycle[_MATES]
+    def score_likeness(self, cycle: Cycle) -> Likeness:
+        return Likeness((ZONE,), (_Team(cycle[_TEAM]),))
 
 
 class Weather(FilterPlugin, PreScorePlugin, ScorePlugin):

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Domains, Pod, Reads
+from pyscheduler.api import Domains, Likeness, Pod, Reads
 from pyscheduler.core.decide import staleness
 from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.filtering import FilterColumn, FilterColumns
 from pyscheduler.core.decide.kept_answers import KeptAnswers
+from pyscheduler.core.decide.kinds import Kinds, _Axis
 from pyscheduler.core.decide.leaders import Leaders
+from pyscheduler.core.decide.moving import MovingScores
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.scoring import ScoreColumns
 from pyscheduler.core.decide.staleness import Change, Scope
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
-from pyscheduler.intree.affinity import domain_counts
-from pyscheduler.intree.spread import score as spread_score
 from tests.properties.evaluation_world import KINDS, EvaluationWorld
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.readers import (
@@ -235,34 +235,67 @@ def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumn, "fresh", too_many)
 
 
-def _what_scores_rest_on_is_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumn, "stays", lambda self, _: not self.all_stale and self.basis is not None)
+def _the_first_to_speak_goes_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Kinds, "_choose", _once_while(lambda kinds: kinds.generation, Kinds._choose))
 
 
-def _touched_rows_are_not_asked(patch: pytest.MonkeyPatch) -> None:
-    ask_again = ScoreColumn.ask_again
-
-    def ask(self: ScoreColumn, cycle: Any, pod: Pod, state: ClusterState, rows: Any) -> None:
-        if self.all_stale or isinstance(rows, slice):
-            ask_again(self, cycle, pod, state, rows)
-
-    patch.setattr(ScoreColumn, "ask_again", ask)
+def _who_has_come_or_gone_is_overlooked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Kinds, "_renumber", lambda *_: True)
 
 
-def _touched_rows_are_not_added_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumns, "_add_moving_to", lambda *_: None)
+def _what_kinds_are_told_by_is_overlooked(patch: pytest.MonkeyPatch) -> None:
+    follow = Kinds.follow
+    patch.setattr(Kinds, "follow", lambda self, told, *rest: follow(self, self._told or told, *rest))
+
+
+def _kinds_are_worth_what_they_were(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumn, "speak", _once_while(lambda column: len(column.raw), ScoreColumn.speak))
+
+
+def _what_has_changed_is_added_to_few(patch: pytest.MonkeyPatch) -> None:
+    settle_kinds = MovingScores._settle_kinds
+
+    def settled(self: MovingScores, *rest: Any) -> bool:
+        known = self._generation
+        return settle_kinds(self, *rest) or known == self._kinds.generation
+
+    patch.setattr(MovingScores, "_settle_kinds", settled)
+
+
+def _places_run_over(patch: pytest.MonkeyPatch) -> None:
+    reach = _Axis.reach
+
+    def too_short(self: _Axis, column: Any, stride: int) -> int:
+        end = reach(self, column, stride)
+        self.stride = 1
+        return end
+
+    patch.setattr(_Axis, "reach", too_short)
+
+
+def _of_zones_nothing_is_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Likeness, "topologies", ())
 
 
 def _leaders_are_not_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leaders, "changed", lambda *_: None)
 
 
-def _what_domains_hold_is_no_part_of_the_basis(module: Any) -> Plant:
-    return lambda patch: patch.setattr(module, "told", lambda *_: ())
-
-
 def _domains_are_taken_to_be_nodes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Domains, "tells_apart", True)
+
+
+def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
+    """The method, doing nothing again while that is the same of its object."""
+    done: dict[int, tuple[Any, ...]] = {}
+
+    def once(self: Any, *rest: Any) -> Any:
+        now = self, state(self)
+        if done.get(id(self), ())[:2] != now:
+            done[id(self)] = (*now, method(self, *rest))
+        return done[id(self)][2]
+
+    return once
 
 
 @pytest.mark.parametrize(
@@ -287,9 +320,13 @@ def _domains_are_taken_to_be_nodes(patch: pytest.MonkeyPatch) -> None:
         (_marked_pods_count_in_full, Crowd),
         (_skips_are_not_noticed, Weather),
         (_surroundings_are_overlooked, InterPodAffinity),
-        (_what_scores_rest_on_is_overlooked, Mates),
-        (_touched_rows_are_not_asked, Mates),
-        (_touched_rows_are_not_added_up, Mates),
+        (_the_first_to_speak_goes_on, Mates),
+        (_who_has_come_or_gone_is_overlooked, Mates),
+        (_what_kinds_are_told_by_is_overlooked, Mates),
+        (_kinds_are_worth_what_they_were, Mates),
+        (_what_has_changed_is_added_to_few, Mates),
+        (_places_run_over, Mates),
+        (_of_zones_nothing_is_told, Mates),
         (_leaders_are_not_told, Mates),
     ],
 )
@@ -304,9 +341,8 @@ def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkey
         (_who_fitted_fits, IN_TREE),
         (_labels_are_overlooked, IN_TREE),
         (_what_was_current_once_stays_so, LEVELS),
-        (_what_scores_rest_on_is_overlooked, IN_TREE),
-        (_what_domains_hold_is_no_part_of_the_basis(spread_score), IN_TREE),
-        (_what_domains_hold_is_no_part_of_the_basis(domain_counts), IN_TREE),
+        (_who_has_come_or_gone_is_overlooked, IN_TREE),
+        (_of_zones_nothing_is_told, IN_TREE),
         (_domains_are_taken_to_be_nodes, IN_TREE),
     ],
 )

@@ -97,6 +97,11 @@ def test_extremes(cells: Ints, below: bool, rows: Rows | None) -> None:
     assert compiled.extremes(cells, rows) == numpy_form.extremes(cells, rows)
 
 
+@given(columns(4), st.none() | columns(NODES - 1))
+def test_the_first_of_each(places: Ints, rows: Rows | None) -> None:
+    assert written(compiled.first_of, places, rows) == written(numpy_form.first_of, places, rows)
+
+
 @given(columns(MAX_INT64), st.sets(st.integers(0, NODES - 1)))
 def test_putting(cells: Ints, rows: set[int]) -> None:
     arguments = (np.array(sorted(rows), np.intp), cells[: len(rows)])
@@ -163,6 +168,11 @@ NOTHING = np.empty(0, np.int64)
         ("extremes", (SHORT, CELLS), IndexError),
         ("extremes", (CELLS, CELLS - 1), IndexError),
         ("extremes", (CELLS, [1, 2]), TypeError),
+        ("first_of", (SHORT, CELLS, None), IndexError),
+        ("first_of", (CELLS, SHORT, CELLS), IndexError),
+        ("first_of", (CELLS, CELLS - 1, None), IndexError),
+        ("first_of", (CELLS, CELLS, CELLS - 1), IndexError),
+        ("first_of", (CELLS, CELLS, [1, 2]), TypeError),
         ("put", (CELLS, CELLS, SHORT), ValueError),
         ("put", (SHORT, CELLS, CELLS), IndexError),
         ("put", (CELLS, CELLS - 1, CELLS), IndexError),

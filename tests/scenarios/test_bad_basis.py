@@ -1,4 +1,4 @@
-"""A plugin that cannot say what its answers rest on is named, like one that cannot answer."""
+"""A plugin that cannot say what its answers rest on, or which nodes score alike, is named like one without answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, ScorePlugin
+from pyscheduler.api import Cycle, FilterPlugin, Likeness, NodeInfo, Pod, PodCount, PodShape, Reads, ScorePlugin
 from pyscheduler.testing import Harness, node, pod
 
 
@@ -27,11 +27,11 @@ class Baseless(FilterPlugin, ScorePlugin):
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 1
 
-    def score_basis(self, cycle: Cycle) -> Any:
+    def score_likeness(self, cycle: Cycle) -> Any:
         return self._say("Score")
 
     def _say(self, point: str) -> Any:
-        said: Any = self.says.get(point, 1)
+        said: Any = self.says.get(point, Likeness())
         if isinstance(said, Exception):
             raise said
         return np.array(said) if isinstance(said, list) else said
@@ -48,12 +48,31 @@ COLUMN = [1, 2, 3]
 """It is told as an array, and two of those compared are no yes or no."""
 
 
-@pytest.mark.parametrize("point", ["Filter", "Score"])
-@pytest.mark.parametrize("said", [RuntimeError("no idea"), COLUMN], ids=["raises", "cannot be compared"])
+class Uncounted(PodCount):
+    """What no pod can be asked."""
+
+    terminating = True
+
+    def of(self, shape: PodShape) -> int:
+        raise RuntimeError("of whom?")
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        pytest.param("Filter", RuntimeError("no idea"), id="a basis that raises"),
+        pytest.param("Filter", COLUMN, id="a basis that cannot be compared"),
+        pytest.param("Score", RuntimeError("no idea"), id="a likeness that raises"),
+        pytest.param("Score", COLUMN, id="a likeness that is none"),
+        pytest.param("Score", Likeness((["zone"],)), id="a likeness by what is no key"),  # type: ignore[arg-type]
+        pytest.param("Score", Likeness((), (Uncounted(),)), id="a likeness by what cannot be counted"),
+    ],
+)
 def test_it_is_named_and_the_loop_goes_on(point: str, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world = Harness(CONFIG)
     world.add(*(node(f"n{i}") for i in range(20)))
     monkeypatch.setattr(Baseless, "says", {point: said})
+    world.add(pod("placed").on("n1"))
     for name in ("first", "second"):
         world.add(pod(name))
         world.run()

@@ -1,4 +1,4 @@
-"""Pods of one shape that should be spread, one after the other: only nodes are asked again that can score anew."""
+"""Pods of one shape that should be spread, one after the other: of nodes that score alike one is asked."""
 
 from __future__ import annotations
 
@@ -62,23 +62,29 @@ class Fleet:
         pytest.param(softly(HOSTNAME), "PodTopologySpread", id="spreading"),
     ],
 )
-def test_where_each_node_is_a_domain_only_those_are_asked_that_pods_have_come_to(spec: Spec, plugin: str) -> None:
+def test_where_each_node_is_a_domain_one_is_asked_of_those_with_as_many_pods(spec: Spec, plugin: str) -> None:
     fleet = Fleet()
     fleet.place(spec, 2)
     before = fleet.asked(plugin)
     fleet.place(spec, NODES - 2)
     assert fleet.on_each == Counter({f"n{i}": 1 for i in range(NODES)}), "and each found an empty one"
-    assert fleet.asked(plugin) - before == NODES - 2
+    assert fleet.asked(plugin) - before == 2 * (NODES - 2)
     fleet.place(spec, NODES)
     assert set(fleet.on_each.values()) == {2}, "now that all have one, the next round begins"
 
 
-@pytest.mark.parametrize("spec", [softly(ZONE), softly(ZONE, HOSTNAME)], ids=["zones", "zones and hosts"])
-def test_where_a_domain_has_many_nodes_all_are_asked(spec: Spec) -> None:
+def test_where_a_domain_has_many_nodes_one_is_asked_of_each() -> None:
     fleet = Fleet()
-    fleet.place(spec, 3 * ZONES)
+    fleet.place(softly(ZONE), 3 * ZONES)
     assert set(fleet.in_each_zone.values()) == {3}
-    assert fleet.asked("PodTopologySpread") >= 3 * ZONES * NODES
+    assert fleet.asked("PodTopologySpread") == 3 * ZONES * ZONES
+
+
+def test_where_it_is_both_one_is_asked_of_those_of_a_zone_with_as_many_pods() -> None:
+    fleet = Fleet()
+    fleet.place(softly(ZONE, HOSTNAME), NODES)
+    assert set(fleet.on_each.values()) == {1}
+    assert fleet.asked("PodTopologySpread") <= 2 * ZONES * NODES
 
 
 def test_nodes_that_share_a_host_name_are_one_domain() -> None:
@@ -88,13 +94,21 @@ def test_nodes_that_share_a_host_name_are_one_domain() -> None:
     assert set(hosts.values()) == {1}
 
 
-def test_what_was_said_of_zones_stands_while_no_pod_that_counts_comes_to_them() -> None:
+def test_where_a_node_lacks_its_host_name_all_are_asked() -> None:
     fleet = Fleet()
-    fleet.place({}, 4)
-    fleet.place(softly(ZONE), 2, app="guest")
-    before = fleet.asked("PodTopologySpread")
-    fleet.place(softly(ZONE), 5, app="guest")
-    assert fleet.asked("PodTopologySpread") - before == 5
-    fleet.place({}, 1)
-    fleet.place(softly(ZONE), 1, app="guest")
-    assert fleet.asked("PodTopologySpread") - before == 5 + NODES
+    nameless = node("n0").label(ZONE, "z0")
+    del nameless.manifest["metadata"]["labels"][HOSTNAME]
+    fleet.harness.add(nameless)
+    fleet.place(softly(HOSTNAME), NODES - 1)
+    assert fleet.on_each == Counter({f"n{i}": 1 for i in range(1, NODES)}), "it is passed over"
+    assert fleet.asked("PodTopologySpread") == NODES * (NODES - 1)
+
+
+def test_what_each_host_has_is_found_out_where_nodes_come_to_share_one() -> None:
+    fleet = Fleet()
+    fleet.place(APART, 2)
+    for i in range(NODES):
+        fleet.harness.add(node(f"n{i}").label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"h{i % 2}"))
+    taken = {int(name[1:]) % 2 for name in fleet.harness.where.values()}
+    fleet.place(APART, 2 - len(taken))
+    assert {int(name[1:]) % 2 for name in fleet.harness.where.values()} == {0, 1}

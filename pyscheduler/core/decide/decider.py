@@ -20,7 +20,7 @@ from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.direct import pre_score_rows, score_nodes
 from pyscheduler.core.decide.evaluation import Evaluation
-from pyscheduler.core.decide.finding import Finder, Found, Rows, diagnose
+from pyscheduler.core.decide.finding import Finder, Found, diagnose
 from pyscheduler.core.decide.order import EveryNode, KubeSchedulerOrder, Order, Start
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
@@ -28,6 +28,7 @@ from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.shapes import LARGE
+from pyscheduler.kernels import Rows
 
 KEEP_BYTES = 256 * 1024 * 1024
 """How much memory the kept evaluations of one profile may take before the least used ones go."""

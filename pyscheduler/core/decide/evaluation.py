@@ -19,10 +19,11 @@ from pyscheduler.api.pod import Pod, PodShape
 from pyscheduler.core.decide.filtering import FITS, FilterColumns, are_few
 from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.scoring import ScoreColumns
-from pyscheduler.core.decide.staleness import ATTEMPT, NODE, USAGE, Change, Rows, Touched
+from pyscheduler.core.decide.staleness import ATTEMPT, NODE, USAGE, Change, Touched
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import Rows
 
 _NOWHERE: NDArray[np.bool_] = np.zeros(0, np.bool_)
 

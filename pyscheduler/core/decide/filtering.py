@@ -19,12 +19,13 @@ from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.staleness import ATTEMPT, CHANGES, USAGE, Change, KeptColumn, Rows, Scope, Touched
+from pyscheduler.core.decide.staleness import ATTEMPT, CHANGES, USAGE, Change, KeptColumn, Scope, Touched
 from pyscheduler.core.framework.calls import called, guarded
 from pyscheduler.core.framework.evaluations import Count, Counts
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
+from pyscheduler.kernels import Rows
 
 Codes = NDArray[np.int32]
 _SPARE_STATUSES = 1024

@@ -26,8 +26,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
-
-Rows = NDArray[np.intp]
+from pyscheduler.kernels import Rows
 
 
 @dataclass(slots=True)

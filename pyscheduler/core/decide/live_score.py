@@ -15,11 +15,12 @@ from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import are_few
 from pyscheduler.core.decide.score_column import check_scores, score_of, scores_of
-from pyscheduler.core.decide.staleness import Change, Rows, Scope, scopes
+from pyscheduler.core.decide.staleness import Change, Scope, scopes
 from pyscheduler.core.framework.evaluations import Count
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.kernels import Rows
 
 
 class LiveScore:

@@ -12,14 +12,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Scores
 from pyscheduler.core.decide.finding import Found
 from pyscheduler.core.state.cluster import ClusterState
+from pyscheduler.kernels import Rows
 
-Rows = NDArray[np.intp]
 FEWEST_TO_FIND = 100
 """Kube-scheduler's minFeasibleNodesToFind: smaller clusters, and smaller shares of big ones, are not cut down."""
 LOWEST_PERCENTAGE = 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,16 @@ from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.filtering import are_few
-from pyscheduler.core.decide.staleness import ATTEMPT, KeptColumn, Rows, Scope, Touched
+from pyscheduler.api.topology import Likeness
+from pyscheduler.core.decide.filtering import are_few, picked
+from pyscheduler.core.decide.staleness import ATTEMPT, KeptColumn, Scope, Touched
 from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.evaluations import Count
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
-from pyscheduler.kernels import extremes, look_up, put
+from pyscheduler.kernels import Rows, extremes, look_up, put
 
 NORMALIZE = "ScoreExtensionNormalize"
 """NormalizeScore, as kube-scheduler's metrics call it."""
@@ -36,10 +36,12 @@ class ScoreColumn(KeptColumn):
         "_finals",
         "_free_form",
         "_fresh",
+        "_is_flat",
         "_least",
         "_only",
+        "_said",
+        "_spoken",
         "asked",
-        "basis",
         "normalizer",
         "plugin",
         "raw",
@@ -61,14 +63,18 @@ class ScoreColumn(KeptColumn):
         self._only: Rows | slice | None = None
         """The rows that alone are current, until `_fresh` is told of it: where a column moves nobody asks which."""
         self.weighted: Scores = np.zeros(n, np.int64)
-        self.basis: Hashable | None = None
-        """What the scores of a plugin that moves rest on beside each node's own row; None if that is not known."""
         self.settled = False
         """Whether every row that fitted when all were last settled is current, and nothing was dropped since."""
         self.span: Any = None
         self._finals: Scores | None = None
         """What raw scores from `_least` on come to while `span` holds, where they are few enough to be looked up."""
         self._least = 0
+        self._is_flat = False
+        """Whether the last raw scores of many were all the same."""
+        self._said = b""
+        """The raw scores of rows that spoke for all last."""
+        self._spoken = self.weighted
+        """What those came to."""
 
     @property
     def bytes(self) -> int:
@@ -104,16 +110,6 @@ class ScoreColumn(KeptColumn):
 
     def ask(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
         """The raw scores of some rows, of few by the plain form."""
-        self.ask_again(cycle, pod, state, rows)
-        if self.all_stale:
-            self.basis = guarded(self.plugin, "Score", self._basis_now, cycle)
-            self._only, self.all_stale, self.settled = rows, False, False
-        else:
-            self.basis = None
-            self.fresh()[rows] = True
-
-    def ask_again(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> None:
-        """The same of rows that are taken to be current."""
         try:
             if not isinstance(rows, slice) and are_few(rows):
                 self.asked.n += len(rows)
@@ -125,19 +121,53 @@ class ScoreColumn(KeptColumn):
                 _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
         except Exception as error:
             raise PluginFailed(self.plugin.name, "Score", error) from error
+        if self.all_stale:
+            self._only, self.all_stale, self.settled = rows, False, False
+        else:
+            self.fresh()[rows] = True
 
-    def stays(self, cycle: Cycle) -> bool:
-        """Whether the scores of a plugin that moves are what they were, but where pods have come or gone."""
-        known = not self.all_stale and self.basis is not None
-        return known and guarded(self.plugin, "Score", self._rests_on_the_same, cycle)
+    def settle(
+        self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice, fitting: Rows | slice, refit: bool
+    ) -> bool:
+        """Bring some rows that fit up to date; whether all that fit were weighed anew."""
+        if self.settled and not self.all_stale and not refit:
+            return False
+        stale = rows
+        if not self.all_stale:
+            stale = picked(rows, ~self.fresh()[rows])
+        outdated = isinstance(stale, slice) or len(stale) > 0
+        if outdated:
+            self.ask(cycle, pod, state, stale)
+        self.settled = rows is fitting
+        if not outdated and not refit:
+            return False
+        if self.depends_on_others and self.renormalize(cycle, pod, fitting):
+            return True
+        self.weigh(rows if refit else stale)
+        return False
 
-    def _rests_on_the_same(self, cycle: Cycle) -> bool:
-        return bool(self._basis_now(cycle) == self.basis)
+    def speak(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows) -> Scores:
+        """The weighted scores of rows that speak for all that fit: the same array as long as their raw ones are."""
+        self.all_stale = True
+        self.ask(cycle, pod, state, rows)
+        said = self.raw.take(rows).tobytes()
+        if said != self._said:
+            if not self.depends_on_others or not self.renormalize(cycle, pod, rows):
+                self.weigh(rows)
+            self._said, self._spoken = said, self.weighted.take(rows)
+        return self._spoken
 
-    def _basis_now(self, cycle: Cycle) -> Hashable | None:
-        if not self.moves or self.reach[ATTEMPT] is not Scope.NOWHERE:
+    def likeness(self, cycle: Cycle) -> Likeness | None:
+        """By what nodes score alike; None if each is to be asked."""
+        if self._free_form or self.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        return self.plugin.score_basis(cycle)
+        return guarded(self.plugin, "Score", self._likeness, cycle)
+
+    def _likeness(self, cycle: Cycle) -> Likeness | None:
+        likeness = self.plugin.score_likeness(cycle)
+        if likeness is not None and not isinstance(likeness, Likeness):
+            raise TypeError(f"score_likeness gave a {type(likeness).__name__} instead of a Likeness")
+        return likeness
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
         """Normalise and weigh all feasible rows if what the result depends on has changed; whether it has."""
@@ -174,11 +204,8 @@ class ScoreColumn(KeptColumn):
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
-        if isinstance(feasible, slice):
-            raw = self.raw[feasible]
-            (least, most), rows = extremes(raw, None), len(raw)
-        else:
-            (least, most), rows = extremes(self.raw, feasible), len(feasible)
+        rows = feasible.stop if isinstance(feasible, slice) else len(feasible)
+        least, most = self._extremes(feasible, rows)
         span = normalizer.span_between(least, most)
         if span is None:
             span = normalizer.span(self._raw(feasible))
@@ -189,6 +216,19 @@ class ScoreColumn(KeptColumn):
         if renewed:
             self.weigh(feasible)
         return renewed
+
+    def _extremes(self, rows: Rows | slice, n: int) -> tuple[int, int]:
+        """The least and the greatest raw score of so many rows."""
+        if isinstance(rows, slice):
+            return extremes(self.raw[rows], None)
+        if self._is_flat and 2 * n > len(self.raw):
+            # In all rows one after the other, which is several times as quick as to pick out some.
+            least, most = extremes(self.raw, None)
+            if least == most:
+                return least, most
+        least, most = extremes(self.raw, rows)
+        self._is_flat = least == most
+        return least, most
 
     def _prepare(self, normalizer: Normalizer, least: int, most: int, rows: int) -> None:
         """Normalise all scores there may be, if that is less work than to do so for as many rows."""

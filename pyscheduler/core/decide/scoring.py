@@ -3,7 +3,7 @@
 There are three kinds of plugins. Those that rest are kept in columns, whose sum (`_still`) hardly ever changes. What
 live ones say of a node is new when a pod comes to it or leaves it, and is asked and added to that sum row by row
 (`_rest`). Those that move are new nearly everywhere as soon as any pod has come or gone, and are added on top of that
-each time (`total`).
+(`total`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import NONE_REACHED, picked, reached
 from pyscheduler.core.decide.leaders import NO_SCORES, Leaders
 from pyscheduler.core.decide.live_score import LiveScore
+from pyscheduler.core.decide.moving import MovingScores
 from pyscheduler.core.decide.score_column import ScoreColumn
-from pyscheduler.core.decide.staleness import USAGE, Change, Rows, Touched
+from pyscheduler.core.decide.staleness import USAGE, Change, Touched
 from pyscheduler.core.framework.evaluations import Counts
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
-from pyscheduler.kernels import add_up
+from pyscheduler.kernels import Rows
 
 INFEASIBLE = -(1 << 62)
 """The total of a node that does not fit, or a little more: below 0 whatever is added."""
@@ -41,7 +42,7 @@ class ScoreColumns:
         self._skipped: frozenset[str] | None = None
         self._live: list[LiveScore] = []
         self._resting: list[ScoreColumn] = []
-        self._moving: list[ScoreColumn] = []
+        self._moving = MovingScores(state)
         self._reached: Sequence[Sequence[ScoreColumn]] = NONE_REACHED
         self._at_rest = True
         """Whether those that rest do so even where pods come or go."""
@@ -57,14 +58,14 @@ class ScoreColumns:
     @property
     def bytes(self) -> int:
         """Memory of the columns."""
-        return self._still.nbytes * (3 if self._moving else 2) + sum(c.bytes for c in self._columns.values())
+        return 2 * self._still.nbytes + self._moving.bytes + sum(c.bytes for c in self._columns.values())
 
     def activate(self, skipped: frozenset[str]) -> bool:
         """Leave the plugins out that PreScore skipped; whether that is another set than last time."""
         if skipped is self._skipped or skipped == self._skipped:
             return False
         self._skipped = skipped
-        before = self._resting + self._moving
+        before = self._resting + self._moving.columns
         asked = [w for w in self._plugins if w.plugin.name not in skipped]
         live = [w for w in asked if LiveScore.suits(w.plugin)]
         self._live = [LiveScore(w, self._asked[w.plugin.name]) for w in live]
@@ -72,7 +73,7 @@ class ScoreColumns:
         for column in columns:
             column.all_stale |= column not in before  # while it was left out, nobody told it of changes
         self._resting = [column for column in columns if not column.moves]
-        self._moving = [column for column in columns if column.moves]
+        self._moving.columns = [column for column in columns if column.moves]
         if not self._resting:
             self._still.fill(0)
         self._reached = reached(columns)
@@ -122,27 +123,9 @@ class ScoreColumns:
                 self._sum_row(cycle, pod, row, fits=True)
         else:
             self._sum_rows(cycle, pod, rows, rows)
-        stayed = [self._follow_moving(cycle, pod, column, rows, fitting) for column in self._moving]
-        if all(stayed) and isinstance(rows, list):
-            self._add_moving_to(rows)
-        else:
-            self._add_moving()
-        return True
-
-    def _follow_moving(self, cycle: Cycle, pod: Pod, column: ScoreColumn, rows: Touched, fitting: Rows | slice) -> bool:
-        """Bring a column that moves up to date after pods have come to some rows or left them.
-
-        Whether it has stayed: nothing but what it adds to those rows has changed.
-        """
-        if not column.stays(cycle):
+        for column in self._moving.columns:
             column.forget(USAGE, rows)
-            self._settle(cycle, pod, column, fitting, fitting, refit=False)
-            return False
-        touched = np.asarray(rows, np.intp)
-        column.ask_again(cycle, pod, self._state, touched)
-        if column.depends_on_others and column.renormalize(cycle, pod, fitting):
-            return False
-        column.weigh(touched)
+        self._add_moving(cycle, pod, rows, fitting, refit=False)
         return True
 
     def settle(
@@ -158,36 +141,14 @@ class ScoreColumns:
         else:
             ours = fitting if everywhere else picked(due, feasible[due])
         for column in self._resting:
-            everywhere |= self._settle(cycle, pod, column, ours, fitting, refit)
-        for column in self._moving:
-            self._settle(cycle, pod, column, fitting, fitting, refit)
+            everywhere |= column.settle(cycle, pod, self._state, ours, fitting, refit)
         self._sum_resting(everywhere, due)
         if isinstance(due, list):
             for row in due:
                 self._sum_row(cycle, pod, row, bool(feasible[row]))
         else:
             self._sum_rows(cycle, pod, due, ours)
-        self._add_moving()
-
-    def _settle(
-        self, cycle: Cycle, pod: Pod, column: ScoreColumn, rows: Rows | slice, fitting: Rows | slice, refit: bool
-    ) -> bool:
-        """Bring one column up to date in some rows that fit; whether all that fit were weighed anew."""
-        if column.settled and not column.all_stale and not refit:
-            return False
-        stale = rows
-        if not column.all_stale:
-            stale = picked(rows, ~column.fresh()[rows])
-        outdated = isinstance(stale, slice) or len(stale) > 0
-        if outdated:
-            column.ask(cycle, pod, self._state, stale)
-        column.settled = rows is fitting
-        if not outdated and not refit:
-            return False
-        if column.depends_on_others and column.renormalize(cycle, pod, fitting):
-            return True
-        column.weigh(rows if refit else stale)
-        return False
+        self._add_moving(cycle, pod, due, fitting, refit)
 
     def _sum_resting(self, everywhere: bool, due: Touched | slice) -> None:
         """Add up the columns that rest, in rows that are due or everywhere."""
@@ -211,7 +172,7 @@ class ScoreColumns:
                 now += live.of_row(cycle, pod, node)
         before = self._rest.item(row)
         self._rest[row] = now
-        if self._followed and not self._moving:
+        if self._followed and not self._moving.columns:
             self.leaders.changed(row, before, now)
 
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, ours: Rows | slice) -> None:
@@ -224,21 +185,24 @@ class ScoreColumns:
         self._rest[ours] = sums
         self._followed = False
 
-    def _add_moving_to(self, rows: list[int]) -> None:
-        """Add the columns that move to the sum of the others, in rows of which alone anything has changed."""
-        for row in rows:
-            before, now = self.total.item(row), self._rest.item(row)
-            for column in self._moving:
-                now += column.weighted.item(row)
-            self.total[row] = now
-            self.leaders.changed(row, before, now)
+    def _add_moving(self, cycle: Cycle, pod: Pod, rows: Touched | slice, fitting: Rows | slice, refit: bool) -> None:
+        """Add the columns that move to the sum of the others, of which only `rows` are other ones if leaders follow."""
+        moving = self._moving
+        if not moving.columns:
+            if not self._followed:
+                self._look_anew()
+        elif moving.settle(cycle, pod, rows, fitting, refit) and self._followed and isinstance(rows, list):
+            for row in rows:
+                before, now = self.total.item(row), self._rest.item(row) + moving.of_row(row)
+                self.total[row] = now
+                self.leaders.changed(row, before, now)
+        else:
+            moving.add_to(self._rest, self.total)
+            self._look_anew()
 
-    def _add_moving(self) -> None:
-        if self._moving:
-            add_up(self.total, (self._rest, *[column.weighted for column in self._moving]))
-        if self._moving or not self._followed:
-            self.leaders.follow(self.total)
-            self._followed = True
+    def _look_anew(self) -> None:
+        self.leaders.follow(self.total)
+        self._followed = True
 
     def _column(self, weighted: Weighted) -> ScoreColumn:
         name = weighted.plugin.name
@@ -248,5 +212,5 @@ class ScoreColumns:
         return column
 
     def _make_total(self) -> None:
-        self.total = np.empty_like(self._rest) if self._moving else self._rest
+        self.total = np.empty_like(self._rest) if self._moving.columns else self._rest
         self._followed = False

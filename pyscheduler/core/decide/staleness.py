@@ -5,12 +5,9 @@ from __future__ import annotations
 import enum
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pyscheduler.api.plugin import Reads
+from pyscheduler.kernels import Rows
 
-Rows = NDArray[np.intp]
 Touched = Rows | list[int]
 """Rows that something happened to: a list where they are few, else an array, which may name a row twice."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Hashable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -102,7 +103,8 @@ class PlacedPods:
     def moved(self, source: int, target: int) -> None:
         """The node of row `source`, the last one, is about to take the place of `target`, whose pods have left."""
         for count in self._counts.values():
-            count.catch_up(self)
+            with suppress(Exception):  # a plugin's bug is told when the plugin next asks, and counts afresh
+                count.catch_up(self)
             count.move(source, target)
 
     # -- what plugins ask --------------------------------------------------------------------------------------------
@@ -217,10 +219,14 @@ class _Count:
         if self._mark == pods.mark:
             return
         entries = pods.since(self._mark) if self._mark >= 0 else None
-        self._mark = pods.mark
+        self._mark = -1  # what is counted in part only, as a plugin has raised, is counted afresh the next time
         if entries is None:
             self._count_afresh(pods)
-            return
+        else:
+            self._follow(entries)
+        self._mark = pods.mark
+
+    def _follow(self, entries: list[tuple[int, Group, int]]) -> None:
         for row, group, sign in entries:
             each = self._each.of(group)
             if each:
@@ -260,11 +266,12 @@ class _Sums:
     def now(self, pods: PlacedPods) -> DomainSums:
         if self._mark != pods.mark:
             entries = pods.since(self._mark) if self._mark >= 0 else None
-            self._mark = pods.mark
+            self._mark = -1
             if entries is None:
                 self._count_afresh(pods)
             else:
                 self._follow(entries)
+            self._mark = pods.mark
         return DomainSums(self._numbers, self._total)
 
     def _follow(self, entries: list[tuple[int, Group, int]]) -> None:
@@ -298,14 +305,13 @@ class _Facet:
         if self._mark == pods.mark:
             return
         entries = pods.since(self._mark) if self._mark >= 0 else None
-        self._mark = pods.mark
+        self._mark = -1
         if entries is None:
             self.carriers.clear()
-            for group in pods.groups():
-                self._add(group, sum(group.nodes.values()))
-            return
-        for _, group, sign in entries:
-            self._add(group, sign)
+            entries = [(0, group, sum(group.nodes.values())) for group in pods.groups()]
+        for _, group, pods_of in entries:
+            self._add(group, pods_of)
+        self._mark = pods.mark
 
     def _add(self, group: Group, pods: int) -> None:
         for thing in self._of(group.shape):

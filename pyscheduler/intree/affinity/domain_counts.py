@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pyscheduler.api import Domains, Ints, Mask, NodeTable, PodCount
-from pyscheduler.intree._told import told
+from pyscheduler.api import Domains, Ints, Likeness, Mask, NodeTable, PodCount
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
@@ -25,14 +24,6 @@ class Sum:
     total: int
     count: PodCount | None = None
     """What is counted; None if not all of it is of the cluster as it is."""
-
-    @property
-    def beside(self) -> Hashable | None:
-        """What the number of a node rests on beside its own pods; None where that is more than is worth comparing."""
-        if self.count is None or self.domains.tells_apart:
-            return self.count
-        numbers = told(self.domains.known, self.numbers)
-        return None if numbers is None else (self.count, numbers)
 
     def over(self, nodes: NodeTable, key: str) -> Ints:
         """The number for the domain of each node of a table."""
@@ -75,10 +66,18 @@ class DomainCounts:
         return tuple((key, id(s.domains.known), (s.numbers > 0).tobytes()) for key, s in self._with_changes().items())
 
     @property
-    def beside(self) -> Hashable | None:
-        """What sums rest on beside a node's own pods; None where that is more than is worth comparing."""
-        parts = tuple(counted.beside for counted in self._sums.values())
-        return None if self._changes or None in parts else (tuple(self._sums), parts)
+    def likeness(self) -> Likeness | None:
+        """Which nodes have the same sum; None where what was counted is not all."""
+        keys: tuple[str, ...] = ()
+        counts: tuple[PodCount, ...] = ()
+        for key, counted in self._sums.items():
+            if self._changes or counted.count is None:
+                return None
+            if counted.domains.tells_apart:  # then a domain's pods are those of its node
+                counts += (counted.count,)
+            else:
+                keys += (key,)
+        return Likeness(keys, counts)
 
     @property
     def keys(self) -> Collection[str]:

@@ -7,15 +7,25 @@ differ in the last bit; that decides no rounding for up to 15,000 domains of up 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import MAX_NODE_SCORE, Domains, Ints, Mask, NodeInfo, NodeTable, Normalizer, PodShape, Scores
-from pyscheduler.intree._told import told
+from pyscheduler.api import (
+    MAX_NODE_SCORE,
+    Domains,
+    Ints,
+    Likeness,
+    Mask,
+    NodeInfo,
+    NodeTable,
+    Normalizer,
+    PodShape,
+    Scores,
+)
 from pyscheduler.intree.spread.constraints import HOSTNAME, Spread, Spreads
 from pyscheduler.intree.spread.counts import Tally, tally
 from pyscheduler.intree.spread.nodes import Regions, blanks_filled, complete
@@ -73,12 +83,6 @@ class Crowd:
             amounts = Amounts(self._of(self.tally.by_ids_of(topology)), topology.ids)
         return amounts.without(topology.homeless)
 
-    @property
-    def basis(self) -> Hashable | None:
-        """What it adds to scores rests on beside a node's own pods; None where that is more than is worth comparing."""
-        counted = () if self.tally is None else told(self.tally.known, self.tally.amounts)
-        return None if counted is None else (self.spread, self.weight, counted)
-
     def _of(self, pods: Any) -> Any:
         return pods * self.weight + (self.spread.max_skew - 1)
 
@@ -117,12 +121,16 @@ class Crowding:
 
     crowds: tuple[Crowd, ...]
     require_all: bool
+    all_named: bool
+    """Whether each node of the cluster has a host name, if that matters."""
 
     @property
-    def basis(self) -> Hashable | None:
-        """What raw scores rest on beside a node's own pods; None where that is more than is worth comparing."""
-        parts = tuple(crowd.basis for crowd in self.crowds)
-        return None if None in parts else (self.require_all, parts)
+    def likeness(self) -> Likeness | None:
+        """Which nodes have the same raw score; None where nodes lack the host name, and their own pods do not count."""
+        if not self.all_named:
+            return None
+        counts = tuple(c.spread.count for c in self.crowds if c.tally is None and c.spread.count is not None)
+        return Likeness(tuple(c.spread.key for c in self.crowds if c.tally is not None), counts)
 
     def on(self, node: NodeInfo) -> int:
         """The raw score of a node."""
@@ -149,15 +157,16 @@ def crowding(spreads: Spreads, shape: PodShape, feasible: NodeTable, regions: Re
     topologies = [table.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
-    crowds = []
+    crowds, all_named = [], True
     for spread, topology, region in zip(
         spreads, topologies, regions.of(spreads, shape, whole, require_all), strict=True
     ):
         if spread.key == HOSTNAME:
             crowds.append(Crowd(spread, _weight(scored), None))
+            all_named = not len(whole.topology(HOSTNAME).homeless)
         else:
             crowds.append(Crowd(spread, _weight(_domains(topology, ignored)), tally(spread, region, whole)))
-    return Crowding(tuple(crowds), require_all)
+    return Crowding(tuple(crowds), require_all, all_named)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:

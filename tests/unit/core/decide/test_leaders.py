@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyscheduler.core.decide import leaders
 from pyscheduler.core.decide.leaders import Leaders
 from tests.properties.profiles import assert_caught, quick
 
@@ -21,17 +22,35 @@ CHANGES = st.lists(st.tuples(ROW, st.integers(0, 3), st.integers(0, 9)), min_siz
 
 def prove(changes: list[Change]) -> None:
     totals = np.ones(ROWS, np.int64)
-    leaders = Leaders()
-    leaders.follow(totals)
+    kept = Leaders()
+    kept.follow(totals)
     for row, total, chance in changes:
         before, totals[row] = int(totals[row]), total
-        leaders.changed(row, before, total)
+        kept.changed(row, before, total)
         best = np.flatnonzero(totals == totals.max())
-        assert leaders.pick(partial(int, chance)) == best[chance % len(best)]
+        assert kept.pick(partial(int, chance)) == best[chance % len(best)]
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rows are so many that they are left in an array, and two may have left it."""
+    monkeypatch.setattr(leaders, "_LISTED", 2)
+    monkeypatch.setattr(leaders, "_GONE", 2)
 
 
 def test_the_pick_is_that_of_a_look_at_all_rows() -> None:
     quick(200)(given(CHANGES)(prove))()
+
+
+@pytest.mark.usefixtures("many")
+def test_so_it_is_of_many() -> None:
+    quick(200)(given(CHANGES)(prove))()
+
+
+@pytest.mark.usefixtures("many")
+def test_one_of_many_that_leads_no_more_but_is_picked_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "insort", lambda *_: None)
+    assert_caught(prove, CHANGES, AssertionError)
 
 
 def test_a_row_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,10 +65,10 @@ def test_a_row_that_is_forgotten_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_chance_is_asked_only_between_equals() -> None:
-    leaders = Leaders()
-    leaders.follow(np.array([1, 5, 2]))
+    kept = Leaders()
+    kept.follow(np.array([1, 5, 2]))
 
     def chance() -> int:
         raise AssertionError("there is one best row")
 
-    assert leaders.pick(chance) == 1
+    assert kept.pick(chance) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,6 +109,47 @@ def test_one_that_fell_behind_starts_afresh(world: World, monkeypatch: pytest.Mo
     for i in range(9):
         world.place(f"x{i}", "web", "n2")
     assert world.count("web") == [1, 9, 2]
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["counting afresh", "reading on"])
+@pytest.mark.parametrize("moves", [False, True], ids=["", "and a row moves meanwhile"])
+def test_what_a_plugin_breaks_off_is_counted_afresh(
+    world: World, begun: bool, moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = world.state.table()
+
+    def read() -> tuple[list[int], int, dict[str, int]]:
+        table = world.state.table()
+        sums = table.count_by_domain(App("web"), table.topology("zone"))
+        return world.count("web"), sums.total, dict(table.carried(Apps()))
+
+    if begun:
+        read()
+    world.place("w4", "web", "n1")
+    world.place("odd", "odd", "n2")
+    with monkeypatch.context() as patch:
+        for cls in (App, Apps):
+            patch.setattr(cls, "of", _broken_for_odd(cls.of))
+        for ask in (
+            lambda: world.count("web"),
+            lambda: table.count_by_domain(App("web"), table.topology("zone")),
+            lambda: table.carried(Apps()),
+        ):
+            with pytest.raises(RuntimeError, match="odd"):
+                ask()
+        if moves:
+            world.state.remove_node("n1")
+    counts, apps = ([2, 0], {"web": 2}) if moves else ([2, 0, 2], {"web": 4})
+    assert read() == (counts, sum(counts), apps | {"db": 1, "odd": 1})
+
+
+def _broken_for_odd(of: Any) -> Any:
+    def asked(self: Any, shape: PodShape) -> Any:
+        if shape.labels["app"] == "odd":
+            raise RuntimeError("what an odd pod")
+        return of(self, shape)
+
+    return asked
 
 
 def test_what_pods_carry_is_listed_while_they_do(world: World) -> None:
