@@ -20,7 +20,7 @@ from pyscheduler.core.decide.kinds import Kinds, _Axis
 from pyscheduler.core.decide.leaders import Leaders
 from pyscheduler.core.decide.moving import MovingScores
 from pyscheduler.core.decide.score_column import ScoreColumn
-from pyscheduler.core.decide.scoring import ScoreColumns
+from pyscheduler.core.decide.scoring import INFEASIBLE, ScoreColumns
 from pyscheduler.core.decide.staleness import Change, Scope
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state import ClusterState
@@ -277,6 +277,15 @@ def _of_zones_nothing_is_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Likeness, "topologies", ())
 
 
+def _who_comes_to_fit_is_taken_to_have_a_total(patch: pytest.MonkeyPatch) -> None:
+    turn = ScoreColumns.turn
+    patch.setattr(ScoreColumns, "turn", lambda self, *rest: turn(self, *rest)[:0])
+
+
+def _who_comes_to_fit_is_not_taken_in(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScoreColumns, "turn", lambda self, rows, _: rows[self._rest[rows] < INFEASIBLE])
+
+
 def _leaders_are_not_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leaders, "changed", lambda *_: None)
 
@@ -344,6 +353,8 @@ def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkey
         (_who_has_come_or_gone_is_overlooked, IN_TREE),
         (_of_zones_nothing_is_told, IN_TREE),
         (_domains_are_taken_to_be_nodes, IN_TREE),
+        (_who_comes_to_fit_is_taken_to_have_a_total, IN_TREE),
+        (_who_comes_to_fit_is_not_taken_in, IN_TREE),
     ],
 )
 def test_a_short_cut_too_many_is_noticed(

@@ -26,6 +26,7 @@ from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
 _NOWHERE: NDArray[np.bool_] = np.zeros(0, np.bool_)
+_NO_ROWS: Rows = np.zeros(0, np.intp)
 
 
 class Evaluation:
@@ -53,6 +54,8 @@ class Evaluation:
         """Whether what active plugins said was of a pod with other labels, claims or named nodes."""
         self._due: Touched | None = None
         """Rows to be scored anew; None for all."""
+        self._turned_rows: Rows = _NO_ROWS
+        """Rows that may fit where they did not, or the other way round, and to which nothing else has happened."""
         self._refit = False
         self._followed: Touched | None = None
         """Rows whose scores are stale by pods that have come or gone, where only `_follows` knows of it yet."""
@@ -159,6 +162,9 @@ class Evaluation:
             if self.scores.forget(USAGE, followed):
                 self._due = None
             self._also_due(followed)
+        turned, self._turned_rows = self._turned_rows, _NO_ROWS
+        if self._due is not None and len(turned):
+            self._also_due(self.scores.turn(turned, self.feasible))
         everything = list(range(self._size)) if self._is_small else slice(0, self._size)
         due = everything if self._due is None else self._due
         self.scores.settle(cycle, pod, due, self.feasible, fitting, self._refit)
@@ -198,7 +204,16 @@ class Evaluation:
         if len(flipped):
             self.feasible[: self._size] = fits
             self._recount()
-            self._also_due(flipped)
+            self._turn(flipped)
+
+    def _turn(self, rows: Rows) -> None:
+        """Rows fit that did not, or the other way round, and nothing else has happened to them."""
+        if are_few(rows):
+            self._also_due(rows.tolist())
+            return
+        self._turned_rows = np.concatenate((self._turned_rows, rows))
+        if len(self._turned_rows) > self._size:
+            self._turned_rows, self._due = _NO_ROWS, None
 
     def _now(self, row: int, fits: bool) -> None:
         if fits != self.feasible[row]:
@@ -270,6 +285,7 @@ class Evaluation:
             self.feasible[n : self._size] = False
             self._recount()
             self._followed, self._due = _below(n, self._followed), _below(n, self._due)
+            self._turned_rows = self._turned_rows[self._turned_rows < n]
         self.filters.fit(n)
         self.scores.fit(n)
         self._size = n

@@ -38,11 +38,17 @@ class _Axis:
     stride: int = 0
     """How much further one place is in the numbers of kinds."""
 
+    ids: Ints | None = None
+    """The numbers of a topology, which are the same while nodes are."""
+
     def column(self, nodes: NodeTable) -> Ints:
-        return guarded(self.plugin, "Score", self._read, nodes)
+        return guarded(self.plugin, "Score", self._read, nodes) if self.ids is None else self.ids
 
     def _read(self, nodes: NodeTable) -> Ints:
-        return nodes.topology(self.part).ids if isinstance(self.part, str) else nodes.count_pods(self.part)
+        if not isinstance(self.part, str):
+            return nodes.count_pods(self.part)
+        self.ids = nodes.topology(self.part).ids
+        return self.ids
 
     def reach(self, column: Ints, stride: int) -> int:
         """Give all numbers of a column a place, and of pods as many beyond, for more to come; the next axis' stride."""

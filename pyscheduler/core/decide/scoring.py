@@ -27,8 +27,10 @@ from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
 
-INFEASIBLE = -(1 << 62)
-"""The total of a node that does not fit, or a little more: below 0 whatever is added."""
+INFEASIBLE = -(1 << 61)
+"""What is added to the total of a node that does not fit: then it is below 0 whatever else is added."""
+UNKNOWN = 2 * INFEASIBLE
+"""The total of one that did not fit when it was to be computed, or a little more."""
 
 
 class ScoreColumns:
@@ -83,10 +85,10 @@ class ScoreColumns:
 
     def fit(self, n: int) -> None:
         """Follow the number of nodes: make room for new ones, and let go of those that are no more."""
-        self._rest[n:] = INFEASIBLE
+        self._rest[n:] = UNKNOWN
         if n > len(self._rest):
             room = max(n, 2 * len(self._rest))
-            self._still, self._rest = grown(self._still, room), grown(self._rest, room, INFEASIBLE)
+            self._still, self._rest = grown(self._still, room), grown(self._rest, room, UNKNOWN)
             for column in self._columns.values():
                 column.fit(room)
             self._make_total()
@@ -128,6 +130,19 @@ class ScoreColumns:
         self._add_moving(cycle, pod, rows, fitting, refit=False)
         return True
 
+    def turn(self, rows: Rows, feasible: Mask) -> Rows:
+        """Some rows may fit now that did not, or the other way round: those that fit, but have no total yet.
+
+        What others came to before they ceased to fit still holds: whatever else had happened would make them due.
+        """
+        rest, fits = self._rest[rows], feasible[rows]
+        turned = (rest >= 0) != fits
+        unknown = fits & (rest < INFEASIBLE)
+        for change, where in ((INFEASIBLE, turned & ~fits), (-INFEASIBLE, turned & fits & ~unknown)):
+            self._rest[rows[where]] = rest[where] + change
+        self._followed &= not turned.any()
+        return rows[unknown]
+
     def settle(
         self, cycle: Cycle, pod: Pod, due: Touched | slice, feasible: Mask, fitting: Rows | slice, refit: bool
     ) -> None:
@@ -161,11 +176,13 @@ class ScoreColumns:
         if everywhere:
             # What live plugins say is not kept, but it has not changed either where nothing is due.
             self._rest[rows] += sums - self._still[rows]
+            # Those that do not fit have not been weighed anew.
+            self._rest[self._rest < 0] = UNKNOWN
             self._followed = False
         self._still[rows] = sums
 
     def _sum_row(self, cycle: Cycle, pod: Pod, row: int, fits: bool) -> None:
-        now = INFEASIBLE
+        now = UNKNOWN
         if fits:
             now, node = self._still.item(row), self._state.rows[row]
             for live in self._live:
@@ -178,7 +195,7 @@ class ScoreColumns:
     def _sum_rows(self, cycle: Cycle, pod: Pod, due: Rows | slice, ours: Rows | slice) -> None:
         """Add what live plugins say to the sum of the resting ones, in many rows of which `ours` fit."""
         if ours is not due:
-            self._rest[due] = INFEASIBLE
+            self._rest[due] = UNKNOWN
         sums = self._still[ours]
         for live in self._live:
             sums = sums + live.of_rows(cycle, pod, self._state, ours)

@@ -23,6 +23,7 @@ from pyscheduler.api import (
     NodeInfo,
     NodeTable,
     Normalizer,
+    PodCount,
     PodShape,
     Scores,
 )
@@ -127,10 +128,14 @@ class Crowding:
     @property
     def likeness(self) -> Likeness | None:
         """Which nodes have the same raw score; None where nodes lack the host name, and their own pods do not count."""
-        if not self.all_named:
-            return None
-        counts = tuple(c.spread.count for c in self.crowds if c.tally is None and c.spread.count is not None)
-        return Likeness(tuple(c.spread.key for c in self.crowds if c.tally is not None), counts)
+        keys: tuple[str, ...] = ()
+        counts: tuple[PodCount, ...] = ()
+        for crowd in self.crowds:
+            if crowd.tally is not None:
+                keys += (crowd.spread.key,)
+            elif crowd.spread.count is not None:
+                counts += (crowd.spread.count,)
+        return Likeness(keys, counts) if self.all_named else None
 
     def on(self, node: NodeInfo) -> int:
         """The raw score of a node."""
