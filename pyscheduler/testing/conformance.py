@@ -22,6 +22,7 @@ from pyscheduler.api import (
     PreScorePlugin,
     Rejection,
     ScorePlugin,
+    Scores,
     Skip,
     StatusError,
 )
@@ -31,6 +32,7 @@ from pyscheduler.core.state import ClusterState
 def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], running: Iterable[Pod] = ()) -> None:
     """AssertionError, naming plugin and node, unless Filter and Score of `plugin` answer alike in both forms.
 
+    Nor may nodes score differently that are alike by its `score_likeness`.
     `nodes` make up the cluster and `running` are the pods on them (each on its `node_name`); `pod` is to be placed.
     Normalised scores must lie in 0..100. Where PreFilter rejects or skips the pod there is nothing to filter, and where
     PreFilter or PreScore raises StatusError there is nothing to compare.
@@ -79,10 +81,26 @@ def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable
     for node, column in zip(nodes, scores.tolist(), strict=True):
         plain = plugin.score(cycle, pod, node)
         assert plain == column, f"{plugin.name} on {node.name}: score says {plain}, score_all says {column}"
+    _assert_alike(plugin, cycle, nodes, scores)
     final = plugin.normalize(cycle, pod, scores)
     _same_length(plugin, "normalize", len(final), len(nodes))
     outside = [n for n in final.tolist() if not 0 <= n <= MAX_NODE_SCORE]
     assert not outside, f"{plugin.name}: normalised scores {outside} are not in 0..{MAX_NODE_SCORE}"
+
+
+def _assert_alike(plugin: ScorePlugin, cycle: Cycle, nodes: NodeTable, scores: Scores) -> None:
+    """Nodes that are alike by what the plugin says score alike."""
+    likeness = plugin.score_likeness(cycle)
+    if likeness is None:
+        return
+    columns = [nodes.topology(key).ids for key in likeness.topologies]
+    columns += [nodes.count_pods(count) for count in likeness.counts]
+    first: dict[tuple[int, ...], tuple[str, int]] = {}
+    for i, node in enumerate(nodes):
+        kind = tuple(int(column[i]) for column in columns)
+        name, score = first.setdefault(kind, (node.name, int(scores[i])))
+        says = f"{plugin.name} says by score_likeness that {name} and {node.name} score alike"
+        assert score == scores[i], f"{says}, which come to {score} and {scores[i]}"
 
 
 def _same_length(plugin: Plugin, what: str, given: int, wanted: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, NodeTable, Plugin, Pod, Rejection, Scores, Verdicts
+from pyscheduler.api import Cycle, Likeness, NodeTable, Plugin, Pod, Rejection, Scores, Verdicts
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.core.framework.handle import CoreHandle
@@ -35,6 +35,7 @@ from pyscheduler.intree._scoring import (
 )
 from pyscheduler.intree.node_declared_features import RESTART_ALL
 from pyscheduler.intree.spread.default_selector import SERVICES
+from pyscheduler.intree.spread.score import Crowding
 from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, VOLUME, VOLUME_ATTACHMENT
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree
@@ -129,6 +130,8 @@ def affinity_terms(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def nodes(draw: st.DrawFn, name: str) -> NodeBuilder:
     drawn = node(name, cpu=draw(amounts), memory=draw(amounts), pods=draw(st.sampled_from(["0", "1", "3", "110"])))
+    if draw(st.integers(0, 4)) == 0:
+        del drawn.manifest["metadata"]["labels"]["kubernetes.io/hostname"]
     for resource in draw(st.sets(st.sampled_from(RESOURCES[2:]))):
         drawn = drawn.has(resource, draw(amounts))
     for key, value in draw(labels).items():
@@ -320,3 +323,31 @@ def test_the_comparison_sees_a_planted_bug(plugin: type[NodeResourcesFit], compl
     asks = asks if plugin is OffByOne else asks.requests(cpu="1m")
     with pytest.raises(AssertionError, match=complaint):
         assert_forms_agree(plugin(plugin.Args(), CoreHandle()), asks.build(), [huge.build()])
+
+
+class AllAlike(NodeResourcesFit):
+    """Takes nodes of a zone to be alike, whatever runs on them."""
+
+    def score_likeness(self, cycle: Cycle) -> Likeness:
+        return Likeness(("zone",))
+
+
+def test_who_takes_nodes_to_be_alike_that_are_not_is_told() -> None:
+    fleet = [node(name).label("zone", zone).build() for name, zone in (("n1", "a"), ("n2", "b"), ("n3", "a"))]
+    busy = pod("busy").requests(cpu="3").on("n3").build()
+    plugin = AllAlike(AllAlike.Args(), CoreHandle())
+    assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet)
+    with pytest.raises(AssertionError, match="NodeResourcesFit says by score_likeness that n1 and n3 score alike"):
+        assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet, [busy])
+
+
+def test_so_is_spreading_that_overlooks_who_has_no_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    named, nameless = node("named"), node("nameless")
+    del nameless.manifest["metadata"]["labels"]["kubernetes.io/hostname"]
+    softly = {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    spread = pod().spec(topologySpreadConstraints=[{**softly, "labelSelector": {}}]).build()
+    plugin = PodTopologySpread(PodTopologySpread.Args(), CoreHandle())
+    assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
+    monkeypatch.setattr(Crowding, "all_named", property(lambda _: True, lambda *_: None))
+    with pytest.raises(AssertionError, match="PodTopologySpread says by score_likeness that named and nameless"):
+        assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
