@@ -60,7 +60,7 @@ from pyscheduler.api.pod import HostPort, Pod, PodShape, VolumeClaim
 from pyscheduler.api.preemption import Candidate, PreemptionPlugin, PreemptionSearch
 from pyscheduler.api.qos import QoSClass
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.topology import MISSING, Domains, DomainSums, Likeness, PodCount, PodFacet
+from pyscheduler.api.topology import MISSING, Carried, Domains, DomainSums, Likeness, PodCount, PodFacet
 
 __all__ = [
     "ANYTHING",
@@ -80,6 +80,7 @@ __all__ = [
     "BindPlugin",
     "ByMax",
     "Candidate",
+    "Carried",
     "ClusterEvent",
     "Code",
     "Cycle",

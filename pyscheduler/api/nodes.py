@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
 from pyscheduler.api.objects import NodeObject, Taint
 from pyscheduler.api.pod import HostPort, Pod
-from pyscheduler.api.topology import Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.api.topology import Carried, Domains, DomainSums, PodCount, PodFacet
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -154,7 +154,7 @@ class NodeTable(ABC):
         """
 
     @abstractmethod
-    def carried(self, facet: PodFacet) -> Mapping[Any, int]:
+    def carried(self, facet: PodFacet) -> Carried:
         """The distinct things that pods on nodes of the whole cluster carry, each with the number of pods; live."""
 
     def matches(self, selector: Selector) -> Mask:

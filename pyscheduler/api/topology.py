@@ -7,8 +7,9 @@ scheduler keeps the numbers per node, brings them up to date as pods come and go
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,13 @@ class PodFacet(ABC):
     @abstractmethod
     def of(self, shape: PodShape) -> Collection[Hashable]:
         """The things that a pod of the shape carries; none for most. Must depend on the shape alone."""
+
+
+class Carried(Counter[Any]):
+    """The distinct things that pods carry, each with how many of them do; live, to be read only."""
+
+    version = 0
+    """Another number whenever a thing has come to be carried or none carries it any more."""
 
 
 class Likeness(NamedTuple):

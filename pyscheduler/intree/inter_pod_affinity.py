@@ -43,6 +43,7 @@ from pyscheduler.intree.affinity.counts import (
     DrawingKeys,
     KeepingOff,
     KeepingOffKeys,
+    Meant,
     MeantByAll,
     Newcomer,
     TimesMeant,
@@ -50,6 +51,7 @@ from pyscheduler.intree.affinity.counts import (
 from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
 from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
+from pyscheduler.intree.affinity.seen import DrawingTerms, KeepingOffTerms, Sight
 from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms
 
 NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
@@ -57,6 +59,8 @@ NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
 KEPT_OFF = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
 
 _MOST_WEIGHT = 100
+NOBODY_SPEAKS = Meant(frozenset())
+"""How a newcomer is seen where no placed pod has terms."""
 _SHAPES = 64
 """For how many shapes it is remembered what they draw."""
 
@@ -158,7 +162,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._namespaces = Namespaces(handle)
-        self._drawn: dict[tuple[PodShape, tuple[str, ...]], Mapping[str, Drawing]] = {}
+        self._kept_off = Sight(KeepingOffTerms())
+        self._drawn_to = Sight(DrawingTerms(args.hard_pod_affinity_weight))
+        self._drawn: dict[tuple[PodShape, tuple[str, ...]], tuple[Newcomer | Meant, Mapping[str, Drawing]]] = {}
         self._drawn_at = -1
 
     def interests(self) -> Sequence[Interest]:
@@ -177,7 +183,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not keys and not terms.affinity and not terms.anti_affinity:
             return SKIP_TEMPLATE
         newcomer = self._newcomer(pod)
-        keepers = counted(nodes, {key: KeepingOff(newcomer, key) for key in keys})
+        seen = self._kept_off.of(newcomer, nodes, self._namespaces.version) if keys else newcomer
+        keepers = counted(nodes, {key: KeepingOff(seen, key) for key in keys})
         if not keepers.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
         near = tuple(self._resolved(term) for term in terms.affinity)
@@ -239,7 +246,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return SKIP_TEMPLATE
         if terms.problem:  # PreFilter, which rejects such pods, may be off
             raise StatusError(f"failed to parse pod: {terms.problem}")
-        every = self._drawing(pod, tuple(carried))
+        every = self._drawing(pod, tuple(carried), nodes)
         drawing = {key: every[key] for key in _of_nodes(nodes, every)}
         pull = counted(nodes, drawing)
         if not pull.total:
@@ -250,24 +257,26 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         cycle[_PULL] = pull
         return None
 
-    def _drawing(self, pod: Pod, carried: tuple[str, ...]) -> Mapping[str, Drawing]:
+    def _drawing(self, pod: Pod, carried: tuple[str, ...], nodes: NodeTable) -> Mapping[str, Drawing]:
         """What is counted by each topology key, `carried` being those of placed pods; found once for a shape."""
         version = self._namespaces.version
         if version != self._drawn_at or len(self._drawn) >= _SHAPES:
             self._drawn_at = version
             self._drawn.clear()
+        newcomer = self._newcomer(pod)
+        seen = self._drawn_to.of(newcomer, nodes, version) if carried else NOBODY_SPEAKS
         place = (pod.shape, carried)
         known = self._drawn.get(place)
-        if known is None:
-            newcomer = self._newcomer(pod)
+        if known is None or known[0] is not seen:
             preferred: dict[str, list[Weighted]] = {key: [] for key in carried}
             for term, weight in affinity_terms(pod.shape).preferred:
                 preferred.setdefault(term.key, []).append(Weighted(self._resolved(term), weight))
             required_weight = self.args.hard_pod_affinity_weight
-            known = {key: Drawing(newcomer, key, tuple(wishes), required_weight) for key, wishes in preferred.items()}
+            drawing = {key: Drawing(seen, key, tuple(wishes), required_weight) for key, wishes in preferred.items()}
+            known = (seen, drawing)
             if not newcomer.is_large:
                 self._drawn[place] = known
-        return known
+        return known[1]
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return cycle[_PULL].sum(node.labels)

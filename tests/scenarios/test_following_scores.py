@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pyscheduler.api import PodShape
+from pyscheduler.intree.affinity.counts import Drawing
 from pyscheduler.testing import Harness, node, pod
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -36,11 +38,12 @@ class Fleet:
         )
         self._pods = 0
 
-    def place(self, spec: Spec, pods: int, app: str = "web") -> None:
+    def place(self, spec: Spec, pods: int, app: str = "web", own_labels: bool = False) -> None:
         """One after the other."""
         for _ in range(pods):
             self._pods += 1
-            self.harness.add(pod(f"p{self._pods}").label("app", app).requests(cpu="10m").spec(**spec))
+            built = pod(f"p{self._pods}").label("app", app).requests(cpu="10m").spec(**spec)
+            self.harness.add(built.label("turn", str(self._pods)) if own_labels else built)
             self.harness.run()
 
     def asked(self, plugin: str) -> int:
@@ -112,3 +115,21 @@ def test_what_each_host_has_is_found_out_where_nodes_come_to_share_one() -> None
     taken = {int(name[1:]) % 2 for name in fleet.harness.where.values()}
     fleet.place(APART, 2 - len(taken))
     assert {int(name[1:]) % 2 for name in fleet.harness.where.values()} == {0, 1}
+
+
+@pytest.mark.parametrize("own_labels", [False, True], ids=["of one shape", "with labels of their own"])
+def test_pods_that_are_the_same_to_all_terms_are_counted_for_once(
+    own_labels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+    of = Drawing.of
+
+    def counted(self: Drawing, shape: PodShape) -> int:
+        asked[shape.labels.get("turn", "")] += 1
+        return of(self, shape)
+
+    monkeypatch.setattr(Drawing, "of", counted)
+    fleet = Fleet()
+    fleet.place(APART, NODES, own_labels=own_labels)
+    assert set(fleet.on_each.values()) == {1}
+    assert max(asked.values()) <= 4, "each shape once a kept count, of hosts and by host, before and after the first"

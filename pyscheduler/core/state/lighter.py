@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.nodes import Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.pod import HostPort, Pod, PodShape
 from pyscheduler.api.resources import CPU, MEMORY
-from pyscheduler.api.topology import Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.api.topology import Carried, Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.table import ColumnTable
 
@@ -73,7 +73,7 @@ class LighterTable(ColumnTable):
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         raise NotImplementedError("what domains hold is nothing that one node's answer may rest on")
 
-    def carried(self, facet: PodFacet) -> Mapping[Any, int]:
+    def carried(self, facet: PodFacet) -> Carried:
         raise NotImplementedError("what pods all over the cluster carry is nothing that one node's answer may rest on")
 
     def by_ports(self, answer: Callable[[frozenset[HostPort]], int]) -> Ints:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints
 from pyscheduler.api.pod import Pod, PodShape
-from pyscheduler.api.topology import MISSING, Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.api.topology import MISSING, Carried, Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.shapes import LARGE
@@ -140,7 +140,7 @@ class PlacedPods:
             self._sums.move_to_end(place)
         return kept.now(self)
 
-    def carried(self, facet: PodFacet) -> Mapping[Hashable, int]:
+    def carried(self, facet: PodFacet) -> Carried:
         """The distinct things that placed pods carry, each with how many of them do; live, to be read only."""
         kept = self._facets.get(facet)
         if kept is None:
@@ -297,7 +297,7 @@ class _Facet:
 
     def __init__(self, facet: PodFacet) -> None:
         self.facet = facet
-        self.carriers: Counter[Hashable] = Counter()
+        self.carriers = Carried()
         self._known: dict[int, Collection[Hashable]] = {}
         self._mark = -1
 
@@ -308,6 +308,7 @@ class _Facet:
         self._mark = -1
         if entries is None:
             self.carriers.clear()
+            self.carriers.version += 1
             entries = [(0, group, sum(group.nodes.values())) for group in pods.groups()]
         for _, group, pods_of in entries:
             self._add(group, pods_of)
@@ -315,11 +316,12 @@ class _Facet:
 
     def _add(self, group: Group, pods: int) -> None:
         for thing in self._of(group.shape):
-            left = self.carriers[thing] + pods
-            if left:
-                self.carriers[thing] = left
+            before = self.carriers[thing]
+            if before + pods:
+                self.carriers[thing] = before + pods
             else:
                 del self.carriers[thing]
+            self.carriers.version += not before or not before + pods
 
     def _of(self, shape: PodShape) -> Collection[Hashable]:
         things = self._known.get(shape.id)

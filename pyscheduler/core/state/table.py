@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from pyscheduler.api.match import Requirement
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
-from pyscheduler.api.topology import Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.api.topology import Carried, Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.columns import Numbers, Rows
 from pyscheduler.kernels import gather
 
@@ -152,7 +152,7 @@ class ColumnTable(NodeTable):
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         return self._state.placed.count_by_domain(count, domains)
 
-    def carried(self, facet: PodFacet) -> Mapping[Any, int]:
+    def carried(self, facet: PodFacet) -> Carried:
         return self._state.placed.carried(facet)
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:

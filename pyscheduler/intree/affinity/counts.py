@@ -38,6 +38,20 @@ class Newcomer:
         return term.peers.include(self.shape, self.namespace_labels)
 
 
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """The same by those terms of placed pods that speak of it: who differs in what none asks for is counted alike."""
+
+    terms: frozenset[Term]
+
+    @property
+    def is_large(self) -> bool:
+        return False
+
+    def is_meant_by(self, term: Term) -> bool:
+        return term in self.terms
+
+
 class _Count(PodCount):
     __slots__ = ()
 
@@ -78,7 +92,7 @@ class TimesMeant(_Count):
 class KeepingOff(_Count):
     """How many required anti-affinity terms with the topology key a pod has that speak of the newcomer."""
 
-    newcomer: Newcomer
+    newcomer: Newcomer | Meant
     key: str
 
     @property
@@ -97,7 +111,7 @@ class Drawing(_Count):
     `preferred` are those of the newcomer that have the key; `weighed=False` counts the terms instead.
     """
 
-    newcomer: Newcomer
+    newcomer: Newcomer | Meant
     key: str
     preferred: tuple[Weighted, ...]
     required_weight: int
