@@ -25,7 +25,6 @@ from pyscheduler.core.decide.staleness import Change, Scope
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
-from pyscheduler.intree.affinity.seen import Sight
 from tests.properties.evaluation_world import KINDS, EvaluationWorld
 from tests.properties.profiles import assert_caught, quick
 from tests.properties.readers import (
@@ -287,16 +286,6 @@ def _who_comes_to_fit_is_not_taken_in(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ScoreColumns, "turn", lambda self, rows, _: rows[self._rest[rows] < INFEASIBLE])
 
 
-def _who_speaks_of_a_pod_is_found_out_once(patch: pytest.MonkeyPatch) -> None:
-    of = Sight.of
-    known: dict[tuple[Any, Any], Any] = {}
-
-    def once(self: Sight, newcomer: Any, nodes: Any, namespaces: int) -> Any:
-        return known.setdefault((self, newcomer), of(self, newcomer, nodes, namespaces))
-
-    patch.setattr(Sight, "of", once)
-
-
 def _leaders_are_not_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Leaders, "changed", lambda *_: None)
 
@@ -364,7 +353,6 @@ def test_an_answer_kept_too_long_is_noticed(plant: Plant, seen_by: Class, monkey
         (_who_has_come_or_gone_is_overlooked, IN_TREE),
         (_of_zones_nothing_is_told, IN_TREE),
         (_domains_are_taken_to_be_nodes, IN_TREE),
-        (_who_speaks_of_a_pod_is_found_out_once, IN_TREE),
         (_who_comes_to_fit_is_taken_to_have_a_total, IN_TREE),
         (_who_comes_to_fit_is_not_taken_in, IN_TREE),
     ],

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import PodShape
-from pyscheduler.intree.affinity.counts import Drawing
+from pyscheduler.intree.affinity.counts import Drawing, Newcomer
+from pyscheduler.intree.affinity.seen import Sight
 from pyscheduler.testing import Harness, node, pod
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -133,3 +134,30 @@ def test_pods_that_are_the_same_to_all_terms_are_counted_for_once(
     fleet.place(APART, NODES, own_labels=own_labels)
     assert set(fleet.on_each.values()) == {1}
     assert max(asked.values()) <= 4, "each shape once a kept count, of hosts and by host, before and after the first"
+
+
+def where_the_second_goes() -> str:
+    """One of two pods of a shape is placed before there is a pod that draws them, the other after."""
+    fleet = Fleet()
+    of_db = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "db"}}}
+    fleet.harness.add(pod("fan-of-others").on("n1").requests(cpu="1").prefers_near(100, of_db))
+    fleet.place({}, 1)
+    of_web = {"topologyKey": HOSTNAME, "labelSelector": WEB}
+    fleet.harness.add(pod("fan").on("n2").requests(cpu="1").prefers_near(100, of_web))
+    fleet.place({}, 1)
+    return fleet.harness.where["p2"]
+
+
+def test_who_comes_to_draw_a_pod_is_heard() -> None:
+    assert where_the_second_goes() == "n2"
+
+
+def test_it_is_noticed_if_it_is_found_out_once_who_speaks_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    of: Any = Sight.of
+    known: dict[Any, Any] = {}
+
+    def once(self: Sight, newcomer: Newcomer, *rest: Any) -> Any:
+        return known.setdefault((self, newcomer), of(self, newcomer, *rest))
+
+    monkeypatch.setattr(Sight, "of", once)
+    assert where_the_second_goes() != "n2"
