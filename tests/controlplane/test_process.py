@@ -23,6 +23,7 @@ child.wait()
 PARENT = """
 import pathlib, signal, sys
 from tests.controlplane.process import Process
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have had it ignored
 command = [sys.executable, "-c", "import time; time.sleep(600)"]
 print(Process("child", command, pathlib.Path(sys.argv[1])).pid, flush=True)
 signal.pause()
