@@ -59,7 +59,7 @@ NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
 KEPT_OFF = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
 
 _MOST_WEIGHT = 100
-NOBODY_SPEAKS = Meant(frozenset())
+_NOBODY_SPEAKS = Meant(frozenset())
 """How a newcomer is seen where no placed pod has terms."""
 _SHAPES = 64
 """For how many shapes it is remembered what they draw."""
@@ -264,10 +264,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             self._drawn_at = version
             self._drawn.clear()
         newcomer = self._newcomer(pod)
-        seen = self._drawn_to.of(newcomer, nodes, version) if carried else NOBODY_SPEAKS
+        seen = self._drawn_to.of(newcomer, nodes, version) if carried else _NOBODY_SPEAKS
         place = (pod.shape, carried)
         known = self._drawn.get(place)
-        if known is None or known[0] is not seen:
+        if known is None or known[0] != seen:
             preferred: dict[str, list[Weighted]] = {key: [] for key in carried}
             for term, weight in affinity_terms(pod.shape).preferred:
                 preferred.setdefault(term.key, []).append(Weighted(self._resolved(term), weight))

@@ -7,7 +7,7 @@ together from a place on each axis, so that a row whose pods have changed is num
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,6 @@ class _Axis:
     width: int = 0
     stride: int = 0
     """How much further one place is in the numbers of kinds."""
-
     ids: Ints | None = None
     """The numbers of a topology, which are the same while nodes are."""
 
@@ -183,8 +182,5 @@ def _axes(told: Told) -> list[_Axis]:
     return list(axes.values())
 
 
-def _parts(likeness: Likeness) -> Sequence[str | PodCount]:
-    parts: tuple[str | PodCount, ...] = (*likeness.topologies, *likeness.counts)
-    for part in parts:
-        hash(part)
-    return parts
+def _parts(likeness: Likeness) -> Iterable[str | PodCount]:
+    return dict.fromkeys([*likeness.topologies, *likeness.counts])  # raises here, by its name, what cannot be a key

@@ -12,7 +12,7 @@ from pyscheduler.intree.affinity.counts import Meant, Newcomer
 from pyscheduler.intree.affinity.seen import DrawingTerms, KeepingOffTerms, Sight
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .affinity import HOST, IS_WEB, ZONE, has, term
+from .affinity import HOST, IS_WEB, ZONE, has, plugin, term
 
 WEB = pod("web").label("app", "web")
 OFF_WEB = pod("keeper").apart(term(IS_WEB, HOST))
@@ -74,6 +74,14 @@ def test_by_whom_pods_are_drawn_they_are_seen_likewise() -> None:
     assert world.seen(one) != world.seen(two) == world.seen(pod("db"))
     world.sight = Sight(DrawingTerms(required_weight=1))
     assert world.seen(one) != world.seen(two) != world.seen(pod("db"))
+
+
+@pytest.mark.parametrize("most", [module._MOST, -1], ids=["as it is seen", "by all its labels"])
+def test_what_draws_a_shape_is_found_out_once(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", most)
+    subject, world = plugin(), World(pod("fan").prefers_near(7, term(IS_WEB, ZONE)))
+    web, nodes = WEB.build(world.shapes), world.state.table()
+    assert subject._drawing(web, (ZONE,), nodes) is subject._drawing(web, (ZONE,), nodes)
 
 
 @pytest.mark.parametrize("many", ["terms of one pod", "terms of all", "bytes of one that has terms"])
