@@ -1,7 +1,8 @@
-"""This scheduler beside the real kube-scheduler: one API server for a workload, one run, turn by turn.
+"""This scheduler beside the real kube-scheduler: one control plane for a workload, one run, turn by turn.
 
-Each workload has a control plane of its own. The more an API server and its store have seen, the more they hold, and
-the more, or less, a call costs them: what a workload shows would hang on those before it. See bench/README.md.
+Each workload has a control plane of its own, and each turn an API server that has just started. The more it and its
+store have seen, the more they hold, and the more, or less, a call costs them: what a turn shows would hang on those
+before it. See bench/README.md.
 """
 
 from __future__ import annotations
@@ -111,16 +112,15 @@ async def real_plane() -> AsyncIterator[Plane]:
 
 
 async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Outcome:
-    """All rounds of one workload on a new control plane, once everything is warm; `program` is the case's.
+    """All rounds of one workload on a new control plane; `program` is the case's.
 
-    SuiteError if a contender cannot even do the warm-up of the first workload; later it has failed in one more.
+    Before the first workload everybody warms up. SuiteError if a contender cannot even do that.
     """
     async with bulk.opened(plane.api) as calls, aiohttp.ClientSession() as session:
         ground = Ground(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
-        failures = await _warmed_up(plan, plane, ground)
-        if failures and case is plan.cases[0]:
-            raise SuiteError(f"{failures[0].contender} does not work here: {failures[0].reason}")
-        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds), failures)
+        if case is plan.cases[0]:
+            await _warm_up(plan, plane, ground)
+        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds))
 
 
 async def _by_itself(plan: Plan, case: Case, program: Program) -> Outcome:
@@ -140,18 +140,20 @@ def _of_all(plan: Plan, problem: Exception) -> list[Failure]:
     return [Failure(name, 0, str(problem)) for name in plan.names]
 
 
-async def _warmed_up(plan: Plan, plane: Plane, ground: Ground) -> list[Failure]:
-    """Let everybody take a turn that does not count; those that fail."""
+async def _warm_up(plan: Plan, plane: Plane, ground: Ground) -> None:
+    """Let everybody take a turn that does not count: byte code is there then, and files are in memory. SuiteError."""
     warm_up = compiled(_WARM_UP)
     await ground.prepare(warm_up)
     arena = Arena(plane, ground, warm_up, _WARM_UP_SECONDS)
-    taken = [await _turn(arena, contender, "warm-up", 0) for contender in plan.contenders]
-    return [each for each in taken if isinstance(each, Failure)]
+    for contender in plan.contenders:
+        taken = await _turn(arena, contender, "warm-up", 0)
+        if isinstance(taken, Failure):
+            raise SuiteError(f"{contender.name} does not work here: {taken.reason}")
 
 
-async def outcome_of(plan: Plan, case: Case, arena: Arena, failures: Sequence[Failure] = ()) -> Outcome:
-    """All rounds of one workload; `failures` are those that came before them."""
-    outcome = Outcome(case, failures=list(failures))
+async def outcome_of(plan: Plan, case: Case, arena: Arena) -> Outcome:
+    """All rounds of one workload."""
+    outcome = Outcome(case)
     _say(f"{case.name}: {_size(arena.program)}")
     try:
         await arena.ground.prepare(arena.program)

@@ -16,7 +16,7 @@ async def settle(pids: Iterable[int], patience: float = _PATIENCE) -> None:
     """Wait until these processes have worked off what came before, as far as they do within `patience` seconds."""
     known = list(pids)
     deadline = proc.now() + patience
-    while proc.now() < deadline:
+    while known and proc.now() < deadline:
         before = sum(map(proc.cpu_seconds, known))
         await asyncio.sleep(_QUIET_SECONDS)
         if sum(map(proc.cpu_seconds, known)) - before < _QUIET_CORES * _QUIET_SECONDS:

@@ -21,6 +21,7 @@ from bench.contenders import Contender, Running
 from bench.ground import Gone, Ground
 from bench.histogram import quantile, read_buckets
 from bench.live import Live
+from bench.manners import interrupting_nobody
 from bench.program import Program
 from bench.settle import settle
 from bench.watch import BindWatch, Patience, Unfinished
@@ -91,6 +92,18 @@ class Arena:
         real = self.plane.real
         return {} if real is None else {name: each.pid for name, each in real.processes.items() if each.alive}
 
+    async def begin_alike(self) -> None:
+        """Let every turn find the same API server: one that has just started, and is at rest. ProcessFailed.
+
+        One that has seen other turns keeps their objects, up to a hundred thousand of them, for watches that ask for
+        the past. Its heap grows by 100 MB a turn with them, and how it collects its garbage in a burst of 5,000
+        bindings changes: three times at first, then once, which takes a second of CPU.
+        """
+        if self.plane.real is not None:
+            await self.plane.real.restart(API_SERVER)
+        await self.ground.bulk.collect_garbage()
+        await settle(self.backstage.values())
+
 
 async def take_turn(arena: Arena, contender: Contender, number: int, folder: Path) -> Turn:
     """Run the contender once, and leave the cluster as it was.
@@ -102,6 +115,7 @@ async def take_turn(arena: Arena, contender: Contender, number: int, folder: Pat
     try:
         for pods in program.pending:
             await ground.bulk.create(pods.batch.for_scheduler(name))
+        await arena.begin_alike()
         measured = await _measured(arena, contender, folder, changed)
         gone = await ground.gone()
         return _turn(arena, contender, number, measured, gone)
@@ -133,8 +147,6 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
     """Start the contender, see it bind all pods, and read its figures before it is ended."""
     plane, program, bulk, backstage = arena.plane, arena.program, arena.ground.bulk, arena.backstage
     async with BindWatch(plane.api, contender.scheduler_name, program.measured) as watch:
-        await bulk.collect_garbage()
-        await settle(backstage.values())
         load, before = os.getloadavg()[0], _Readings.take(backstage)
         known, ends = await bulk.count(EVENTS), list[_Readings]()
         watch.at_end = partial(_note, ends, backstage)
@@ -142,7 +154,8 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
             ready = proc.now()
             live = Live(bulk, watch, contender.scheduler_name, program.pending, changed)
             try:
-                await live.run(program.steps, Patience(proc.now() + arena.seconds, running.alive))
+                with interrupting_nobody():
+                    await live.run(program.steps, Patience(proc.now() + arena.seconds, running.alive))
             except Unfinished as problem:
                 raise Unfinished(f"{problem}; its log ends:\n{_tail(running.log)}") from None
             events, last_event = await _events(arena, contender, known, watch.last)

@@ -5,20 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import bulk
+from bench import bulk, compare
 from bench.balance import Balance
 from bench.compare import Plan, outcome_of
 from bench.contenders import CONTENDERS, OURS, Contender, Running
 from bench.ground import Ground
 from bench.program import Program, compiled
-from bench.report import Failure
+from bench.suite import SuiteError
 from bench.turn import Arena, take_turn
 from bench.watch import Unfinished
 from pyscheduler.embedded.server import ApiServer
+from tests.controlplane.cluster import ControlPlane
 from tests.e2e.client import ApiClient
 from tests.e2e.plane import EMBEDDED, Plane
 from tests.unit.bench.cases import case, program
@@ -116,29 +118,42 @@ async def test_a_contender_that_ends_has_failed_and_leaves_nothing_behind(plane:
         assert await there(plane, made) == before
 
 
-async def test_what_came_before_is_cleared_up_in_memory_too_before_a_contender_starts(
+class Restartable(ControlPlane):
+    """A control plane that only tells when something of it is to start anew."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    async def restart(self, name: str) -> None:
+        self._told.append(f"{name} restarted")
+
+
+async def test_every_contender_finds_an_api_server_that_has_just_started(
     plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = []
+    told: list[str] = []
 
     async def collected(_: bulk.Bulk) -> None:
-        told.append("collected")
+        told.append("garbage collected")
 
     @asynccontextmanager
     async def starts(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-        told.append("started")
+        made = await plane.api.list("/api/v1/namespaces/measured/pods")
+        told.append(f"contender started beside {len(made)} pods")
         async with dead_at_once(plane, scheduler_name, folder) as running:
             yield running
 
     monkeypatch.setattr(bulk.Bulk, "collect_garbage", collected)
     made = program(OPERATIONS)
+    real = replace(plane, real=Restartable(told))
     async with bulk.opened(plane.api) as calls:
         ground = Ground(calls, calls)
         await ground.prepare(made)
         with pytest.raises(Unfinished):
-            await take_turn(Arena(plane, ground, made, 30.0), Contender("dead", starts), 1, tmp_path)
+            await take_turn(Arena(real, ground, made, 30.0), Contender("dead", starts), 1, tmp_path)
 
-    assert told == ["collected", "started"]
+    assert told == ["kube-apiserver restarted", "garbage collected", "contender started beside 3 pods"]
 
 
 async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane: Plane) -> None:
@@ -154,7 +169,7 @@ async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane:
     assert "not a name" in failure.reason
 
 
-async def test_who_failed_before_the_first_round_gets_no_turn(plane: Plane) -> None:
+async def test_who_has_failed_gets_no_further_turn(plane: Plane) -> None:
     started: list[str] = []
 
     @asynccontextmanager
@@ -164,15 +179,35 @@ async def test_who_failed_before_the_first_round_gets_no_turn(plane: Plane) -> N
             yield running
 
     workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
-    plan = Plan([Contender("hung", starts), Contender("dead", starts)], [workload], 2, 1.0)
-    hung = Failure("hung", 0, "no end in a minute")
+    plan = Plan([Contender("late", starts), Contender("dead", starts)], [workload], 2, 1.0)
     async with bulk.opened(plane.api) as calls:
-        arena = Arena(plane, Ground(calls, calls), compiled(workload), 1.0)
-        outcome = await outcome_of(plan, workload, arena, [hung])
+        outcome = await outcome_of(plan, workload, Arena(plane, Ground(calls, calls), compiled(workload), 1.0))
 
-    assert started == ["bench-dead"]
-    assert outcome.failures[0] == hung
-    assert [failure.contender for failure in outcome.failures] == ["hung", "dead"]
+    assert started == ["bench-late", "bench-dead"]
+    assert [(failure.contender, failure.round) for failure in outcome.failures] == [("late", 1), ("dead", 1)]
+
+
+async def test_only_before_the_first_workload_everybody_warms_up(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[str] = []
+
+    async def warm_up(plan: Plan, *_: object) -> None:
+        warmed.extend(plan.names)
+
+    monkeypatch.setattr(compare, "_warm_up", warm_up)
+    first, second = (case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]") for _ in range(2))
+    plan = Plan([Contender("dead", dead_at_once)], [first, second], 1, 1.0)
+    for each in plan.cases:
+        await compare.measure(plan, each, compiled(each), plane)
+
+    assert warmed == ["dead"]
+
+
+async def test_who_cannot_even_warm_up_ends_the_run(plane: Plane) -> None:
+    workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
+    plan = Plan([Contender("dead", dead_at_once)], [workload], 1, 1.0)
+
+    with pytest.raises(SuiteError, match=r"dead does not work here: 0 of 200 pods were bound when its process ended"):
+        await compare.measure(plan, workload, compiled(workload), plane)
 
 
 async def nodes_of(plane: Plane) -> dict[str, str]:
