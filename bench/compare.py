@@ -128,7 +128,7 @@ async def _by_itself(plan: Plan, case: Case, program: Program) -> Outcome:
     try:
         async with real_plane() as plane:
             return await measure(plan, case, program, plane)
-    except (*_FAILURES, EtcdFailed) as problem:
+    except (*_FAILURES, EtcdFailed, aiohttp.ClientError) as problem:
         if case is plan.cases[0]:
             raise
         _say(f"{case.name}: the control plane failed: {problem}")

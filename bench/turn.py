@@ -92,8 +92,8 @@ class Arena:
         real = self.plane.real
         return {} if real is None else {name: each.pid for name, each in real.processes.items() if each.alive}
 
-    async def begin_alike(self) -> None:
-        """Let every turn find the same API server: one that has just started, and is at rest. ProcessFailed.
+    async def renew(self) -> None:
+        """Start the API server anew, so that every turn finds the same one. ProcessFailed if it does not come back.
 
         One that has seen other turns keeps their objects, up to a hundred thousand of them, for watches that ask for
         the past. Its heap grows by 100 MB a turn with them, and how it collects its garbage in a burst of 5,000
@@ -101,21 +101,20 @@ class Arena:
         """
         if self.plane.real is not None:
             await self.plane.real.restart(API_SERVER)
-        await self.ground.bulk.collect_garbage()
-        await settle(self.backstage.values())
 
 
 async def take_turn(arena: Arena, contender: Contender, number: int, folder: Path) -> Turn:
     """Run the contender once, and leave the cluster as it was.
 
-    Raises Unfinished if it does not bind all pods, and what a contender raises that does not start or stop.
+    Raises Unfinished if it does not bind all pods, and what a contender raises that does not start or stop, or the API
+    server, before anything was made.
     """
+    await arena.renew()
     ground, program, name = arena.ground, arena.program, contender.scheduler_name
     changed: set[str] = set()
     try:
         for pods in program.pending:
             await ground.bulk.create(pods.batch.for_scheduler(name))
-        await arena.begin_alike()
         measured = await _measured(arena, contender, folder, changed)
         gone = await ground.gone()
         return _turn(arena, contender, number, measured, gone)
@@ -147,6 +146,8 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
     """Start the contender, see it bind all pods, and read its figures before it is ended."""
     plane, program, bulk, backstage = arena.plane, arena.program, arena.ground.bulk, arena.backstage
     async with BindWatch(plane.api, contender.scheduler_name, program.measured) as watch:
+        await bulk.collect_garbage()
+        await settle(backstage.values())
         load, before = os.getloadavg()[0], _Readings.take(backstage)
         known, ends = await bulk.count(EVENTS), list[_Readings]()
         watch.at_end = partial(_note, ends, backstage)

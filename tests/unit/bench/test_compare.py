@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from aiohttp import ClientConnectionError
 
 from bench import compare
 from bench.compare import Plan, chosen, with_params
@@ -36,14 +37,19 @@ def test_who_decides_nothing_takes_part_where_nothing_is_to_be_decided() -> None
     assert [contender.name for _, contender in plan.turns(spreading)] == ["pyscheduler"]
 
 
-def no_plane() -> AbstractAsyncContextManager[Plane]:
-    """A control plane that does not start."""
-    raise ProcessFailed("etcd ended with 1")
-
-
-async def test_a_control_plane_that_does_not_start_costs_one_workload_and_not_what_was_measured_before(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ProcessFailed("etcd ended with 1"),  # it does not start
+        ClientConnectionError("Connection refused"),  # its API server ended, and what was made cannot be taken away
+    ],
+)
+async def test_a_control_plane_that_fails_costs_one_workload_and_not_what_was_measured_before(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
+    def no_plane() -> AbstractAsyncContextManager[Plane]:
+        raise problem
+
     monkeypatch.setattr(compare, "real_plane", no_plane)
     operations = "[{opcode: createPods, count: 1, collectMetrics: true}]"
     first, second = case(operations), case(operations)
@@ -51,10 +57,10 @@ async def test_a_control_plane_that_does_not_start_costs_one_workload_and_not_wh
 
     outcome = await compare._by_itself(plan, second, program(operations))
     assert [(each.contender, each.reason) for each in outcome.failures] == [
-        ("pyscheduler", "etcd ended with 1"),
-        ("kube-scheduler", "etcd ended with 1"),
+        ("pyscheduler", str(problem)),
+        ("kube-scheduler", str(problem)),
     ]
-    with pytest.raises(ProcessFailed):  # the first tells that nothing works here
+    with pytest.raises(type(problem)):  # the first tells that nothing works here
         await compare._by_itself(plan, first, program(operations))
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -18,9 +19,10 @@ from bench.ground import Ground
 from bench.program import Program, compiled
 from bench.suite import SuiteError
 from bench.turn import Arena, take_turn
-from bench.watch import Unfinished
+from bench.watch import BindWatch, Unfinished
 from pyscheduler.embedded.server import ApiServer
 from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.process import ProcessFailed
 from tests.e2e.client import ApiClient
 from tests.e2e.plane import EMBEDDED, Plane
 from tests.unit.bench.cases import case, program
@@ -134,6 +136,12 @@ async def test_every_contender_finds_an_api_server_that_has_just_started(
 ) -> None:
     told: list[str] = []
 
+    class Watch(BindWatch):
+        async def __aenter__(self) -> Self:
+            opened = await super().__aenter__()
+            told.append("watch opened")
+            return opened
+
     async def collected(_: bulk.Bulk) -> None:
         told.append("garbage collected")
 
@@ -144,6 +152,7 @@ async def test_every_contender_finds_an_api_server_that_has_just_started(
         async with dead_at_once(plane, scheduler_name, folder) as running:
             yield running
 
+    monkeypatch.setattr("bench.turn.BindWatch", Watch)
     monkeypatch.setattr(bulk.Bulk, "collect_garbage", collected)
     made = program(OPERATIONS)
     real = replace(plane, real=Restartable(told))
@@ -153,7 +162,33 @@ async def test_every_contender_finds_an_api_server_that_has_just_started(
         with pytest.raises(Unfinished):
             await take_turn(Arena(real, ground, made, 30.0), Contender("dead", starts), 1, tmp_path)
 
-    assert told == ["kube-apiserver restarted", "garbage collected", "contender started beside 3 pods"]
+    assert told == [
+        "kube-apiserver restarted",
+        "watch opened",
+        "garbage collected",
+        "contender started beside 3 pods",
+    ]
+
+
+class Gone(ControlPlane):
+    """A control plane whose API server does not come back."""
+
+    async def restart(self, name: str) -> None:
+        raise ProcessFailed(f"{name} was not ready in time")
+
+
+async def test_where_the_api_server_does_not_come_back_nothing_is_made(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with bulk.opened(plane.api) as calls:
+        ground = Ground(calls, calls)
+        await ground.prepare(made)
+        before = await there(plane, made)
+        arena = Arena(replace(plane, real=Gone()), ground, made, 30.0)
+
+        with pytest.raises(ProcessFailed, match="kube-apiserver was not ready in time"):
+            await take_turn(arena, Contender("dead", dead_at_once), 1, tmp_path)
+
+        assert await there(plane, made) == before
 
 
 async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane: Plane) -> None:
