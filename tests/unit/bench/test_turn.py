@@ -75,11 +75,18 @@ async def there(plane: Plane, program: Program) -> dict[str, list[str]]:
     return found
 
 
-async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: Plane, tmp_path: Path) -> None:
-    made = program(OPERATIONS)
+@asynccontextmanager
+async def prepared(plane: Plane, program: Program) -> AsyncIterator[Ground]:
+    """What the program wants to be there before a turn."""
     async with bulk.opened(plane.api) as calls:
         ground = Ground(calls, calls)
-        await ground.prepare(made)
+        await ground.prepare(program)
+        yield ground
+
+
+async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with prepared(plane, made) as ground:
         before = await there(plane, made)
 
         turn = await take_turn(Arena(plane, ground, made, 30.0), CONTENDERS[OURS], 1, tmp_path)
@@ -107,9 +114,7 @@ async def dead_at_once(plane: Plane, scheduler_name: str, folder: Path) -> Async
 
 async def test_a_contender_that_ends_has_failed_and_leaves_nothing_behind(plane: Plane, tmp_path: Path) -> None:
     made = program(OPERATIONS)
-    async with bulk.opened(plane.api) as calls:
-        ground = Ground(calls, calls)
-        await ground.prepare(made)
+    async with prepared(plane, made) as ground:
         before = await there(plane, made)
 
         with pytest.raises(
@@ -156,9 +161,7 @@ async def test_every_contender_finds_an_api_server_that_has_just_started(
     monkeypatch.setattr(bulk.Bulk, "collect_garbage", collected)
     made = program(OPERATIONS)
     real = replace(plane, real=Restartable(told))
-    async with bulk.opened(plane.api) as calls:
-        ground = Ground(calls, calls)
-        await ground.prepare(made)
+    async with prepared(plane, made) as ground:
         with pytest.raises(Unfinished):
             await take_turn(Arena(real, ground, made, 30.0), Contender("dead", starts), 1, tmp_path)
 
@@ -179,9 +182,7 @@ class Gone(ControlPlane):
 
 async def test_where_the_api_server_does_not_come_back_nothing_is_made(plane: Plane, tmp_path: Path) -> None:
     made = program(OPERATIONS)
-    async with bulk.opened(plane.api) as calls:
-        ground = Ground(calls, calls)
-        await ground.prepare(made)
+    async with prepared(plane, made) as ground:
         before = await there(plane, made)
         arena = Arena(replace(plane, real=Gone()), ground, made, 30.0)
 
