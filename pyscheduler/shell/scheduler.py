@@ -32,7 +32,7 @@ from pyscheduler.core.events import (
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell import garbage, logs
-from pyscheduler.shell.binding.breadth import FEW
+from pyscheduler.shell.binding.breadth import SEVERAL
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
@@ -218,7 +218,7 @@ class Scheduler:
     async def _sync(self, watches: _Running) -> None:
         started = self._clock.now()
         # The first pods should not wait for connections that could be made while the lists are written.
-        async with _Running([self._connection.warm(int(FEW))]):
+        async with _Running([self._connection.warm(int(SEVERAL))]):
             await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
         log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
 

@@ -152,9 +152,8 @@ class Pool:
 
     async def warm(self, connections: int) -> None:
         """Make so many connections ahead of the calls; it is no matter if the server lets us have fewer."""
-        with suppress(Refused):
-            while len(self._wires) + self._opening < min(connections, self._size):
-                self._hand_on(await self._new_wire(self._loop.time() + self._timeout))
+        missing = min(connections, self._size) - len(self._wires) - self._opening
+        await asyncio.gather(*(self._warm_one() for _ in range(missing)))
 
     async def close(self) -> None:
         """Drop all connections; calls under way are lost."""
@@ -242,6 +241,10 @@ class Pool:
             raise
         finally:
             del self._due[turn]
+
+    async def _warm_one(self) -> None:
+        with suppress(Refused):
+            self._hand_on(await self._new_wire(self._loop.time() + self._timeout))
 
     async def _new_wire(self, deadline: float) -> Wire:
         self._opening += 1

@@ -255,6 +255,22 @@ async def test_calls_find_the_connections_that_were_made_ahead_of_them() -> None
     assert sorted(server.heard) == [(n, "GET /a") for n in range(3)]
 
 
+async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_are_being_made = asyncio.Barrier(3)
+
+    async def opened(_: Address, make: Callable[[], Wire], __: float) -> Wire:
+        await all_are_being_made.wait()
+        wire = make()
+        wire.connection_made(Line())
+        return wire
+
+    monkeypatch.setattr(pools, "open_wire", opened)
+    pool = Pool(Address.of("http://nowhere", None, None), 4, 5.0, "tests")
+    async with asyncio.timeout(5):
+        await pool.warm(3)
+    await pool.close()
+
+
 async def test_no_more_connections_are_made_ahead_than_there_may_be() -> None:
     server = RawServer([OK, OK, OK])
     async with pool_to(server, size=1) as pool:
