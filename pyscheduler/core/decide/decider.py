@@ -135,7 +135,7 @@ class Decider:
         And the plugins that had nothing to say of them.
         """
         evaluation = found.kept
-        if evaluation is not None and found.as_kept and (rows is None or len(rows) == evaluation.fitting):
+        if evaluation is not None and (rows is None or len(rows) == evaluation.fitting):
             self._points.pre_score.enter()
             unscored = evaluation.pre_score(cycle, pod)
             self._points.pre_score.leave()

@@ -8,6 +8,7 @@ labels or claims than the one before, or names other nodes, what plugins said th
 from __future__ import annotations
 
 from collections.abc import Hashable
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,8 @@ class Evaluation:
         self.feasible = _NOWHERE
         self.fitting = 0
         """How many rows are feasible."""
+        self._withheld: frozenset[int] = frozenset()
+        """Rows that fit, and are not feasible all the same: they are promised to others."""
         self.beside: dict[str, tuple[Hashable, Status | None]] = {}
         """What was said of nodes with their nominated pods, and what that rests on; by node name."""
         self._size = 0
@@ -129,10 +132,27 @@ class Evaluation:
         else:
             self.filters.settle(cycle, pod, stale)
             fits = self.filters.first[stale] == FITS
+            if self._withheld:
+                fits &= ~np.isin(stale, list(self._withheld))
             if np.count_nonzero(fits != self.feasible[stale]):
                 self.feasible[stale] = fits
                 self._recount()
         return self.fitting
+
+    def withhold(self, rows: AbstractSet[int]) -> int:
+        """Let some rows that fit not count, and those of the last time again; how many nodes are left.
+
+        To be said after each `refresh_filters`.
+        """
+        if rows != self._withheld:
+            turned, self._withheld = self._withheld ^ rows, frozenset(rows)
+            for row in sorted(turned):
+                self._now(row, self.fits(row))
+        return self.fitting
+
+    def fits(self, row: int) -> bool:
+        """Whether the filters let the pod in, be the node promised to others or not."""
+        return self.filters.first.item(row) == FITS
 
     def pre_score(self, cycle: Cycle, pod: Pod) -> frozenset[str]:
         """Ask PreScore, before `refresh_scores`; who left themselves out. PluginFailed if a plugin raises."""
@@ -184,6 +204,8 @@ class Evaluation:
         if touched is None or len(touched) > self._size:
             return False
         rows = self._known(touched)
+        if self._withheld and not self._withheld.isdisjoint(rows):
+            return False
         if self.fitting < self._size and not self.filters.fitted(rows):
             return False
         if not self.filters.still_fit(cycle, pod, rows):
@@ -200,6 +222,7 @@ class Evaluation:
             fits = np.ones(self._size, np.bool_)
         else:
             fits = self.filters.first[: self._size] == FITS
+        fits[list(self._withheld)] = False
         flipped = np.flatnonzero(fits != self.feasible[: self._size])
         if len(flipped):
             self.feasible[: self._size] = fits
@@ -216,6 +239,7 @@ class Evaluation:
             self._turned_rows, self._due = _NO_ROWS, None
 
     def _now(self, row: int, fits: bool) -> None:
+        fits = fits and row not in self._withheld
         if fits != self.feasible[row]:
             self.feasible[row] = fits
             self.fitting += 1 if fits else -1
@@ -283,6 +307,7 @@ class Evaluation:
             self.feasible = grown(self.feasible, max(n, 2 * len(self.feasible)))
         elif n < self._size:
             self.feasible[n : self._size] = False
+            self._withheld = frozenset(row for row in self._withheld if row < n)
             self._recount()
             self._followed, self._due = _below(n, self._followed), _below(n, self._due)
             self._turned_rows = self._turned_rows[self._turned_rows < n]

@@ -42,12 +42,7 @@ class Found:
     outside: Status | None = None
     """What rows that were not looked at are told."""
     kept: Evaluation | None = None
-    """Where the other answers are; its own `feasible` is `fits` where nothing in `refused` differs from it."""
-
-    @property
-    def as_kept(self) -> bool:
-        """Whether the nodes that fit are those that the evaluation holds feasible, so that its totals serve."""
-        return self.kept is not None and not self.refused
+    """Where the other answers are, if all nodes were asked: `fits` is what it holds feasible, so its totals serve."""
 
     def status(self, row: int) -> Status | None:
         """Why the pod does not fit a row; None if it does."""
@@ -119,15 +114,12 @@ class Finder:
         `told`: the reasons matter even if some node fits. Kube-scheduler asks first with the nominated pods, so it is
         that answer which is told of a node; while a node is still to be chosen, only nodes that fit are asked so.
         """
-        feasible = evaluation.refresh_filters(cycle, pod, pre.skipped)
-        fits = evaluation.feasible[: len(self._state.rows)]
-        displaced = self._displaced(cycle, pod, fits, evaluation) if feasible and len(self._nominator) else {}
-        if told or len(displaced) == feasible:
-            displaced = self._displaced(cycle, pod, np.ones(len(self._state), np.bool_), evaluation)
-        if displaced:
-            fits = fits.copy()
-            fits[list(displaced)] = False
-        return Found(fits, None, displaced, kept=evaluation)
+        evaluation.refresh_filters(cycle, pod, pre.skipped)
+        displaced = self._displaced(cycle, pod, evaluation)
+        left = evaluation.withhold(displaced.keys())
+        if told or not left:
+            displaced = self._displaced(cycle, pod, evaluation, full_as_well=True)
+        return Found(evaluation.feasible[: len(self._state.rows)], None, displaced, kept=evaluation)
 
     def among(
         self, cycle: Cycle, pod: Pod, pre: PreFiltered, names: frozenset[str], nominated: Nominated | None
@@ -155,12 +147,17 @@ class Finder:
                 return status
         return filter_node(self._profile, cycle, pod, node, pre.skipped)
 
-    def _displaced(self, cycle: Cycle, pod: Pod, among: Mask, evaluation: Evaluation) -> dict[int, Status]:
-        """Of some rows those where the pod would take the place of a nominated one of its priority or above."""
+    def _displaced(
+        self, cycle: Cycle, pod: Pod, evaluation: Evaluation, full_as_well: bool = False
+    ) -> dict[int, Status]:
+        """The rows where the pod would take the place of a nominated one of its priority or above.
+
+        Of those that it fits without them; `full_as_well`: of all.
+        """
         displaced = {}
         for name in self._nominator.nodes():
             node = self._state.info(name)
-            if node is None or not among[node.row]:
+            if node is None or not (full_as_well or evaluation.fits(node.row)):
                 continue
             status = self._beside(cycle, pod, node, evaluation)
             if status is not None:

@@ -52,7 +52,7 @@ class EveryNode(Order):
         pass
 
     def visit(self, found: Found, nominated: int | None = None) -> Rows | None:  # noqa: ARG002
-        return None if found.as_kept else np.flatnonzero(found.fits)
+        return None if found.kept is not None else np.flatnonzero(found.fits)
 
     def pick(self, totals: Scores, cycle: Cycle) -> int:
         best = np.flatnonzero(totals == totals.max())

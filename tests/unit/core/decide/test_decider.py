@@ -15,6 +15,7 @@ from pyscheduler.api import (
     NodeInfo,
     Pod,
     PreFilterPlugin,
+    PreScorePlugin,
     Reads,
     Rejection,
     ScorePlugin,
@@ -65,12 +66,14 @@ class Bench:
         for built in nodes:
             self.state.set_node(built.build())
         plugins = tuple(cls(cls.Args(), HANDLE) for cls in filters)
+        scoring = tuple(cls(cls.Args(), HANDLE) for cls in scores)
         profile = Profile(
             "default-scheduler",
             PrioritySort(PrioritySort.Args(), HANDLE),
             pre_filter=tuple(p for p in plugins if isinstance(p, PreFilterPlugin)),
             filter=plugins,
-            score=tuple(Weighted(cls(cls.Args(), HANDLE), 1) for cls in scores),
+            pre_score=tuple(p for p in scoring if isinstance(p, PreScorePlugin)),
+            score=tuple(Weighted(p, 1) for p in scoring),
         )
         self.decider = Decider(profile, self.state, self.nominator, Instrument())
 
@@ -138,6 +141,60 @@ def test_a_node_whose_room_is_promised_counts_in_no_score() -> None:
     bench.nominator.add(pod("promised").requests(cpu="2").build(), "n1")
     # Next to n1's 100, n2 and n3 would come to 2 and 1 of 100; among themselves they come to 100 and 50.
     assert bench.chosen(pod("a").requests(cpu="1")) == "n2"
+
+
+def promised(nodes: int) -> Bench:
+    """The emptiest of some nodes is promised; its equals have looked at all of them, and one sits on each."""
+    big = node("n0", cpu="64")
+    bench = Bench(big, *(node(f"n{i}", cpu="8") for i in range(1, nodes)), scores=(NodeResourcesFit,))
+    for i in range(nodes):
+        bench.state.place(pod(f"sits-{i}").requests(cpu="1").build(bench.shapes), f"n{i}")
+    assert bench.chosen(pod("before").requests(cpu="1")) == "n0"
+    bench.nominator.add(pod("promised").requests(cpu="63").build(), "n0")
+    for i in range(3):
+        assert bench.chosen(pod(f"a{i}").requests(cpu="1")) != "n0"
+    return bench
+
+
+SEVERAL_AND_MANY = pytest.mark.parametrize("nodes", [3, 40])
+
+
+@SEVERAL_AND_MANY
+def test_room_that_is_promised_is_left_when_pods_go_from_there(nodes: int) -> None:
+    bench = promised(nodes)
+    assert bench.state.remove(pod("sits-0").build().uid) is not None
+    bench.nominator.add(pod("promised").requests(cpu="64").build(), "n0")
+    assert bench.chosen(pod("b").requests(cpu="1")) != "n0"
+
+
+@SEVERAL_AND_MANY
+def test_room_that_is_promised_is_left_when_pods_go_everywhere_and_a_node_fills_up(nodes: int) -> None:
+    bench = promised(nodes)
+    bench.state.place(pod("fills").requests(cpu="7").build(bench.shapes), "n1")
+    for i in range(nodes):
+        assert bench.state.remove(pod(f"sits-{i}").build().uid) is not None
+    bench.nominator.add(pod("promised").requests(cpu="64").build(), "n0")
+    bench.state.place(pod("fills-too").requests(cpu="8").build(bench.shapes), "n2")
+    assert bench.chosen(pod("b").requests(cpu="1")) != "n0"
+
+
+@SEVERAL_AND_MANY
+def test_a_promise_that_has_ended_holds_nobody_back(nodes: int) -> None:
+    bench = promised(nodes)
+    bench.nominator.remove(pod("promised").build().uid)
+    assert bench.chosen(pod("b").requests(cpu="1")) == "n0"
+
+
+@SEVERAL_AND_MANY
+def test_a_promise_on_a_node_that_is_gone_counts_no_more(nodes: int) -> None:
+    bench = promised(nodes)
+    bench.state.set_node(node("last", cpu="64").build())
+    bench.nominator.add(pod("another").requests(cpu="64").build(), "last")
+    bench.chosen(pod("b").requests(cpu="1"))
+    bench.state.remove_node("last")
+    decided = bench.decide(pod("c").requests(cpu="1"))
+    assert isinstance(decided, Choice)
+    assert decided.feasible == nodes - 1
 
 
 def test_what_a_node_lacks_is_told_with_its_nominated_pods_counted_in() -> None:
