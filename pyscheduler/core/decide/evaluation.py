@@ -116,11 +116,11 @@ class Evaluation:
             readers |= profile.claim_readers
         return readers if last.spec.affinity == shape.spec.affinity else readers | profile.named_node_readers
 
-    def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> int:
-        """Bring `feasible` up to date; how many nodes fit. PluginFailed if a plugin raises."""
+    def refresh_filters(self, cycle: Cycle, pod: Pod, skipped: frozenset[str]) -> None:
+        """Bring `feasible` up to date, before `withhold`. PluginFailed if a plugin raises."""
         self._fit(len(self._state.rows))
         if self._follows(cycle, pod, skipped):
-            return self.fitting
+            return
         stale = self._stale(skipped)
         if stale is None and self._is_small:
             stale = list(range(self._size))
@@ -137,13 +137,9 @@ class Evaluation:
             if np.count_nonzero(fits != self.feasible[stale]):
                 self.feasible[stale] = fits
                 self._recount()
-        return self.fitting
 
     def withhold(self, rows: AbstractSet[int]) -> int:
-        """Let some rows that fit not count, and those of the last time again; how many nodes are left.
-
-        To be said after each `refresh_filters`.
-        """
+        """Let some rows that fit not count, and those of the last time again; how many nodes are left."""
         if rows != self._withheld:
             turned, self._withheld = self._withheld ^ rows, frozenset(rows)
             for row in sorted(turned):
