@@ -1,5 +1,6 @@
 """The ceiling: binds pods to nodes in turn, without deciding anything, and so shows what API server and Python allow.
 
+A pod that may not be bound yet, since it is gated, comes again behind the others.
 A process of its own, like the schedulers it is compared with. It shares no code with them, only the way it calls:
 aiohttp on 16 kept-alive connections and uvloop. When all is done it waits to be ended, so that its CPU time can be
 read. Run as `python -m bench.bare_client KUBECONFIG SCHEDULER_NAME [--events]`.
@@ -12,7 +13,8 @@ import asyncio
 import base64
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +26,9 @@ import uvloop
 import yaml
 
 CONNECTIONS = 16
+_CONFLICT = 409
+_GATED_PAUSE = 0.02
+"""Seconds for which a connection rests after a pod that may not be bound yet."""
 _JSON = {"Content-Type": "application/json"}
 _encode = msgspec.json.Encoder().encode
 
@@ -98,24 +103,31 @@ async def bind_all(session: aiohttp.ClientSession, job: Job) -> None:
     """Bind every pending pod of the job, to one node after the other."""
     nodes = await _names(session, "/api/v1/nodes")
     pods = await _names(session, job.pending)
-    work = iter([(pod, nodes[number % len(nodes)].name) for number, pod in enumerate(pods)])
+    work = deque((pod, nodes[number % len(nodes)].name) for number, pod in enumerate(pods))
     async with asyncio.TaskGroup() as group:
         for _ in range(CONNECTIONS):
             group.create_task(_bind(session, job, work))
 
 
-async def _bind(session: aiohttp.ClientSession, job: Job, work: Iterator[tuple[PodMeta, str]]) -> None:
-    for pod, node in work:
-        await _post(session, *job.binding(pod, node))
-        if job.events:
+async def _bind(session: aiohttp.ClientSession, job: Job, work: deque[tuple[PodMeta, str]]) -> None:
+    while work:
+        pod, node = work.popleft()
+        if not await _post(session, *job.binding(pod, node)):
+            work.append((pod, node))
+            await asyncio.sleep(_GATED_PAUSE)
+        elif job.events:
             await _post(session, *job.event(pod, node, time.time()))
 
 
-async def _post(session: aiohttp.ClientSession, path: str, body: bytes) -> None:
+async def _post(session: aiohttp.ClientSession, path: str, body: bytes) -> bool:
+    """Make an object; whether it may be made now: not so the binding of a pod that is gated."""
     async with session.post(path, data=body, headers=_JSON) as answer:
         content = await answer.read()
+        if answer.status == _CONFLICT and b"schedulingGates" in content:
+            return False
         if answer.status >= 300:
             raise SystemExit(f"error: POST {path}: {answer.status} {content[:300].decode(errors='replace')}")
+        return True
 
 
 async def _names(session: aiohttp.ClientSession, path: str) -> list[PodMeta]:

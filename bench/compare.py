@@ -40,9 +40,6 @@ from tests.e2e.client import ApiError
 from tests.e2e.plane import REAL, Plane
 from tests.e2e.scheduler import install
 
-PLAIN = "SchedulingBasic"
-"""The test case whose pods can go to any node: the only one for contenders that decide nothing."""
-
 _OPTIONS = Options(  # what is there beside the API server is there to be scheduled, not to take part
     controllers="serviceaccount-controller",
     taint_new_nodes=False,
@@ -97,7 +94,7 @@ class Plan:
 
     def turns(self, case: Case) -> Iterator[tuple[int, Contender]]:
         """Round and contender of each turn: every other round the other way around, so nobody is always first."""
-        taking_part = [each for each in self.contenders if each.decides or case.test.name == PLAIN]
+        taking_part = [each for each in self.contenders if each.decides or case.test.nothing_to_decide]
         for number in range(1, self.rounds + 1):
             for contender in taking_part if number % 2 else taking_part[::-1]:
                 yield number, contender

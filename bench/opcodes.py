@@ -186,11 +186,15 @@ class Workload(_Part):
 
 
 class TestCase(_Part):
-    """What happens, and in which sizes."""
+    """What happens, and in which sizes.
+
+    `nothing_to_decide`: any node will do, or the one of a pod's turn, so that who decides nothing takes part as well.
+    """
 
     name: str
     workload_template: Sequence[Op]
     workloads: Sequence[Workload]
     description: str = ""
+    nothing_to_decide: bool = False
     default_pod_template_path: str | None = None
     default_pod_template: Json | None = None

@@ -63,7 +63,7 @@ def _module(name: str) -> Any:
     "--contenders",
     default="pyscheduler,kube-scheduler",
     help="Who takes part, by commas; the others are compared with the first."
-    " bare-client and bare-client-events bind without deciding; they take part in SchedulingBasic only.",
+    " bare-client and bare-client-events bind without deciding; they take part where there is nothing to decide.",
 )
 @click.option(
     "--param",

@@ -30,7 +30,8 @@ from tests.unit.bench.cases import case, program
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
-# Eight pods of half a CPU fill the only node. What is measured fits once they are deleted; one of it is gated, too.
+# Eight pods of half a CPU fill the only node. What is measured fits once they are deleted; one of it is gated until the
+# others are bound, so that the scheduler is certainly at work between the first binding and the last.
 OPERATIONS = """
 - {opcode: createNodes, count: 1}
 - {opcode: createPods, count: 8, namespace: before}
@@ -46,6 +47,7 @@ OPERATIONS = """
 - {opcode: churn, mode: create, number: 1, namespace: churned, templates: [{kind: Service, spec: {ports: [{port: 1}]}}]}
 - {opcode: barrier, stageRequirement: Attempted}
 - {opcode: deletePods, namespace: before, skipWaitToCompletion: true}
+- {opcode: barrier, namespaces: [measured]}
 - opcode: updateAny
   namespace: held
   template: {kind: Pod, metadata: {name: "held-{{.Index}}"}, spec: {schedulingGates: null}}
