@@ -148,8 +148,8 @@ async def replica(
 async def _started(
     plane: Plane, config: Path, folder: Path, python_path: Path | None = None, kubeconfig: Path | None = None
 ) -> SchedulerProcess:
+    folder, config, kubeconfig = _from_anywhere(folder, config, kubeconfig or await kubeconfig_of(plane))
     log, (port,) = folder / "scheduler.log", free_ports(1)
-    kubeconfig = kubeconfig or await kubeconfig_of(plane)
     command = [sys.executable, "-m", "pyscheduler", "run", "--config", config, "--kubeconfig", kubeconfig]
     serving, tls = _serving(plane, folder)
     environment = {**os.environ, "PYTHONPATH": str(python_path or "")}
@@ -163,6 +163,11 @@ async def _started(
             env=environment,
         )
     return SchedulerProcess(process, log, port, tls)
+
+
+def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
+    """The same files for a process that runs in another folder."""
+    return tuple(path.resolve() for path in paths)
 
 
 async def kubeconfig_of(plane: Plane) -> Path:
