@@ -166,8 +166,8 @@ async def _started(
 
 
 def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
-    """The same files for a process that runs in another folder."""
-    return tuple(path.resolve() for path in paths)
+    """The same files for a process that runs in another folder; links stay, since a mounted ConfigMap changes by one."""
+    return tuple(path.absolute() for path in paths)
 
 
 async def kubeconfig_of(plane: Plane) -> Path:
