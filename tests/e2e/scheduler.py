@@ -166,7 +166,7 @@ async def _started(
 
 
 def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
-    """The same files for a process that runs in another folder; links stay, since a mounted ConfigMap changes by one."""
+    """The same files for a process in another folder; links stay links, since a mounted ConfigMap changes by one."""
     return tuple(path.absolute() for path in paths)
 
 
