@@ -1,8 +1,8 @@
 """The ceiling: binds pods to nodes in turn, without deciding anything, and so shows what API server and Python allow.
 
-A pod that may not be bound yet, since it is gated, comes again behind the others.
 A process of its own, like the schedulers it is compared with. It shares no code with them, only the way it calls:
-aiohttp on 16 kept-alive connections and uvloop. When all is done it waits to be ended, so that its CPU time can be
+aiohttp on 16 kept-alive connections and uvloop. A pod that may not be bound yet, since it is gated, comes again behind
+the others. When all is done it waits to be ended, so that its CPU time can be
 read. Run as `python -m bench.bare_client KUBECONFIG SCHEDULER_NAME [--events]`.
 """
 

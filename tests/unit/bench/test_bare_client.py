@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
 
 import aiohttp
 import pytest
 
 from bench.bare_client import Job, PodMeta, bind_all
-from pyscheduler.embedded.server import ApiServer
+from tests.e2e.client import Json
+from tests.e2e.plane import Plane
+from tests.e2e.workloads import pod
 
 JOB = Job("bare", events=True)
+PODS = "/api/v1/namespaces/default/pods"
 POD = PodMeta("pod-1", "uid-1", "bench")
 
 
@@ -38,50 +40,24 @@ def test_only_its_own_pending_pods_are_listed() -> None:
     assert JOB.pending.endswith("/pods?fieldSelector=spec.schedulerName=bare,spec.nodeName=")
 
 
-async def call(session: aiohttp.ClientSession, method: str, path: str, body: object = None) -> dict[str, Any]:
-    kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    async with session.request(method, path, data=json.dumps(body), headers={"Content-Type": kind}) as answer:
-        assert answer.status < 300, await answer.text()
-        found: dict[str, Any] = await answer.json()
-        return found
-
-
-async def show(session: aiohttp.ClientSession, name: str, **spec: object) -> None:
-    """A pod that is the bare client's to bind."""
-    of_its_own = {"schedulerName": "bare", "containers": [{"name": "a", "image": "b"}]}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {**of_its_own, **spec}}
-    await call(session, "POST", "/api/v1/namespaces/default/pods", pod)
-
-
-async def node_of(session: aiohttp.ClientSession, name: str) -> str | None:
-    pod = await call(session, "GET", f"/api/v1/namespaces/default/pods/{name}")
-    bound: str | None = pod["spec"].get("nodeName")
-    return bound
-
-
-async def until_bound(session: aiohttp.ClientSession, name: str) -> str:
-    while (node := await node_of(session, name)) is None:
-        pass
-    return node
-
-
 @pytest.mark.parametrize("events", [False, True])
-async def test_a_gated_pod_holds_up_nobody_and_is_bound_when_its_gate_is_lifted(events: bool) -> None:
-    server = ApiServer()
-    await server.start()
-    try:
-        async with asyncio.timeout(30), aiohttp.ClientSession(server.url) as session:
-            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
-            await call(session, "POST", "/api/v1/nodes", node)
-            await show(session, "a-gated", schedulingGates=[{"name": "x.y/z"}])
-            await show(session, "b-free")
+async def test_a_gated_pod_holds_up_nobody_and_is_bound_when_its_gate_is_lifted(plane: Plane, events: bool) -> None:
+    api, of_its_own = plane.api, {"schedulerName": "bare", "containers": [{"name": "a", "image": "b"}]}
+    await api.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+    await api.create(PODS, pod("a-gated", {**of_its_own, "schedulingGates": [{"name": "x.y/z"}]}))
+    await api.create(PODS, pod("b-free", of_its_own))
 
-            binding = asyncio.create_task(bind_all(session, Job("bare", events)))
-            assert await until_bound(session, "b-free") == "n"
-            assert await node_of(session, "a-gated") is None
-            await call(session, "PATCH", "/api/v1/namespaces/default/pods/a-gated", {"spec": {"schedulingGates": None}})
-            await binding
+    async with asyncio.timeout(30), aiohttp.ClientSession(api.server) as session:
+        binding = asyncio.create_task(bind_all(session, Job("bare", events)))
+        await api.until(f"{PODS}/b-free", node_of)
+        assert node_of(await api.get(f"{PODS}/a-gated")) is None
+        await api.patch(f"{PODS}/a-gated", {"spec": {"schedulingGates": None}})
+        await binding
 
-            assert await node_of(session, "a-gated") == "n"
-    finally:
-        await server.stop()
+    assert [node_of(await api.get(f"{PODS}/{name}")) for name in ("a-gated", "b-free")] == ["n", "n"]
+
+
+def node_of(found: Json) -> str | None:
+    """The node that a pod is bound to."""
+    node: str | None = found["spec"].get("nodeName")
+    return node

@@ -20,11 +20,9 @@ from bench.program import Program, compiled
 from bench.suite import SuiteError
 from bench.turn import Arena, take_turn
 from bench.watch import BindWatch, Unfinished
-from pyscheduler.embedded.server import ApiServer
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import ProcessFailed
-from tests.e2e.client import ApiClient
-from tests.e2e.plane import EMBEDDED, Plane
+from tests.e2e.plane import Plane
 from tests.unit.bench.cases import case, program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -52,19 +50,6 @@ OPERATIONS = """
   namespace: held
   template: {kind: Pod, metadata: {name: "held-{{.Index}}"}, spec: {schedulingGates: null}}
 """
-
-
-@pytest.fixture
-async def plane(tmp_path: Path) -> AsyncIterator[Plane]:
-    """An API server in this process, and nothing else."""
-    server = ApiServer()
-    await server.start()
-    try:
-        kubeconfig = server.write_kubeconfig(tmp_path / "kubeconfig")
-        async with ApiClient(kubeconfig) as api:
-            yield Plane(EMBEDDED, kubeconfig, api)
-    finally:
-        await server.stop()
 
 
 async def there(plane: Plane, program: Program) -> dict[str, list[str]]:
