@@ -1,16 +1,17 @@
-"""A web server for short questions over HTTP/1.1, with TLS or without.
+"""An HTTP/1.1 server for probes, scrapes and dumps, with TLS or without. Requests carry no body.
 
-Probes and scrapes ask for no more. A whole web framework takes a quarter of a second of CPU to import, which would be
-most of what a scheduler of a small cluster spends on starting.
+Requests are parsed by h11, and what Go's net/http refuses is refused: it is an exposed port, and its speed matters
+little. A whole web framework takes a quarter of a second of CPU to import, h11 a few milliseconds.
 
-Whoever reaches the port shares the scheduler's one thread, so all is bounded: connections, the time that a handshake
-may take, the size of a question. With all connections taken, the one that has been silent longest makes room: a probe
-gets its answer however many connections somebody holds open.
+Clients share one thread, so all is bounded: connections, the time that a handshake may take, the size of a request.
+With all connections taken, the one that has been idle longest is closed: a probe gets its response however many
+connections a client holds open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -18,6 +19,7 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
+import h11
 import msgspec
 
 from pyscheduler.shell import logs
@@ -32,6 +34,13 @@ IDLE: Final = 90.0
 """Seconds after which a connection on which nothing is asked, or no answer is taken, is closed."""
 GOODBYE: Final = 2.0
 """Seconds that the other side has to end TLS in good form."""
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+"""What no header's value may hold (golang.org/x/net/http/httpguts.ValidHeaderFieldValue)."""
+_HOST: Final = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~@/]*")
+"""What a Host header may hold (golang.org/x/net/http/httpguts.ValidHostHeader)."""
+_ESCAPED: Final = r"(?:[^%?#]|%[0-9A-Fa-f]{2})*"
+_TARGET: Final = re.compile(rf"(?:https?://[^/?#:]+(?::[0-9]*)?)?(?P<path>(?:/{_ESCAPED})?)(?:\?(?P<query>[^#]*))?")
+"""A path, or a whole URL as a proxy's client sends it. A bad escape is refused, as net/url.ParseRequestURI does."""
 _DER = 2
 """The form of a certificate (`_ssl.ENCODING_DER`)."""
 _RECOVERY = 1.0
@@ -56,8 +65,6 @@ class Question(msgspec.Struct, frozen=True):
     """The authority at the root of that certificate's chain, itself a certificate (DER)."""
     pairs: tuple[tuple[str, str], ...] = ()
     """All headers as they were sent, those that were sent twice included, with lower-case names."""
-    chunks: bool = True
-    """Whether an answer may come in chunks; HTTP/1.0 does not know them."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -125,19 +132,20 @@ class WebServer:
                 task.add_done_callback(lambda ended: self._connections.pop(ended, None))
 
     async def _converse(self, connected: socket.socket) -> None:
-        """All questions of one connection."""
+        """Respond to all requests of one connection."""
         try:
             async with asyncio.timeout(HANDSHAKE):
                 reader, writer = await self._opened(connected)
         except (OSError, TimeoutError) as problem:
             _log.info("A connection was not made", v=4, err=str(problem))
             return
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         try:
-            while await self._one(reader, writer):
-                pass
+            while await self._one(connection, reader, writer):
+                connection.start_next_cycle()
             writer.close()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            writer.close()  # whoever asked has gone
+        except (OSError, TimeoutError):
+            writer.close()  # the client has gone
         except Exception as problem:
             _log.crash("An answer broke off", problem)
         finally:
@@ -160,20 +168,26 @@ class WebServer:
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, connected, **limits)
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer the next question; whether there may be another."""
+    async def _one(
+        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Respond to the next request; return True if the connection may carry another."""
+        request: h11.Request | None = None
         try:
             async with asyncio.timeout(IDLE):
-                head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            return await _send(writer, Answer(b"the request is too long\n", 431), last=True)
-        self._heard_of()
-        try:
-            question = _read(head, *_peer(writer))
-        except ValueError as problem:
-            return await _send(writer, Answer(f"{problem}\n".encode(), 400), last=True)
-        last = question.headers.get("connection", "").lower() == "close" or not question.chunks
-        return await _send(writer, await self._answered(question), last, question)
+                event = await _next_event(connection, reader)
+            if not isinstance(event, h11.Request):
+                return False
+            self._heard_of()
+            request = event
+            question = _read(request, *_peer(writer))
+            await _next_event(connection, reader)  # its end, which has arrived: no request has a body
+        except h11.RemoteProtocolError as problem:
+            refusal = Answer(f"{problem}\n".encode(), problem.error_status_hint)
+            await _send(connection, writer, refusal, without_body=_is_head(request), close=True)
+            return False
+        await _send(connection, writer, await self._answered(question), without_body=_is_head(request))
+        return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
     def _heard_of(self) -> None:
         task = asyncio.current_task()
@@ -204,49 +218,71 @@ def _root(connection: Any) -> bytes:
     return bytes(chain[-1].public_bytes(_DER)) if chain else b""
 
 
-def _read(head: bytes, subject: Subject | None, signer: bytes = b"") -> Question:
-    """A request. ValueError, to be told to whoever sent it, if it is none."""
-    request, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
-    words = request.split(" ")
-    if len(words) != 3 or words[2] not in ("HTTP/1.1", "HTTP/1.0"):
-        raise ValueError("only HTTP/1.1 is spoken here")
-    pairs = [line.partition(":") for line in lines]
-    if any(not colon or name != name.strip() for name, colon, _ in pairs):
-        raise ValueError("a header cannot be read")
-    sent = tuple((name.lower(), value.strip()) for name, _, value in pairs)
+async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Event | type[h11.PAUSED]:
+    """Return what comes next from the client. h11.RemoteProtocolError where it is not HTTP/1.1."""
+    while (event := connection.next_event()) is h11.NEED_DATA:
+        connection.receive_data(await reader.read(LONGEST_HEAD))
+    return event
+
+
+def _is_head(request: h11.Request | None) -> bool:
+    return request is not None and request.method == b"HEAD"
+
+
+def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") -> Question:
+    """Return the request as pages read it. h11.RemoteProtocolError for what h11 lets pass and Go's net/http refuses.
+
+    A request with a body is refused too, and its connection closed rather than read past it: no page takes one.
+    """
+    if request.http_version not in (b"1.1", b"1.0"):
+        raise h11.RemoteProtocolError("unsupported protocol version", error_status_hint=505)
+    sent = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers)
     headers = dict(sent)
-    if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-        raise ValueError("a request has no body here")
-    method, target, version = words
-    path, _, query = target.partition("?")
-    asked = parse_qs(query, keep_blank_values=True)
-    return Question(unquote(path), asked, headers, method, target, subject, signer, sent, chunks=version == "HTTP/1.1")
+    if "transfer-encoding" in headers or headers.get("content-length", "").strip("0"):
+        raise h11.RemoteProtocolError("requests have no body here")
+    if any(_CONTROL.search(value) for _, value in sent):
+        raise h11.RemoteProtocolError("invalid header value")
+    if not _HOST.fullmatch(headers.get("host", "")):
+        raise h11.RemoteProtocolError("malformed Host header")
+    if headers.get("expect", "100-continue").lower() != "100-continue":
+        raise h11.RemoteProtocolError("unsupported expectation", error_status_hint=417)
+    target = request.target.decode("ascii")
+    parts = _TARGET.fullmatch(target)
+    if parts is None:
+        raise h11.RemoteProtocolError("malformed request target")
+    query = parse_qs(parts["query"] or "", keep_blank_values=True)
+    path = unquote(parts["path"] or "/")
+    return Question(path, query, headers, request.method.decode("ascii"), target, subject, signer, sent)
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer, last: bool, question: Question | None = None) -> bool:
-    """Write an answer; whether the connection stays open after it."""
+async def _send(
+    connection: h11.Connection,
+    writer: asyncio.StreamWriter,
+    answer: Answer,
+    *,
+    without_body: bool,
+    close: bool = False,
+) -> None:
+    """Write a response, at once or piece by piece; `close` announces that the connection ends after it."""
     body = answer.body
-    if not isinstance(body, bytes) and question is not None and not question.chunks:
-        body = b"".join([piece async for piece in body])
-    lines = (
-        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
-        f"Content-Type: {answer.content_type}",
-        "X-Content-Type-Options: nosniff",
-        "Cache-Control: no-cache, private",
-        f"Content-Length: {len(body)}" if isinstance(body, bytes) else "Transfer-Encoding: chunked",
-        *(("Connection: close",) if last else ()),
-    )
-    head = "\r\n".join(lines).encode() + b"\r\n\r\n"
-    if question is not None and question.method == "HEAD":
-        await _write(writer, head)
-    elif isinstance(body, bytes):
-        await _write(writer, head + body)
-    else:
-        await _write(writer, head)
-        async for piece in body:
-            await _write(writer, b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b"")
-        await _write(writer, b"0\r\n\r\n")
-    return not last
+    headers = [
+        ("Content-Type", answer.content_type),
+        ("X-Content-Type-Options", "nosniff"),
+        ("Cache-Control", "no-cache, private"),
+        *((("Content-Length", str(len(body))),) if isinstance(body, bytes) else ()),
+        *((("Connection", "close"),) if close else ()),
+    ]
+    phrase = HTTPStatus(answer.status).phrase
+    content = connection.send(h11.Response(status_code=answer.status, headers=headers, reason=phrase))
+    if not without_body:
+        if isinstance(body, bytes):
+            content += connection.send(h11.Data(data=body))
+        else:
+            await _write(writer, content)
+            content = b""
+            async for piece in body:
+                await _write(writer, connection.send(h11.Data(data=piece)))
+    await _write(writer, content + connection.send(h11.EndOfMessage()))
 
 
 async def _write(writer: asyncio.StreamWriter, content: bytes) -> None:

@@ -20,7 +20,7 @@ from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
 from tests.controlplane.certs import Authority, Pair
 
 WALL = 1_800_000_000.0
-GET = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 class Maker:

@@ -47,7 +47,7 @@ async def said(server: WebServer, *requests: str) -> str:
     """All that comes back for the requests, sent in one connection, until the server closes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     for request in requests:
-        writer.write(request.encode())
+        writer.write(request.encode("latin-1"))
         await asyncio.sleep(0)
     writer.write_eof()
     heard = await reader.read()
@@ -144,10 +144,10 @@ async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -
     [
         pytest.param(get("/a", "Content-Length: 3") + "abc", "400 Bad Request", id="a body"),
         pytest.param(get("/a", "Transfer-Encoding: chunked"), "400 Bad Request", id="a body in chunks"),
-        pytest.param("GET /a HTTP/2.0\r\n\r\n", "400 Bad Request", id="another protocol"),
+        pytest.param(get("/a").replace("1.1", "2.0"), "505 HTTP Version Not Supported", id="another protocol"),
         pytest.param("nonsense\r\n\r\n", "400 Bad Request", id="no request"),
         pytest.param(get("/a", "no header"), "400 Bad Request", id="no header"),
-        pytest.param(get("/a", f"X: {'x' * LONGEST_HEAD}"), "431 Request Header Fields Too Large", id="too long"),
+        pytest.param(get("/a", f"X: {'x' * 2 * LONGEST_HEAD}"), "431 Request Header Fields Too Large", id="too long"),
         pytest.param(get("/broken", "Connection: close"), "500 Internal Server Error", id="an answer that fails"),
     ],
 )
@@ -155,6 +155,77 @@ async def test_refused(server: WebServer, request_: str, status: str) -> None:
     heard = await said(server, request_)
     assert heard.startswith(f"HTTP/1.1 {status}\r\n")
     assert "\r\nConnection: close\r\n" in heard
+
+
+HIDDEN = get("/hidden")
+LENGTH = f"Content-Length: {len(HIDDEN)}"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param((LENGTH, "Content-Length: 0"), id="two lengths, the second 0"),
+        pytest.param(("Content-Length: 0", LENGTH), id="two lengths, the first 0"),
+        pytest.param((f"{LENGTH}, 0",), id="a list of lengths"),
+        pytest.param((f"Content-Length : {len(HIDDEN)}",), id="a space before the colon"),
+        pytest.param((f"X: a\r{LENGTH}",), id="a bare CR before the length"),
+        pytest.param(("Transfer-Encoding: chunked", "Content-Length: 0"), id="chunks and a length"),
+        pytest.param(("Transfer-Encoding: identity",), id="an unknown encoding"),
+    ],
+)
+async def test_a_request_hidden_in_a_body_is_not_answered(server: WebServer, headers: tuple[str, ...]) -> None:
+    received = await said(server, get("/a", *headers) + HIDDEN)
+    assert "/hidden" not in received
+    assert received.count("HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        pytest.param(get("/a").replace("Host: x\r\n", ""), 400, id="no Host"),
+        pytest.param(get("/a", "Host: y"), 400, id="two Hosts"),
+        pytest.param(get("/a").replace("Host: x", "Host: a b"), 400, id="a Host with a space"),
+        pytest.param(get("/a", method="G(T"), 400, id="a method that is no token"),
+        pytest.param(get("a"), 400, id="a path without a slash"),
+        pytest.param(get("*"), 400, id="no path"),
+        pytest.param(get("/a%zz"), 400, id="a bad escape"),
+        pytest.param(get("http://x:y/a"), 400, id="a URL with a bad port"),
+        pytest.param(get("/a\x01"), 400, id="a control character in the path"),
+        pytest.param(get("/a", "X: a\x01"), 400, id="a control character in a value"),
+        pytest.param(get("/a", "X: a\0"), 400, id="NUL in a value"),
+        pytest.param(get("/a", ": a"), 400, id="a header without a name"),
+        pytest.param(get("/a", "X(: a"), 400, id="a header whose name is no token"),
+        pytest.param(get("/a", "Content-Length: +0"), 400, id="a signed length"),
+        pytest.param(get("/a", f"Content-Length: {'9' * 5000}"), 400, id="a length of 5,000 digits"),
+        pytest.param(get("/a", "Content-Length: \u00b2"), 400, id="a superscript length"),
+        pytest.param(get("/a", "Transfer-Encoding: gzip"), 501, id="an encoding that Go lacks"),
+        pytest.param(get("/a", "Expect: 200-ok"), 417, id="an expectation"),
+    ],
+)
+async def test_what_go_refuses_is_refused_with_its_status(server: WebServer, request_: str, status: int) -> None:
+    """The statuses are those of net/http of Go 1.26, which was sent the same bytes."""
+    received = await said(server, request_)
+    assert received.startswith(f"HTTP/1.1 {status} ")
+    assert "\r\nConnection: close\r\n" in received
+
+
+async def test_a_refused_head_request_has_no_body(server: WebServer) -> None:
+    assert (await said(server, get("/a%zz", method="HEAD"))).endswith("\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(get("http://x:80/a"), id="a whole URL"),
+        pytest.param(get("/a", "Content-Length: 00"), id="a length of 0"),
+        pytest.param(get("/a", "Content-Length: 0", "Content-Length: 0"), id="equal lengths"),
+        pytest.param(get("/a", "X: a", " b"), id="a folded header"),
+        pytest.param(get("/a").replace("\r\n", "\n"), id="lines that end in LF alone"),
+        pytest.param(get("/a", "Expect: 100-continue"), id="an expectation that is always met"),
+    ],
+)
+async def test_what_go_accepts_is_accepted(server: WebServer, request_: str) -> None:
+    assert await said(server, request_) == ok("/a {} None")
 
 
 async def test_stopping_closes_idle_connections(server: WebServer) -> None:

@@ -1,0 +1,110 @@
+"""Random bytes for the scheduler's own endpoints: no request hides in another, and the server survives them all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import h11
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
+
+pytestmark = pytest.mark.slow
+
+HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+LENGTHS = st.sampled_from([b"0", b"00", b"%d" % len(HIDDEN), b"+0", b"-1", b"0x0", b"0, 0", b"", b"\xb2", b"9" * 5000])
+ENCODINGS = st.sampled_from([b"chunked", b"identity", b"gzip", b"chunked, chunked", b"xchunked", b"chunked\x0b"])
+NAMES = st.sampled_from(
+    [b"Content-Length", b"content-length", b"Content-Length ", b"Transfer-Encoding", b" Content-Length"]
+)
+COLONS = st.sampled_from([b":", b": ", b" :", b":\t", b""])
+ENDS = st.sampled_from([b"\r\n", b"\r\n", b"\r\n", b"\n", b"\r", b"\r\r\n", b"\n\r", b"\x0b", b"\x0c", b"\x00"])
+FILLERS = st.sampled_from(
+    [b"X: a", b"Host: y", b"Expect: 100-continue", b"X", b":", b"X: \x01", b"Connection: keep-alive"]
+)
+FRAMING = st.tuples(NAMES, COLONS, st.one_of(LENGTHS, ENCODINGS)).map(b"".join)
+LINES = st.lists(st.tuples(st.one_of(FRAMING, FILLERS), ENDS).map(b"".join), max_size=5).map(b"".join)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[bytes, bool]:
+    """A head with odd framing and a request as its body; and True if any reader might take that for a body."""
+    head = b"GET /a HTTP/1.1\r\nHost: x\r\n" + draw(LINES)
+    return head + b"\r\n" + draw(st.sampled_from([b"", b"0\r\n\r\n"])) + HIDDEN, has_body(head)
+
+
+def has_body(head: bytes) -> bool:
+    """Return True if the most lenient of readers finds a length other than 0 or an encoding."""
+    for line in re.split(rb"[\r\n\x0b\x0c\x00]+", head):
+        name, _, value = line.replace(b":", b" ", 1).strip().partition(b" ")
+        if name.lower() == b"transfer-encoding" or (name.lower() == b"content-length" and value.strip(b" :\t0")):
+            return True
+    return False
+
+
+async def exchange(*connections: bytes) -> tuple[list[str], list[bytes]]:
+    """The paths that were served and what came back on each connection, made one after the other."""
+    served: list[str] = []
+
+    async def page(question: Question) -> Answer:
+        served.append(question.path)
+        return Answer(b"found\n")
+
+    server = WebServer(page, "127.0.0.1", 0)
+    await server.start()
+    received = []
+    for sent in connections:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(sent)
+        writer.write_eof()
+        received.append(await reader.read())
+        writer.close()
+    await server.stop()
+    return served, received
+
+
+def statuses(received: bytes) -> list[int]:
+    """The statuses of all responses, as a strict client reads them."""
+    client, found = h11.Connection(h11.CLIENT), []
+    client.receive_data(received)
+    client.receive_data(b"")
+    while received:
+        client.send(h11.Request(method="GET", target="/", headers=[("Host", "x")]))
+        client.send(h11.EndOfMessage())
+        while not isinstance(event := client.next_event(), h11.EndOfMessage):
+            if isinstance(event, h11.ConnectionClosed):
+                return found
+            if isinstance(event, h11.Response):
+                found.append(event.status_code)
+        if client.our_state is not h11.DONE or client.their_state is not h11.DONE or not client.trailing_data[0]:
+            return found
+        client.start_next_cycle()
+    return found
+
+
+@settings(max_examples=1500, deadline=None)
+@given(requests())
+def test_no_request_is_hidden_in_the_body_of_another(request_: tuple[bytes, bool]) -> None:
+    sent, may_have_body = request_
+    served, (received,) = asyncio.run(exchange(sent))
+    if may_have_body:
+        assert "/hidden" not in served
+    assert len(statuses(received)) >= len(served)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.one_of(
+        st.binary(max_size=300),
+        requests().map(lambda each: each[0]),
+        st.binary().map(lambda b: b"GET /a HTTP/1.1\r\nX: " + b),
+    )
+)
+def test_the_server_survives_any_bytes(sent: bytes) -> None:
+    served, received = asyncio.run(exchange(sent, HIDDEN))
+    assert statuses(received[1]) == [200]
+    assert not {500, 502} & set(statuses(received[0]))
+    assert served[-1] == "/hidden"
