@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import yaml
+
+from pyscheduler.private_file import write_private
 
 NAME = "embedded"
 
@@ -29,7 +30,5 @@ def write_kubeconfig(path: str | Path, url: str, token: str) -> Path:
     """Write the kubeconfig to `path` (readable by its owner only, as kubectl wants) and return the path."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(kubeconfig_text(url, token))
+    write_private(target, kubeconfig_text(url, token).encode())
     return target

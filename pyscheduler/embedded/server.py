@@ -28,8 +28,8 @@ class ApiServerError(Exception):
 class ApiServer:
     """A Kubernetes API server in this process.
 
-    It speaks plain HTTP without authentication, so it listens on the loopback interface unless told otherwise. The
-    token in its kubeconfig is for others, who have it reviewed here.
+    It serves plain HTTP without authentication, so it listens on the loopback interface unless `host` is given, and
+    refuses requests that a web page could send there. The token in its kubeconfig is for token reviews.
     `api` is the same server without HTTP, for controllers and tests in this process.
     """
 
@@ -39,7 +39,7 @@ class ApiServer:
         self._runner: web.ServerRunner | None = None
         self._housekeeping: asyncio.Task[None] | None = None
         self._token = secrets.token_urlsafe()
-        self._router = Router(self.api, lambda: f"{self._host}:{self._port}", self._token)
+        self._router = Router(self.api, host, lambda: f"{self._host}:{self._port}", self._token)
 
     @property
     def url(self) -> str:

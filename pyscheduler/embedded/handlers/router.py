@@ -12,6 +12,7 @@ from pyscheduler.embedded import discovery, openapi
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.columns.table import TableView
 from pyscheduler.embedded.handlers import respond
+from pyscheduler.embedded.handlers.origin import check_origin
 from pyscheduler.embedded.handlers.request import (
     Target,
     is_dry_run,
@@ -37,15 +38,16 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 class Router:
     """Answers every request to the server."""
 
-    def __init__(self, api: Api, address: Callable[[], str], token: str) -> None:
-        """`token` is that of the server's own user, for whoever has tokens reviewed."""
-        self._api, self._address = api, address
+    def __init__(self, api: Api, host: str, address: Callable[[], str], token: str) -> None:
+        """`host` is where the server listens; `token` is that of the server's own user, for token reviews."""
+        self._api, self._host, self._address = api, host, address
         self._special = Special(api, Reviews(token))
         self.watches = Watches(api.world)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer to `request`; refusals and bugs become Status objects."""
         try:
+            check_origin(request, self._host)
             return await self._answer(request)
         except ApiError as error:
             return respond.refusal(error)

@@ -7,7 +7,6 @@ that was renewed is served without a restart, and a start does not wait for one 
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from pyscheduler.private_file import write_private
 from pyscheduler.shell import logs
 from pyscheduler.shell.serving.client_ca import ClientAuthorities
 from pyscheduler.shell.serving.http import ServerProblem
@@ -194,8 +194,7 @@ def _write(files: Files, pair: tuple[bytes, bytes]) -> None:
     """Leave a pair for the next start; the key is its owner's alone from its first moment on."""
     certificate, key = pair
     files.key.parent.mkdir(parents=True, exist_ok=True)
-    with open(os.open(files.key, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(key)
+    write_private(files.key, key)
     files.certificate.write_bytes(certificate)
 
 

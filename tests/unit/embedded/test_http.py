@@ -235,6 +235,49 @@ async def test_the_kubeconfig_leads_to_the_server(client: Client, tmp_path: Path
     assert path.stat().st_mode & 0o077 == 0
 
 
+async def test_a_kubeconfig_that_others_could_read_is_theirs_no_longer(client: Client, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("")
+    path.chmod(0o644)
+    client.server.write_kubeconfig(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Host", "rebound.example.com"),
+        ("Host", "127.0.0.1.example.com:8080"),
+        ("Host", "10.0.0.1"),
+        ("Host", "[::2]:80"),
+        ("Host", "["),
+        ("Host", ""),
+        ("Origin", "http://site.example.com"),
+        ("Origin", "null"),
+    ],
+)
+async def test_a_web_page_of_another_site_is_refused(client: Client, header: str, value: str) -> None:
+    code, status = await client.send("POST", PODS, pod("a"), **{header: value})
+    assert (code, status["reason"]) == (403, "Forbidden")
+    assert f"{header} {value!r} is not a loopback address" in status["message"]
+    assert (await client.send("GET", f"{PODS}/a"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Host", "localhost"),
+        ("Host", "LOCALHOST:8080"),
+        ("Host", "127.0.0.2:1"),
+        ("Host", "[::1]:8080"),
+        ("Origin", "http://localhost:3000"),
+        ("Origin", "https://127.0.0.1"),
+    ],
+)
+async def test_a_page_of_this_machine_is_served(client: Client, header: str, value: str) -> None:
+    assert await client.send("GET", "/healthz", **{header: value}) == (200, "ok")
+
+
 async def test_health_and_version(client: Client) -> None:
     assert (await client.send("GET", "/healthz")) == (200, "ok")
     assert (await client.send("GET", "/version"))[1]["gitVersion"].startswith("v1.36")
