@@ -156,7 +156,7 @@ def _misspelt(cls: type, missing: list[str]) -> str:
 def _module(name: str) -> Any:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)  # at the end: a file there must not take the place of an installed module
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)

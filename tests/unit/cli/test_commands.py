@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +45,10 @@ def test_help_imports_no_command() -> None:
 def test_help_says_what_the_command_says_of_itself(name: str) -> None:
     text = getattr(import_module(f"pyscheduler.cli.{name}"), name).help
     assert text.strip().splitlines()[0] == HELP[name]
+
+
+def test_a_file_of_the_current_directory_does_not_shadow_a_module_that_commands_import(tmp_path: Path) -> None:
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError('not the installed one')")
+    command = [sys.executable, "-m", "pyscheduler", "plugins", "list"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

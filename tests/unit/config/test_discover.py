@@ -49,6 +49,14 @@ def test_a_class_in_a_file_of_the_current_directory_runs_when_a_profile_names_it
     assert loaded.imported == {"Mine": "mine_here:Mine"}
 
 
+def test_a_file_of_the_current_directory_does_not_shadow_an_installed_module(folder: Path) -> None:
+    (folder / "mine_here.py").write_text("import tomllib\n" + FIRST)
+    (folder / "tomllib.py").write_text("raise RuntimeError('not the one of the standard library')")
+    sys.modules.pop("tomllib", None)
+    assert names(loads(enable("mine_here:Mine")), "filter")[-1] == "Mine"
+    assert sys.path[-1] == str(folder)
+
+
 def test_the_second_document_makes_classes_known_by_their_name() -> None:
     ours = """
         seed: 7
