@@ -5,10 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NODES ?= 4
+SETUPTOOLS := 80.9.0
+HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
 .PHONY: help run test slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz audit constraints \
-  clean
+  hashes clean
 
 help: ## Show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -68,8 +70,16 @@ bench-decide: $(VENV)/.dev ## Measure decisions alone, in process; options in BE
 fmt: $(VENV)/.dev ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format -q .
 
-constraints: $(VENV)/.dev ## Renew constraints.txt from what is installed
+constraints: $(VENV)/.dev ## Renew constraints.txt from what is installed, and the hashes that the image installs with
 	@{ head -1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable; } > constraints.new && mv constraints.new constraints.txt
+	@$(MAKE) --no-print-directory hashes
+
+hashes: $(VENV)/.dev ## Renew requirements.txt and requirements-build.txt, which the image is installed with, from constraints.txt
+	@$(PYTHON) -m venv $(VENV)/uv && $(VENV)/uv/bin/python -m pip --disable-pip-version-check -q install uv
+	@for file in requirements requirements-build; do head -1 $$file.txt > $$file.new; done
+	@$(HASHES) -c constraints.txt pyproject.toml >> requirements.new
+	@echo 'setuptools==$(SETUPTOOLS)' | $(HASHES) - >> requirements-build.new
+	@for file in requirements requirements-build; do mv $$file.new $$file.txt; done
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info pyscheduler/kernels/*.so

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.docs.dockerfile import copied, ignored, values
 from tests.docs.pages import ROOT
+from tools.audit import required
 
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:
@@ -32,28 +36,58 @@ def test_nothing_else_does() -> None:
     assert ignored("pyscheduler/core/__pycache__/machine.cpython-313.pyc")
 
 
-def test_both_distributions_are_installed_with_the_pinned_versions() -> None:
+def test_both_distributions_are_installed() -> None:
     (run,) = values("RUN")
-    makefile = (ROOT / "Makefile").read_text()
-    assert "install -c constraints.txt -e . -e plugins" in makefile
+    assert "install -c constraints.txt -e . -e plugins" in (ROOT / "Makefile").read_text()
     assert re.search(r"pip wheel .* \. \./plugins\b", run)
-    assert re.search(r"pip install .*-c constraints\.txt /wheels/\*\.whl", run)
-    assert {"constraints.txt", "pyproject.toml", "README.md", "LICENSE", "pyscheduler", "plugins"} == set(copied())
+    assert re.search(r"pip install .*--no-index --no-deps /wheels/\*\.whl", run)
+    files = {"requirements.txt", "requirements-build.txt", "pyproject.toml", "README.md", "LICENSE"}
+    assert {*files, "pyscheduler", "plugins"} == set(copied())
 
 
-def test_what_builds_is_pinned_too() -> None:
+def test_nothing_is_installed_from_an_index_without_hashes() -> None:
     (run,) = values("RUN")
-    (wanted,) = re.findall(r'^requires = \["setuptools>=(\d+)"\]', (ROOT / "pyproject.toml").read_text(), re.M)
-    pinned = re.search(r"pip install \S+ setuptools==(\d+)\.", run)
-    assert pinned
-    assert int(pinned[1]) >= int(wanted)
+    installs = re.findall(r"pip install ([^&]*)", run)
+    assert len(installs) == 3
+    assert all("--require-hashes -r " in words or "--no-index" in words for words in installs)
     assert "--no-build-isolation" in run, "else pip would fetch the newest"
 
 
-def test_both_stages_are_of_one_python() -> None:
-    images = [rest.split()[0] for rest in values("FROM")]
-    built_in, runs_in = images
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-build.txt"])
+def test_every_requirement_of_the_image_has_one_version_and_hashes(name: str) -> None:
+    for requirement, hashes in requirements(name).items():
+        assert "==" in requirement, requirement
+        assert hashes, requirement
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes)
+
+
+def test_the_image_runs_on_the_versions_of_the_constraints() -> None:
+    pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines()[1:])
+    tested = {canonicalize_name(name): version for name, version in pins.items()}
+    runs = {Requirement(each).name: Requirement(each) for each in requirements("requirements.txt")}
+    assert all(tested[canonicalize_name(name)] in found.specifier for name, found in runs.items() if name in tested)
+    needed = {canonicalize_name(name) for name in required(["pyscheduler", "pyscheduler-plugins"])}
+    assert needed <= {canonicalize_name(name) for name in runs}
+
+
+def test_what_builds_is_new_enough() -> None:
+    (wanted,) = re.findall(r'^requires = \["setuptools>=(\d+)"\]', (ROOT / "pyproject.toml").read_text(), re.M)
+    (pinned,) = requirements("requirements-build.txt")
+    assert int(pinned.split("==")[1].split(".")[0]) >= int(wanted)
+
+
+def test_both_stages_are_of_one_python_and_named_by_digest() -> None:
+    images = [rest.split()[0].split("@") for rest in values("FROM")]
+    (built_in, _), (runs_in, _) = images
     assert runs_in.replace("-slim", "") == built_in, "the same but for the compiler"
+    assert all(re.fullmatch("sha256:[0-9a-f]{64}", digest) for _, digest in images)
+
+
+def requirements(name: str) -> dict[str, list[str]]:
+    """The requirements of a file of hashes, each with its hashes."""
+    joined = (ROOT / name).read_text().replace("\\\n", "")
+    lines = [line.split("--hash=") for line in joined.splitlines() if not line.startswith("#")]
+    return {requirement.strip(): [each.strip() for each in hashes] for requirement, *hashes in lines}
 
 
 def test_what_the_metadata_names_is_copied() -> None:
