@@ -68,7 +68,8 @@ async def exchange(*connections: bytes) -> tuple[list[str], list[bytes]]:
 
 def statuses(received: bytes) -> list[int]:
     """The statuses of all responses, as a strict client reads them."""
-    client, found = h11.Connection(h11.CLIENT), []
+    client = h11.Connection(h11.CLIENT)
+    found: list[int] = []
     client.receive_data(received)
     client.receive_data(b"")
     while received:

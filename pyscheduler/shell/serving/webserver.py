@@ -220,9 +220,11 @@ def _root(connection: Any) -> bytes:
 
 async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Event | type[h11.PAUSED]:
     """Return what comes next from the client. h11.RemoteProtocolError where it is not HTTP/1.1."""
-    while (event := connection.next_event()) is h11.NEED_DATA:
+    while True:
+        event = connection.next_event()
+        if event is h11.PAUSED or isinstance(event, h11.Event):
+            return event
         connection.receive_data(await reader.read(LONGEST_HEAD))
-    return event
 
 
 def _is_head(request: h11.Request | None) -> bool:
