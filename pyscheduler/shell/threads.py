@@ -1,0 +1,82 @@
+"""Event loops in threads of their own: what has to go on while the main loop is blocked.
+
+CPython lets one thread run at a time. Python code gives way to another thread after 5 ms, and so do sleeps, I/O and
+most of NumPy; an extension that keeps the interpreter's lock (a pathological regular expression, for one) stops all
+threads until it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from typing import Self, TypeVar
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for as long as the `async with` block lasts."""
+
+    def __init__(self, name: str) -> None:
+        self.resources = AsyncExitStack()
+        """Closed on the thread's loop before the thread ends."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._started: Future[None] = Future()
+        self._ended: Future[None] = Future()
+
+    async def __aenter__(self) -> Self:
+        self._thread.start()
+        await asyncio.wrap_future(self._started)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        await asyncio.wrap_future(self._ended)
+        self._thread.join()
+
+    async def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Await `work()` in the thread."""
+        return await run_on(self._loop, work)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            (self._ended if self._started.done() else self._started).set_exception(error)
+        else:
+            self._ended.set_result(None)
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._started.set_result(None)
+        async with self.resources:
+            await self._stop.wait()
+
+
+async def run_on(loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]) -> T:
+    """Await `work()` on a loop of another thread, as if it were awaited here.
+
+    Cancelled, it cancels the work and waits until that has ended.
+    """
+    here = asyncio.get_running_loop()
+    ending: asyncio.Future[asyncio.Task[T]] = here.create_future()
+    tasks: list[asyncio.Task[T]] = []
+
+    async def awaited() -> T:
+        return await work()
+
+    def start() -> None:
+        tasks.append(loop.create_task(awaited()))
+        tasks[0].add_done_callback(lambda task: here.call_soon_threadsafe(ending.set_result, task))
+
+    loop.call_soon_threadsafe(start)
+    while True:
+        try:
+            return (await asyncio.shield(ending)).result()
+        except asyncio.CancelledError:
+            if ending.done():
+                raise
+            loop.call_soon_threadsafe(lambda: tasks[0].cancel())

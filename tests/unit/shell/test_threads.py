@@ -1,0 +1,132 @@
+"""Event loops in threads: what is awaited there ends as if it were awaited here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pyscheduler.shell.threads import LoopThread, run_on
+
+
+async def current_thread() -> threading.Thread:
+    return threading.current_thread()
+
+
+async def current_loop() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+async def test_work_runs_in_the_thread_and_its_result_comes_back() -> None:
+    async with LoopThread("elsewhere") as thread:
+        assert (await thread.run(current_thread)).name == "elsewhere"
+
+
+async def test_the_thread_has_ended_after_the_block() -> None:
+    async with LoopThread("elsewhere") as thread:
+        found = await thread.run(current_thread)
+    assert not found.is_alive()
+
+
+async def test_what_the_work_raises_is_raised_here() -> None:
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    async with LoopThread("elsewhere") as thread:
+        with pytest.raises(ValueError, match="broken"):
+            await thread.run(fail)
+
+
+async def test_resources_are_closed_on_the_threads_loop_before_it_ends() -> None:
+    closed_in: list[str] = []
+
+    @asynccontextmanager
+    async def resource() -> AsyncIterator[None]:
+        yield
+        closed_in.append(threading.current_thread().name)
+
+    async with LoopThread("elsewhere") as thread:
+        await thread.run(lambda: thread.resources.enter_async_context(resource()))
+    assert closed_in == ["elsewhere"]
+
+
+async def test_a_resource_that_cannot_be_closed_is_reported() -> None:
+    def fail() -> None:
+        raise OSError("cannot be closed")
+
+    thread = LoopThread("elsewhere")
+    await thread.__aenter__()
+    thread.resources.callback(fail)
+    with pytest.raises(OSError, match="cannot be closed"):
+        await thread.__aexit__()
+
+
+async def test_cancelled_it_waits_until_the_work_has_ended() -> None:
+    story: list[str] = []
+    begun = asyncio.Event()
+
+    async def work(there: asyncio.AbstractEventLoop) -> None:
+        may_end = asyncio.Event()
+        here.call_soon_threadsafe(begun.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            story.append("cancelled")
+            here.call_soon_threadsafe(lambda: there.call_soon_threadsafe(may_end.set))
+            await may_end.wait()
+            story.append("ended")
+
+    here = asyncio.get_running_loop()
+    async with LoopThread("elsewhere") as thread:
+        there = await thread.run(current_loop)
+        waiting = asyncio.create_task(thread.run(lambda: work(there)))
+        await begun.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert story == ["cancelled", "ended"]
+
+
+async def test_each_cancellation_is_passed_on() -> None:
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+    here = asyncio.get_running_loop()
+
+    async def stubborn() -> str:
+        here.call_soon_threadsafe(begun.set)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            here.call_soon_threadsafe(cancelled.set)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "gave in to the second"
+        return ""
+
+    async with LoopThread("elsewhere") as thread:
+        waiting = asyncio.create_task(thread.run(stubborn))
+        await begun.wait()
+        waiting.cancel()
+        await cancelled.wait()
+        waiting.cancel()
+        assert await waiting == "gave in to the second"
+
+
+async def test_work_that_cancels_itself_is_a_cancellation_here() -> None:
+    async def cancel() -> None:
+        raise asyncio.CancelledError
+
+    async with LoopThread("elsewhere") as thread:
+        with pytest.raises(asyncio.CancelledError):
+            await thread.run(cancel)
+
+
+async def test_from_the_thread_work_can_be_awaited_on_the_loop_outside() -> None:
+    here = asyncio.get_running_loop()
+
+    async with LoopThread("elsewhere") as thread:
+        found = await thread.run(lambda: run_on(here, current_thread))
+    assert found is threading.current_thread()
