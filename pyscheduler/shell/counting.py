@@ -9,10 +9,12 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
+from copy import copy
+from typing import Any, TypeVar
 
 import numpy as np
 
+Read = TypeVar("Read", "Counter", "Gauges")
 Labels = tuple[str, ...]
 Reading = Callable[[], Mapping[Any, float]]
 """Values by labels (or by the one label there is), read from elsewhere when the metrics are asked for."""
@@ -35,6 +37,10 @@ class Counter:
         self.read: Reading = lambda: self.counts
         if not labels:
             self.counts[()] = 0
+
+    def copy(self) -> Counter:
+        """The present values, for another thread to read."""
+        return _with_values(self)
 
     def reset(self) -> None:
         """Begin anew; what is read from elsewhere goes on."""
@@ -67,6 +73,13 @@ class Histogram:
             self.counts[labels] = self.counts.get(labels, 0) + counts
             self.sums[labels] = self.sums.get(labels, 0.0) + float(seconds.sum())
 
+    def copy(self) -> Histogram:
+        """The present buckets, for another thread to read."""
+        self.settle()
+        taken = copy(self)
+        taken.counts, taken.sums, taken.noted = dict(self.counts), dict(self.sums), defaultdict(lambda: array("d"))
+        return taken
+
     def reset(self) -> None:
         """Begin anew; the arrays stay those that others append to."""
         self.counts.clear()
@@ -81,6 +94,16 @@ class Gauges:
     def __init__(self, name: str, help: str, labels: Labels) -> None:
         self.name, self.help, self.labels = name, help, labels
         self.read: Reading = dict
+
+    def copy(self) -> Gauges:
+        """The present values, for another thread to read."""
+        return _with_values(self)
+
+
+def _with_values(metric: Read) -> Read:
+    values, taken = dict(metric.read()), copy(metric)
+    taken.read = lambda: values
+    return taken
 
 
 Metric = Counter | Histogram | Gauges

@@ -7,7 +7,7 @@ would be a tenth of the CPU that a scheduler takes to start.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Info, ProcessCollector
@@ -19,8 +19,8 @@ import pyscheduler
 from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric
 
 
-def registry_of(metrics: Sequence[Metric]) -> CollectorRegistry:
-    """What serves these metrics, and what the process and the build tell of themselves."""
+def registry_of(metrics: Callable[[], Sequence[Metric]]) -> CollectorRegistry:
+    """A registry of what `metrics` returns at each scrape, and of metrics of the process and the build."""
     registry = CollectorRegistry()
     registry.register(_Families(metrics))
     ProcessCollector(registry=registry)
@@ -30,11 +30,11 @@ def registry_of(metrics: Sequence[Metric]) -> CollectorRegistry:
 
 
 class _Families(Collector):
-    def __init__(self, metrics: Sequence[Metric]) -> None:
+    def __init__(self, metrics: Callable[[], Sequence[Metric]]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Exposed]:
-        return map(family_of, self._metrics)
+        return map(family_of, self._metrics())
 
 
 def family_of(metric: Metric) -> Exposed:

@@ -168,12 +168,6 @@ class ProcessMetrics(_Family):
         self.response_bytes = Histogram(
             "rest_client_response_size_bytes", "Bytes of an answer's body.", _BODY_BYTES, ("verb", "host")
         )
-        self.leading = Gauges(
-            "leader_election_master_status", "1 while this process holds the lease, 0 while it waits.", ("name",)
-        )
-        self.slow_renewals = Counter(
-            "leader_election_slowpath", "Renewals of the lease that needed a look at it first.", ("name",)
-        )
         self.features = Gauges("kubernetes_feature_enabled", "1 for a feature gate that is on.", ("name", "stage"))
         self.decode_failures = Counter(
             "pyscheduler_decode_failures", "Objects skipped because they cannot be read.", ("resource",)
@@ -186,10 +180,35 @@ class ProcessMetrics(_Family):
         self.config_taken.read = lambda: {(): 1.0}
 
 
-class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics):
+class ThreadMetrics(_Family):
+    """What other threads than the loop's count. They may be read in any thread, while the loop is blocked too."""
+
+    def __init__(self) -> None:
+        self.leading = Gauges(
+            "leader_election_master_status", "1 while this process holds the lease, 0 while it waits.", ("name",)
+        )
+        self.slow_renewals = Counter(
+            "leader_election_slowpath", "Renewals of the lease that needed a look at it first.", ("name",)
+        )
+        self.loop_blocked = Gauges(
+            "pyscheduler_loop_blocked_seconds",
+            "Seconds for which the loop has been blocked now, by what blocks it; nothing while it runs.",
+            ("plugin", "extension_point"),
+        )
+        self.loop_blocks = Counter(
+            "pyscheduler_loop_blocks",
+            "Times that the loop was blocked for more than a second, by what blocked it.",
+            ("plugin", "extension_point"),
+        )
+
+
+class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, ThreadMetrics):
     """All metrics and the registry that serves them. The gauges show nothing until their `read` is set."""
 
     def __init__(self) -> None:
+        ThreadMetrics.__init__(self)
+        self.of_threads: Final = self.all
+        """Those that may be read in any thread; the others belong to the loop."""
         AttemptMetrics.__init__(self)
         QueueMetrics.__init__(self)
         PluginMetrics.__init__(self)
@@ -198,10 +217,14 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics):
 
     @cached_property
     def registry(self) -> CollectorRegistry:
-        """What serves them, made when it is first asked for."""
+        """What serves them on the loop's thread, made when it is first asked for."""
         from pyscheduler.shell.exposition import registry_of
 
-        return registry_of(self.all)
+        return registry_of(lambda: self.all)
+
+    def copies(self) -> list[Metric]:
+        """The present values of all that belong to the loop, for another thread to read."""
+        return [metric.copy() for metric in self.all if metric not in self.of_threads]
 
     def settle(self) -> None:
         """Sort all that was noted into buckets, so that the notes do not grow between two scrapes."""

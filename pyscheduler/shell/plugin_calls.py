@@ -1,0 +1,71 @@
+"""The plugin that a thread is running, found in the thread's stack: plugin calls need no bookkeeping for it."""
+
+from __future__ import annotations
+
+import inspect
+from types import FrameType
+from typing import Final
+
+import msgspec
+
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.framework.registry import POINTS
+
+_POINT_OF: Final = {
+    method: point[0].upper() + point[1:]
+    for point, base in POINTS.items()
+    for method, function in vars(base).items()
+    if inspect.isfunction(function) and not method.startswith("_")
+}
+"""The extension points by the methods that serve them."""
+
+
+class Running(msgspec.Struct, frozen=True):
+    """What a thread is running. All but `line` is empty where that is no plugin."""
+
+    plugin: str = ""
+    point: str = ""
+    """The extension point; the method's name for one that serves none, such as a queueing hint."""
+    pod: str = ""
+    line: str = ""
+    """The innermost line of the file that defines the called method."""
+
+
+def running(stack: FrameType | None) -> Running:
+    """The innermost plugin call of a stack, given by its innermost frame."""
+    frame, beyond = stack, None
+    while frame is not None:
+        found = _call(frame, stack)
+        if found is not None and found.point in _POINT_OF.values():
+            return found
+        beyond = beyond or found
+        frame = frame.f_back
+    return beyond or Running(line=_line(stack))
+
+
+def _call(frame: FrameType, stack: FrameType | None) -> Running | None:
+    """The call of a plugin's method that a frame stands for, None if it does not."""
+    code = frame.f_code
+    if not code.co_argcount or code.co_varnames[0] != "self":
+        return None
+    # Reading them copies all local variables, and the copy lives as long as the frame.
+    values = frame.f_locals
+    plugin = values.get("self")
+    if not isinstance(plugin, Plugin):
+        return None
+    arguments = (values.get(name) for name in code.co_varnames[1 : code.co_argcount])
+    pod = next((value.key for value in arguments if isinstance(value, Pod)), "")
+    point = _POINT_OF.get(code.co_name, code.co_name)
+    return Running(plugin.name, point, pod, _line(_innermost(stack, code.co_filename)))
+
+
+def _innermost(stack: FrameType | None, file: str) -> FrameType | None:
+    """The innermost frame that runs code of a file."""
+    while stack is not None and stack.f_code.co_filename != file:
+        stack = stack.f_back
+    return stack
+
+
+def _line(frame: FrameType | None) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_name})" if frame is not None else ""

@@ -1,0 +1,100 @@
+"""Names what blocks the main loop, while it does: in the log and in metrics, from a thread of its own."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Final, Self
+
+from pyscheduler.shell import logs
+from pyscheduler.shell.counting import Labels
+from pyscheduler.shell.heartbeat import PERIOD, Heartbeat
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.plugin_calls import Running, running
+
+BLOCKED_AFTER: Final = 1.0
+"""Seconds without a heartbeat after which the loop counts as blocked."""
+_log = logs.get("watchdog")
+
+
+class Watchdog:
+    """Watches over the loop of the thread that enters it."""
+
+    def __init__(
+        self, heartbeat: Heartbeat, metrics: Metrics, stack: Callable[[int], FrameType | None] | None = None
+    ) -> None:
+        """`stack` returns the innermost frame of a thread."""
+        self._heartbeat = heartbeat
+        self._blocks = metrics.loop_blocks.counts
+        metrics.loop_blocked.read = self._blocked_seconds
+        self._stack = stack or _stack
+        self._watched = threading.get_ident()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        self._beat = heartbeat.at
+        self._missed = 0
+        """Looks since the last beat."""
+        self._running: Running | None = None
+        """What blocks the loop; None while nothing does."""
+        self._next_report = BLOCKED_AFTER
+
+    def __enter__(self) -> Self:
+        self._watched = threading.get_ident()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def look(self) -> None:
+        """Report a loop that has been blocked, and whether it still is; to be called every `PERIOD`."""
+        before, self._beat = self._beat, self._heartbeat.at
+        if self._beat != before:
+            self._missed = 0
+            self._end(self._beat - before)
+            return
+        # Not by the clock: where the whole process was frozen, the loop has its chance to beat first.
+        self._missed += 1
+        if self._missed * PERIOD < BLOCKED_AFTER:
+            return
+        silence = self._heartbeat.silence()
+        first, self._running = self._running is None, running(self._stack(self._watched))
+        if first:
+            self._blocks[self._running.plugin, self._running.point] += 1
+        if silence >= self._next_report:
+            self._next_report = 2 * silence
+            self._report(self._running, silence)
+
+    def _report(self, call: Running, silence: float) -> None:
+        seconds = round(silence, 1)
+        if call.plugin:
+            _log.warning(
+                "Plugin blocks the scheduling loop",
+                plugin=call.plugin,
+                extensionPoint=call.point,
+                pod=call.pod,
+                seconds=seconds,
+                line=call.line,
+            )
+        else:
+            _log.warning("The scheduling loop is blocked", seconds=seconds, line=call.line)
+
+    def _end(self, seconds: float) -> None:
+        call, self._running, self._next_report = self._running, None, BLOCKED_AFTER
+        if call is not None:
+            _log.info("The scheduling loop runs again", plugin=call.plugin, seconds=round(seconds, 1))
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(PERIOD):
+            self.look()
+
+    def _blocked_seconds(self) -> Mapping[Labels, float]:
+        call = self._running
+        return {} if call is None else {(call.plugin, call.point): self._heartbeat.silence()}
+
+
+def _stack(thread: int) -> FrameType | None:
+    return sys._current_frames().get(thread)

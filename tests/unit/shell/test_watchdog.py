@@ -1,0 +1,191 @@
+"""What blocks the loop is named, in the log and in metrics, while it does."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import Cycle, FilterPlugin, Handle, NodeInfo, Pod, PreBindPlugin
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.shell.heartbeat import PERIOD, Heartbeat
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.plugin_calls import Running, running
+from pyscheduler.shell.watchdog import BLOCKED_AFTER, Watchdog
+from pyscheduler.testing import pod
+
+from .virtual import VirtualClock
+
+POD = pod("slow").build()
+UNUSED: Any = None
+
+
+class Slow(FilterPlugin, PreBindPlugin):
+    """Calls back from inside of each of its methods."""
+
+    name = "Slow"
+
+    def __init__(self, during: Callable[[], None]) -> None:
+        super().__init__(None, CoreHandle())
+        self.during = during
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        helper(self.during)
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: Any) -> None:
+        helper(self.during)
+
+    def wakes(self, pod: Pod) -> None:
+        helper(self.during)
+
+
+class Calling(FilterPlugin):
+    """A plugin that has another one called."""
+
+    name = "Calling"
+
+    def __init__(self, other: Slow, args: Any = None, handle: Handle | None = None) -> None:
+        super().__init__(args, handle or CoreHandle())
+        self.other = other
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        self.other.filter(cycle, pod, node)
+
+
+def helper(during: Callable[[], None]) -> None:
+    during()
+
+
+def seen() -> tuple[Callable[[], None], list[Running]]:
+    found: list[Running] = []
+    return lambda: found.append(running(sys._getframe())), found
+
+
+def test_a_plugin_is_found_with_its_extension_point_its_pod_and_the_line_of_its_own_code() -> None:
+    look, found = seen()
+    Slow(look).filter(UNUSED, POD, UNUSED)
+    assert (found[0].plugin, found[0].point, found[0].pod) == ("Slow", "Filter", "default/slow")
+    assert "test_watchdog.py:" in found[0].line
+
+
+def test_a_coroutine_of_a_plugin_is_found_too() -> None:
+    look, found = seen()
+    with pytest.raises(StopIteration):
+        Slow(look).pre_bind(UNUSED, POD, "n1", UNUSED).send(None)
+    assert (found[0].plugin, found[0].point) == ("Slow", "PreBind")
+
+
+def test_of_plugins_that_call_each_other_the_innermost_is_found() -> None:
+    look, found = seen()
+    Calling(Slow(look)).filter(UNUSED, POD, UNUSED)
+    assert found[0].plugin == "Slow"
+
+
+def test_a_method_that_serves_no_extension_point_is_named_itself() -> None:
+    look, found = seen()
+    Slow(look).wakes(POD)
+    assert (found[0].plugin, found[0].point) == ("Slow", "wakes")
+
+
+def test_where_no_plugin_runs_the_line_is_found_all_the_same() -> None:
+    look, found = seen()
+    helper(look)
+    assert found[0].plugin == found[0].point == ""
+    assert "test_watchdog.py:" in found[0].line
+
+
+class World:
+    """A loop that beats or does not, and a watchdog that looks at it."""
+
+    def __init__(self) -> None:
+        self.clock, self.metrics = VirtualClock(), Metrics()
+        self.heartbeat = Heartbeat(self.clock)
+        self.watchdog = Watchdog(self.heartbeat, self.metrics, lambda _: sys._getframe())
+
+    def pass_time(self, seconds: float, beating: bool = False) -> None:
+        for _ in range(round(seconds / PERIOD)):
+            self.clock.at += PERIOD
+            if beating:
+                self.heartbeat.at = self.clock.at
+            self.watchdog.look()
+
+    def blocks(self) -> dict[tuple[str, ...], int]:
+        return dict(self.metrics.loop_blocks.counts)
+
+
+@pytest.fixture
+def world(caplog: pytest.LogCaptureFixture) -> World:
+    caplog.set_level(logging.INFO, "pyscheduler")
+    return World()
+
+
+def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
+    return [record.__dict__["fields"] for record in caplog.records if record.getMessage() == message]
+
+
+def test_a_loop_that_beats_is_left_alone(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.pass_time(100.0, beating=True)
+    assert (world.blocks(), world.metrics.loop_blocked.read(), caplog.records) == ({}, {}, [])
+
+
+def test_a_plugin_that_blocks_is_named_while_it_does(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    shown: list[dict[tuple[str, ...], float]] = []
+
+    def block() -> None:
+        world.pass_time(3.0)
+        shown.append(dict(world.metrics.loop_blocked.read()))
+        assert lines(caplog, "Plugin blocks the scheduling loop")
+        world.pass_time(9.0)
+        shown.append(dict(world.metrics.loop_blocked.read()))
+
+    Slow(block).filter(UNUSED, POD, UNUSED)
+    assert shown == [{("Slow", "Filter"): 3.0}, {("Slow", "Filter"): 12.0}]
+    assert world.blocks() == {("Slow", "Filter"): 1}
+    world.pass_time(PERIOD, beating=True)
+    assert world.metrics.loop_blocked.read() == {}
+    reports = lines(caplog, "Plugin blocks the scheduling loop")
+    assert [report["seconds"] for report in reports] == [1.0, 2.0, 4.0, 8.0], "less and less often"
+    assert (reports[0]["plugin"], reports[0]["extensionPoint"], reports[0]["pod"]) == ("Slow", "Filter", "default/slow")
+    (over,) = lines(caplog, "The scheduling loop runs again")
+    assert (over["plugin"], over["seconds"]) == ("Slow", 12.2)
+
+
+def test_each_time_is_counted_and_reported_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        Slow(lambda: world.pass_time(1.5)).filter(UNUSED, POD, UNUSED)
+        world.pass_time(1.0, beating=True)
+    assert world.blocks() == {("Slow", "Filter"): 3}
+    assert len(lines(caplog, "Plugin blocks the scheduling loop")) == 3
+
+
+def test_a_loop_that_something_else_blocks_is_reported_by_its_line(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.pass_time(1.5)
+    assert world.blocks() == {("", ""): 1}
+    (report,) = lines(caplog, "The scheduling loop is blocked")
+    assert "line" in report
+
+
+def test_a_process_that_was_frozen_as_a_whole_is_not_taken_for_blocked(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.pass_time(1.0, beating=True)
+    world.clock.at += 100.0  # the watchdog was frozen too, and is the first to run again
+    world.watchdog.look()
+    world.pass_time(1.0, beating=True)
+    assert (world.blocks(), caplog.records) == ({}, [])
+
+
+def test_a_short_call_is_no_block(world: World) -> None:
+    Slow(lambda: world.pass_time(BLOCKED_AFTER - PERIOD)).filter(UNUSED, POD, UNUSED)
+    assert world.blocks() == {}
+
+
+def test_it_watches_from_a_thread_of_its_own_until_it_is_left(world: World) -> None:
+    with world.watchdog as watchdog:
+        assert watchdog._thread.is_alive()
+    assert not watchdog._thread.is_alive()
