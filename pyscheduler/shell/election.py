@@ -1,7 +1,8 @@
 """Leader election: of several replicas, the one that holds the Lease schedules. `core/lease.py` decides, this acts.
 
 A leader renews its lease every retryPeriod. If renewDeadline passes without an accepted renewal it is over: `holds`
-says no from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
+is False from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
+`holds`, `lost` and `check` may be called in any thread: each reads single values that the election sets.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ _CALLS: Final = 2
 log = logs.get("election")
 
 
+Check = Callable[[], str | None]
+"""Returns None if all is well, otherwise what is wrong."""
+
+
+def _healthy() -> None:
+    return None
+
+
 class Lock(Protocol):
     """The Lease, wherever it is kept; `LeaseLock` is the real one."""
 
@@ -52,8 +61,17 @@ class Lock(Protocol):
         """Let go of it; there will be no more calls."""
 
 
-def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock: Clock, metrics: Metrics) -> Election:
-    """The election that a configuration asks for, by a connection of its own to the server that `calls` go to."""
+def election(
+    configuration: KubeSchedulerConfiguration,
+    calls: Connection,
+    clock: Clock,
+    metrics: Metrics,
+    health: Check = _healthy,
+) -> Election:
+    """The election that a configuration asks for, by a connection of its own to the server that `calls` go to.
+
+    To be called on the loop that the election is to run on.
+    """
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
     connection = calls.another(ConnectionOptions(_CALLS, qps=-1, timeout=max(1.0, wanted.renew_deadline / 2)))
@@ -62,7 +80,7 @@ def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock
     terms = Terms(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
     # The name tells two processes of one host apart.
     candidate = Candidate(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
-    made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME))
+    made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME), health)
     metrics.leading.read = lambda: {(NAME,): float(made.holds())}
     return made
 
@@ -71,14 +89,24 @@ class Election:
     """One candidate for one lease; `lead` is for one call."""
 
     def __init__(
-        self, lock: Lock, candidate: Candidate, clock: Clock, slow_path: Callable[[], None] = lambda: None
+        self,
+        lock: Lock,
+        candidate: Candidate,
+        clock: Clock,
+        slow_path: Callable[[], None] = lambda: None,
+        health: Check = _healthy,
     ) -> None:
-        """`slow_path` is called when a renewal needs a look at the lease first."""
+        """`slow_path` is called when a renewal needs a look at the lease first.
+
+        While `health` fails, the lease is neither acquired nor renewed.
+        """
         self._lock = lock
         self._candidate = candidate
         self._terms = candidate.terms
         self._clock = clock
         self._slow_path = slow_path
+        self._health = health
+        self._unhealthy = False
         self._chance = random.Random()
         self._claimed = False
         """Whether a claim was sent, so that the lease may be ours even where no answer came."""
@@ -155,6 +183,8 @@ class Election:
 
     async def _try(self) -> bool:
         """Take the lease or renew it; whether that was done."""
+        if not self._is_healthy():
+            return False
         if self._elected:
             try:
                 # Most of the time nobody else has written it, and one call will do.
@@ -167,6 +197,13 @@ class Election:
         except ApiError as problem:
             log.warning("The lease could not be read or written", problem, lease=self._lock)
             return False
+
+    def _is_healthy(self) -> bool:
+        problem = self._health()
+        if problem and not self._unhealthy:
+            log.error("Not renewing the lease", lease=self._lock, err=problem)
+        self._unhealthy = problem is not None
+        return not self._unhealthy
 
     async def _look_and_claim(self) -> bool:
         candidate = self._candidate

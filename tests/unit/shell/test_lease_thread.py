@@ -1,0 +1,175 @@
+"""Elections in a thread, on virtual time: the thread's clock is moved on while the loop that works is blocked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from pyscheduler.core.lease import Candidate
+from pyscheduler.shell.election import Election
+from pyscheduler.shell.leadership import LeaseLost
+from pyscheduler.shell.lease_thread import ThreadedElection
+from pyscheduler.shell.threads import LoopThread
+
+from .test_election import TERMS, Lock, Server, never_ending, settle
+from .virtual import SteppedClock
+
+
+@dataclass
+class Stage:
+    """A replica whose election has a thread, and that thread's clock."""
+
+    election: ThreadedElection
+    clock: SteppedClock
+    server: Server
+    loop: asyncio.AbstractEventLoop
+    """The thread's."""
+    problem: str | None = None
+    """What is wrong with the loop that works."""
+    story: list[str] = field(default_factory=list)
+    working: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the work may end after it was cancelled."""
+
+    async def work(self) -> None:
+        self.story.append("works")
+        self.working.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.story.append("stops leading" if self.election.holds() else "stops without the lease")
+            self.stopping.set()
+            if self.election.holds():
+                await self.may_end.wait()
+                self.story.append("drained")
+
+    def block(self, seconds: float) -> None:
+        """Block the loop that works for so many seconds of the thread's clock."""
+
+        async def passing() -> None:
+            for _ in range(round(seconds * 10)):
+                await self.clock.advance(0.1)
+                await settle()
+
+        asyncio.run_coroutine_threadsafe(passing(), self.loop).result(timeout=30)
+
+
+@asynccontextmanager
+async def leading() -> AsyncIterator[tuple[Stage, asyncio.Task[None]]]:
+    """A replica that leads, and the task in which it does."""
+    clock, server = SteppedClock(), Server()
+
+    async def made() -> Election:
+        return Election(Lock(server), Candidate("a", TERMS), clock, health=lambda: stage.problem)
+
+    async def loop() -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    async with LoopThread("lease") as thread:
+        own = await thread.run(loop)
+        stage = Stage(ThreadedElection(await thread.run(made), thread), clock, server, own)
+        task = asyncio.create_task(stage.election.lead(stage.work))
+        async with asyncio.timeout(10):
+            await stage.working.wait()
+        yield stage, task
+        stage.may_end.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_the_lease_is_renewed_while_the_loop_that_works_is_blocked() -> None:
+    async with leading() as (stage, task):
+        before = len(stage.server.writes)
+        stage.block(100.0)
+        assert len(stage.server.writes) >= before + 45
+        assert stage.election.holds()
+        await settle()
+        assert (stage.story, task.done()) == (["works"], False)
+
+
+async def test_a_lease_that_is_lost_meanwhile_forbids_writes_at_once_and_ends_the_work_when_the_loop_runs_again() -> (
+    None
+):
+    async with leading() as (stage, task):
+        stage.server.down = True
+        stage.block(TERMS.renew_deadline - 2.5)
+        assert stage.election.holds()
+        stage.block(3.0)
+        assert (stage.election.holds(), stage.election.lost) == (False, True)
+        with pytest.raises(LeaseLost, match="not renewed for 10 s"):
+            await asyncio.wait_for(task, 10)
+        assert stage.story == ["works", "stops without the lease"]
+
+
+async def test_a_loop_that_counts_as_dead_renews_no_more_and_another_takes_the_lease() -> None:
+    async with leading() as (stage, task):
+        stage.problem = "the main loop has been blocked for 61 s"
+        other = Candidate("b", TERMS)
+        other.observe(stage.server.lease, stage.clock.at)
+        stage.block(TERMS.renew_deadline)
+        assert not stage.election.holds()
+        assert other.wait(stage.clock.at) > 0, "it has stopped before the lease can be anothers"
+        stage.block(TERMS.lease_duration - TERMS.renew_deadline)
+        other.observe(stage.server.lease, stage.clock.at)
+        assert other.wait(stage.clock.at) == 0
+        assert stage.server.lease is not None
+        assert stage.server.lease.holder_identity == "a", "it is not given back while writes may be on their way"
+        with pytest.raises(LeaseLost):
+            await asyncio.wait_for(task, 10)
+
+
+async def test_a_loop_that_comes_back_in_time_keeps_the_lease() -> None:
+    async with leading() as (stage, _):
+        stage.problem = "the main loop has been blocked for 61 s"
+        stage.block(5.0)
+        stage.problem = None
+        stage.block(50.0)
+        assert stage.election.holds()
+        assert stage.story == ["works"]
+
+
+async def test_a_replica_whose_loop_is_blocked_does_not_take_the_lease() -> None:
+    server, clock = Server(), SteppedClock()
+    election = Election(Lock(server), Candidate("a", TERMS), clock, health=lambda: "blocked")
+    task = asyncio.create_task(election.lead(never_ending))
+    for _ in range(100):
+        await clock.advance(0.1)
+        await settle()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert server.writes == []
+
+
+async def test_stopped_it_keeps_the_lease_until_the_work_has_ended_and_then_gives_it_back() -> None:
+    async with leading() as (stage, task):
+        task.cancel()
+        await stage.stopping.wait()
+        stage.block(30.0)
+        assert (stage.election.holds(), task.done()) == (True, False)
+        stage.may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+        assert stage.story == ["works", "stops leading", "drained"]
+        assert stage.server.writes[-1] == ""
+        assert not stage.election.lost
+
+
+async def test_work_that_breaks_is_raised_and_the_lease_is_given_back() -> None:
+    async def break_down() -> None:
+        raise ValueError("a bug")
+
+    server = Server()
+
+    async def made() -> Election:
+        return Election(Lock(server), Candidate("a", TERMS), SteppedClock())
+
+    async with LoopThread("lease") as thread:
+        election = ThreadedElection(await thread.run(made), thread)
+        with pytest.raises(ValueError, match="a bug"):
+            await asyncio.wait_for(election.lead(break_down), 10)
+    assert server.writes == ["a", ""]
