@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
-from functools import cache, wraps
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,11 +20,13 @@ from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell.scheduler import Scheduler
 from pyscheduler.shell.serving.health import Checks
+from pyscheduler.shell.threads import LoopThread
 
 if TYPE_CHECKING:
+    from pyscheduler.api.pod import Pod
     from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Trusted
     from pyscheduler.shell.serving.gate import Gate
-    from pyscheduler.shell.serving.http import Page
+    from pyscheduler.shell.serving.http import AsyncPage, Page
     from pyscheduler.shell.serving.webserver import Answer, Question
 
 Flags = Callable[[], Mapping[str, Any]]
@@ -152,13 +154,17 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> dict[str, Page]:
-    """What is served, by path; `flags` tells what the process was started with."""
+def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> dict[str, Page | AsyncPage]:
+    """What is served, by path; `flags` gives what the process was started with.
+
+    To be called on the scheduler's loop; the pages are made in another thread.
+    """
     from pyscheduler.shell.serving import health
-    from pyscheduler.shell.serving.http import json_page, metrics_page
+    from pyscheduler.shell.serving.http import json_answer, json_page
+    from pyscheduler.shell.serving.main_loop import MainLoop, MetricsPage
     from pyscheduler.shell.serving.webserver import Answer
 
-    context = scheduler.machine.context
+    main, context = MainLoop(asyncio.get_running_loop()), scheduler.machine.context
 
     def queue(question: Question) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
@@ -170,36 +176,43 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
 
         return Dumps(context, clock).cache(question)
 
-    def resources(question: Question) -> Any:
+    def pods(_: Question) -> list[Pod]:
+        # A replica that only waits would report the same again.
+        return list(context.pods.values()) if scheduler.leads else []
+
+    def resources(found: list[Pod]) -> Answer:
         from pyscheduler.shell.serving import pod_resources
 
-        # A replica that only waits would tell the same again.
-        return pod_resources.page(context.pods.values if scheduler.leads else tuple)(question)
+        return pod_resources.answer(found)
 
     def reset(_: Question) -> Answer:
         scheduler.metrics.reset()
         return Answer(b"metrics reset\n")
 
-    served: dict[str, Page] = {
+    served: dict[str, Page | AsyncPage] = {
         **health.pages(checks),
-        "/metrics": metrics_page(lambda: scheduler.metrics.registry),
-        "DELETE /metrics": reset,
-        "/metrics/resources": resources,
+        "/metrics": MetricsPage(scheduler.metrics, main),
+        "DELETE /metrics": main.page(reset, _itself),
+        "/metrics/resources": main.page(pods, resources),
         "/configz": json_page(lambda _: configz(scheduler.config)),
-        "/debug/queue": json_page(queue),
-        "/debug/cache": json_page(cache),
+        "/debug/queue": main.page(queue, json_answer),
+        "/debug/cache": main.page(cache, json_answer),
     }
     if scheduler.config.configuration.enable_profiling:
-        served.update(_profiles())
+        served.update(_profiles(main.loop))
     return served | _zpages([*served, "/flagz", "/statusz"], clock, flags)
 
 
-def _profiles() -> Mapping[str, Page]:
+def _itself(answer: Answer) -> Answer:
+    return answer
+
+
+def _profiles(loop: asyncio.AbstractEventLoop) -> Mapping[str, Page]:
     @cache
     def real() -> Mapping[str, Page]:
         from pyscheduler.shell.serving.profiling import Profiler
 
-        return Profiler().pages()
+        return Profiler(loop).pages()
 
     def page(path: str) -> Page:
         return lambda question: real()[path](question)
@@ -234,10 +247,30 @@ def configz(config: LoadedConfig) -> Mapping[str, Any]:
     return {"componentconfig": kube, "pyscheduler": ours}
 
 
+@asynccontextmanager
+async def served(
+    options: EndpointOptions, pages: Mapping[str, Page | AsyncPage], calls: Connection, clock: Clock
+) -> AsyncIterator[None]:
+    """Serve pages over HTTPS from a thread of their own, so that they are answered while the caller's loop is blocked.
+
+    ServerProblem, ConnectionProblem if that cannot be.
+    """
+    async with LoopThread("endpoints") as thread:
+        await thread.run(partial(serve, options, pages, calls, clock, thread.resources))
+        yield
+
+
 async def serve(
-    options: EndpointOptions, pages: Mapping[str, Page], calls: Connection, clock: Clock, stack: AsyncExitStack
+    options: EndpointOptions,
+    pages: Mapping[str, Page | AsyncPage],
+    calls: Connection,
+    clock: Clock,
+    stack: AsyncExitStack,
 ) -> None:
-    """Serve pages over HTTPS until the stack is left. ServerProblem, ConnectionProblem if that cannot be."""
+    """Serve pages over HTTPS, on the loop that this runs on, until the stack is left.
+
+    ServerProblem, ConnectionProblem if that cannot be.
+    """
     from pyscheduler.shell.serving.allowed_paths import AllowedPaths
     from pyscheduler.shell.serving.http import HttpServer
     from pyscheduler.shell.serving.tls import Tls, TlsOptions

@@ -22,12 +22,14 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.cores import interrupt_nobody
+from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.shell.serving.health import Check, Checks
+from pyscheduler.shell.watchdog import Watchdog
 
 log = logs.get("run")
 
@@ -92,6 +94,8 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
     client = config.configuration.client_connection
     limits = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
     async with AsyncExitStack() as stack:
+        heartbeat = await stack.enter_async_context(Heartbeat(clock))
+        stack.enter_context(Watchdog(heartbeat, metrics))
         calls = await connect(given.kubeconfig, limits, clock, given.server)
         stack.push_async_callback(calls.close)
         events = calls.another()
@@ -100,16 +104,17 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
         well: dict[str, Check] = {}
         if config.configuration.leader_election.leader_elect:
             # A scheduler that is alone starts without it.
-            from pyscheduler.shell.election import CHECK, election
+            from pyscheduler.shell.lease_thread import CHECK, elected
 
-            leadership = elected = election(config.configuration, calls, clock, metrics)
-            stack.push_async_callback(elected.close)
-            well[CHECK] = elected.check
+            health = heartbeat.check
+            election = await stack.enter_async_context(elected(config.configuration, calls, clock, metrics, health))
+            leadership, well[CHECK] = election, election.check
         longest = given.longest_unschedulable
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership, longest)
         if serving.secure_port:
-            pages = endpoints.pages(_checks(scheduler, well), scheduler, clock, given.flags)
-            await endpoints.serve(serving, pages, calls, clock, stack)
+            checks = _checks(scheduler, {"main-loop": heartbeat.check}, well)
+            pages = endpoints.pages(checks, scheduler, clock, given.flags)
+            await stack.enter_async_context(endpoints.served(serving, pages, calls, clock))
         endpoints.dump_on_signal(scheduler, clock)
         scheduler.attend = (await stack.enter_async_context(PodGroupKeeper(given.kubeconfig, given.server))).attend
         if source is not None:
@@ -124,7 +129,7 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
     return 0
 
 
-def _checks(scheduler: Scheduler, well: Mapping[str, Check]) -> Checks:
+def _checks(scheduler: Scheduler, live: Mapping[str, Check], well: Mapping[str, Check]) -> Checks:
     def informers() -> str | None:
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
@@ -133,7 +138,7 @@ def _checks(scheduler: Scheduler, well: Mapping[str, Check]) -> Checks:
         return "the scheduler is stopping" if scheduler.stopping else None
 
     # kube-scheduler's second name for it: what has been listed here has also been taken in.
-    return Checks(well, {"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
+    return Checks(live, well, {"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

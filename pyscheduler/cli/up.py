@@ -29,9 +29,11 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
 from pyscheduler.embedded.cluster import EmbeddedCluster
 from pyscheduler.shell.clock import SystemClock
+from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.kube.connection import ConnectionOptions, connect
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.shell.watchdog import Watchdog
 
 _PROFILE = """
 - schedulerName: {name}
@@ -132,14 +134,15 @@ def _default_config(gates: Gates) -> LoadedConfig:
 
 
 async def _up(wishes: Wishes, config: LoadedConfig) -> int:
-    console = Console()
+    console, clock, metrics = Console(), SystemClock(), Metrics()
     async with AsyncExitStack() as stack:
+        stack.enter_context(Watchdog(await stack.enter_async_context(Heartbeat(clock)), metrics))
         cluster = await stack.enter_async_context(
             EmbeddedCluster(wishes.nodes, node_cpu=wishes.node_cpu, node_memory=wishes.node_memory, port=wishes.port)
         )
         apply(cluster.server.api, _builtin())
         apply(cluster.server.api, wishes.manifests)
-        scheduler = await _scheduler(stack, cluster, config)
+        scheduler = Scheduler(config, await _connections(stack, cluster), clock, metrics)
         await stack.enter_async_context(PodGroupOperator(cluster.kubeconfig))
         console.print(_greeting(wishes, cluster.url, scheduler.names), soft_wrap=True, highlight=False)
         kubeconfig = _kubeconfig(cluster, wishes.kubeconfig_out)
@@ -161,12 +164,12 @@ def _builtin() -> list[Manifest]:
     return [Manifest(f.name, yaml.safe_load(f.read_text(encoding="utf-8"))) for f in folder.iterdir()]
 
 
-async def _scheduler(stack: AsyncExitStack, cluster: EmbeddedCluster, config: LoadedConfig) -> Scheduler:
+async def _connections(stack: AsyncExitStack, cluster: EmbeddedCluster) -> Connections:
     calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
     stack.push_async_callback(calls.close)
     events = calls.another()
     stack.push_async_callback(events.close)
-    return Scheduler(config, Connections(calls, events), SystemClock(), Metrics())
+    return Connections(calls, events)
 
 
 def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:

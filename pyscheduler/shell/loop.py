@@ -1,7 +1,7 @@
 """The loop that drives the machine: events in, attempts while there are pods, commands out.
 
-Everything runs in one thread. Attempts are made in bursts of a few milliseconds, so that watches, the lease and
-/healthz never starve behind a long queue, and no burst starts while the API server is behind with bindings.
+Scheduling runs in one thread. Attempts are made in bursts of a few milliseconds, so that watches and bindings never
+starve behind a long queue, and no burst starts while the API server is behind with bindings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the scheduler has in mind, for people who wonder: /debug/queue, /debug/cache, and both in the log on SIGUSR2.
 
-A cluster may have 150,000 pods, and nothing else is done while a page is made. So a page shows a part, says how much
+A cluster may have 150,000 pods, and nothing is scheduled while a page is made. So a page shows a part, says how much
 more there is, and how to ask for it: `?offset=` and `?limit=`, or one pod or node by its name.
 """
 

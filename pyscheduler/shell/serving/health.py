@@ -22,16 +22,17 @@ _log = logs.get("health")
 
 
 class Checks(msgspec.Struct, frozen=True):
-    """The checks by name; `well` is asked by /healthz and /readyz, `ready` by /readyz."""
+    """The checks by name: `live` of all endpoints, `well` of /healthz and /readyz, `ready` of /readyz."""
 
+    live: Mapping[str, Check] = msgspec.field(default_factory=dict)
     well: Mapping[str, Check] = msgspec.field(default_factory=dict)
     ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
 
     def of(self, endpoint: str) -> dict[str, Check]:
         """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
-        ping: dict[str, Check] = {"ping": lambda: None}
-        asked = {"livez": ping, "healthz": {**ping, **self.well}, "readyz": {**ping, **self.well, **self.ready}}
-        return asked[endpoint]
+        live: dict[str, Check] = {"ping": lambda: None, **self.live}
+        checks = {"livez": live, "healthz": {**live, **self.well}, "readyz": {**live, **self.well, **self.ready}}
+        return checks[endpoint]
 
 
 def pages(checks: Checks) -> dict[str, Callable[[Question], Answer]]:

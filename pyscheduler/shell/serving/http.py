@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Page = Callable[[Question], Answer]
 """Makes the answer to a question that may be asked. BadQuestion if its query cannot be understood."""
+AsyncPage = Callable[[Question], Awaitable[Answer]]
+"""The same for an answer that takes other threads."""
 Guard = Callable[[Question, bool], Awaitable[Answer | None]]
 """Told a question and whether it is about a page: what to say instead of an answer, None to give it."""
 
@@ -40,7 +42,7 @@ class HttpServer:
 
     def __init__(
         self,
-        pages: Mapping[str, Page],
+        pages: Mapping[str, Page | AsyncPage],
         guard: Guard,
         bind_address: str = "0.0.0.0",
         port: int = 10259,
@@ -82,7 +84,8 @@ class HttpServer:
         if page is None:
             return Answer(b"only GET and HEAD\n", 405)
         try:
-            return page(question)
+            answer = page(question)
+            return answer if isinstance(answer, Answer) else await answer
         except BadQuestion as problem:
             return Answer(f"{problem}\n".encode(), 400)
 
@@ -91,9 +94,14 @@ def json_page(make: Callable[[Question], Any]) -> Page:
     """A page that shows what `make` gives, as JSON that a person can read."""
 
     def page(question: Question) -> Answer:
-        return Answer(msgspec.json.format(msgspec.json.encode(make(question), enc_hook=str)), content_type=JSON)
+        return json_answer(make(question))
 
     return page
+
+
+def json_answer(value: Any) -> Answer:
+    """A value as JSON that a person can read."""
+    return Answer(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
 
 
 def metrics_page(registry: Callable[[], CollectorRegistry]) -> Page:

@@ -1,7 +1,7 @@
 """/metrics/resources: what each pod requests and is limited to, as kube-scheduler tells it.
 
-Several lines a pod make a hundred megabytes of a large cluster. They are written slice by slice, so that neither the
-memory nor the scheduler's thread is taken by them.
+Several lines a pod make a hundred megabytes of a large cluster. They are written slice by slice, so that they take
+little memory, and the scheduler's thread gets the interpreter's lock in between.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
 from pyscheduler.api.pod import Pod, PodTemplate
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
-from pyscheduler.shell.serving.http import Page
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Answer
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100
@@ -30,13 +29,9 @@ _ENDED = ("Succeeded", "Failed")
 Amounts = Mapping[str, int]
 
 
-def page(pods: Callable[[], Collection[Pod]]) -> Page:
-    """The page for the pods that are known."""
-
-    def answer(question: Question) -> Answer:  # noqa: ARG001 - a page is asked like any other
-        return Answer(_written([pod for pod in pods() if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
-
-    return answer
+def answer(pods: Collection[Pod]) -> Answer:
+    """The page for these pods."""
+    return Answer(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
 
 
 async def _written(pods: list[Pod]) -> AsyncIterator[bytes]:

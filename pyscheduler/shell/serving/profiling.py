@@ -35,7 +35,9 @@ _INDEX: Final = (
 class Profiler:
     """Looks at all threads but its own, for one who asks at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """`loop` is the loop whose tasks are shown, maybe another thread's; None for the one that this runs on."""
+        self._loop = loop
         self._busy = False
 
     def pages(self) -> Mapping[str, Page]:
@@ -43,7 +45,7 @@ class Profiler:
         return {
             PREFIX: lambda _: Answer("".join(f"{line}\n" for line in _INDEX).encode()),
             f"{PREFIX}cmdline": lambda _: Answer("\0".join(sys.orig_argv).encode()),
-            f"{PREFIX}goroutine": lambda _: Answer("".join(_doing()).encode()),
+            f"{PREFIX}goroutine": lambda _: Answer("".join(_doing(self._loop)).encode()),
             f"{PREFIX}profile": self._profile,
         }
 
@@ -59,7 +61,7 @@ class Profiler:
         self._busy = True
         enough = threading.Event()
         try:
-            # A thread looks: the loop is what is looked at. Whoever asks may go away before it ends.
+            # A thread looks, so that other pages are served meanwhile. The client may go away before it ends.
             counts = await asyncio.to_thread(sample, seconds, enough)
         finally:
             self._busy = False
@@ -90,10 +92,10 @@ def _calls(frame: FrameType | None) -> list[str]:
     return calls[::-1]
 
 
-def _doing() -> Iterator[str]:
+def _doing(loop: asyncio.AbstractEventLoop | None) -> Iterator[str]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         yield f"thread {names.get(ident, ident)}\n{''.join(traceback.format_stack(frame))}\n"
-    for task in asyncio.all_tasks():
+    for task in asyncio.all_tasks(loop):
         stack = "".join(traceback.format_stack(frames[-1])) if (frames := task.get_stack(limit=1)) else ""
         yield f"task {task.get_name()} {getattr(task.get_coro(), '__qualname__', '')}\n{stack}\n"

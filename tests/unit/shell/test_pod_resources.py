@@ -5,19 +5,17 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.shell.serving.pod_resources import limits_of, page
-from pyscheduler.shell.serving.webserver import Question
+from pyscheduler.shell.serving.pod_resources import answer, limits_of
 from pyscheduler.testing import PodBuilder, pod
 
-QUESTION = Question("/metrics/resources", {}, {})
 Series = dict[tuple[str, str, str, str], float]
 
 
 async def told(*pods: PodBuilder) -> Series:
     """Values by (metric, pod, resource, unit)."""
-    answer = page(lambda: [p.build() for p in pods])(QUESTION)
-    assert not isinstance(answer.body, bytes)
-    text = b"".join([piece async for piece in answer.body]).decode()
+    found = answer([p.build() for p in pods])
+    assert not isinstance(found.body, bytes)
+    text = b"".join([piece async for piece in found.body]).decode()
     samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
     return {(s.name, s.labels["pod"], s.labels["resource"], s.labels["unit"]): s.value for s in samples}
 
@@ -42,9 +40,9 @@ async def test_units(resource: str, unit: str) -> None:
 
 async def test_whose_they_are() -> None:
     asking = pod("a").namespace("team").requests(cpu="1").on("n1").scheduler('my "own"').priority(7)
-    answer = page(lambda: [asking.build(), pod("b").requests(cpu="1").build()])(QUESTION)
-    assert not isinstance(answer.body, bytes)
-    lines = b"".join([piece async for piece in answer.body]).decode().splitlines()
+    found = answer([asking.build(), pod("b").requests(cpu="1").build()])
+    assert not isinstance(found.body, bytes)
+    lines = b"".join([piece async for piece in found.body]).decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
         'kube_pod_resource_request{namespace="team",pod="a",node="n1",scheduler="my \\"own\\"",priority="7",'
         'resource="cpu",unit="cores"} 1.0',
@@ -59,9 +57,9 @@ async def test_pods_that_have_ended_hold_nothing() -> None:
 
 async def test_many_pods_come_in_pieces() -> None:
     pods = [pod(f"p{n}").requests(cpu="1").build() for n in range(600)]
-    answer = page(lambda: pods)(QUESTION)
-    assert not isinstance(answer.body, bytes)
-    pieces = [piece async for piece in answer.body]
+    found = answer(pods)
+    assert not isinstance(found.body, bytes)
+    pieces = [piece async for piece in found.body]
     assert len(pieces) == 14
     assert sum(piece.count(b"\nkube_pod") + piece.startswith(b"kube_pod") for piece in pieces) == 600
 
