@@ -31,6 +31,8 @@ PLAIN, FAULTY = "faults", "faults-faulty"
 INSIDE = Path(__file__).parent / "inside"
 PATIENCE = 2.0
 """Seconds after which it gives a call up; in earnest they are 30."""
+GIVEN_UP_AFTER = 5.0
+"""Seconds after which a blocked loop counts as dead; in earnest they are 60."""
 MEMORY_SLACK = 24 * 2**20
 """Bytes that all stories together may leave behind: the allocator's, not the scheduler's."""
 
@@ -88,6 +90,7 @@ async def started(
 ) -> AsyncIterator[SchedulerProcess]:
     """A scheduler with that configuration, through the proxy if there is one; killed when the block ends."""
     os.environ["FAULTS_PATIENCE"] = str(PATIENCE)
+    os.environ["FAULTS_GIVEN_UP_AFTER"] = str(GIVEN_UP_AFTER)
     config = _written(folder, text)
     kubeconfig = None if proxy is None else await kubeconfig_through(proxy, plane, folder)
     async with replica(plane, config, folder, INSIDE, kubeconfig) as running:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import pytest
+import yaml
 
 from tests.e2e.exposition import Page
+from tests.e2e.test_failover import Times, holder, without_lease
+from tests.e2e.test_failover import configuration as electing
 from tests.faults.subject import FAULTY, Subject, configuration, started
-from tests.faults.waiting import SECONDS, until
+from tests.faults.waiting import until
 from tests.faults.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -25,7 +28,8 @@ MISBEHAVIOURS = [
 HANGING = 120
 """More than there are workers that bind."""
 QUIET = 3.0
-"""Seconds after which a process that says nothing is taken for dead."""
+"""Seconds within which /livez is answered, whatever blocks the loop."""
+SHORT = Times(lease=6.0, deadline=4.0, retry=0.5)
 
 
 async def test_a_plugin_that_misbehaves_once_costs_its_pod_one_backoff(world: World) -> None:
@@ -88,26 +92,45 @@ async def test_pods_whose_preparations_never_end_are_taken_up_by_the_next(world:
 
 
 async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: World, tmp_path: Path) -> None:
-    """Nothing else runs meanwhile, so /livez falls silent, and whoever watches over it starts another one."""
+    """Nothing else runs meanwhile, so /livez fails, and the kubelet starts another one."""
     name = world.namespace
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "blocked") as blocked:
         await world.flood(5, name, prefix="before")
         await world.many_bound(5)
         await world.pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
         await world.flood(5, name, prefix="behind")
-        await until_silent(blocked.address)
+        await until(partial(is_dead, blocked.address))
+        assert '"Plugin blocks the scheduling loop" plugin="Faulty"' in blocked.log.read_text()
         blocked.process.kill()
     async with started(world.plane, configuration(name, f"{name}-faulty", sane=True), tmp_path / "after"):
         await world.many_bound(11)
 
 
-async def until_silent(address: str) -> None:
-    """Wait until /livez is not answered any more."""
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=QUIET)) as session, asyncio.timeout(SECONDS):
-        while True:
-            try:
-                async with session.get(f"{address}/livez", ssl=False) as answer:
-                    await answer.read()
-            except TimeoutError:
-                return
-            await asyncio.sleep(0.1)
+async def test_a_leader_that_a_plugin_blocks_for_ever_is_followed(world: World, tmp_path: Path) -> None:
+    """Its lease is not renewed once it counts as dead, and it writes nothing more."""
+    await without_lease(world.plane)
+    name = world.namespace
+    document = yaml.safe_load(electing(name, SHORT, 5000))
+    faulty = yaml.safe_load(configuration(name, f"{name}-faulty"))["profiles"][1]
+    leading, following = ({**document, "profiles": [*document["profiles"], *more]} for more in ([faulty], []))
+    async with started(world.plane, yaml.safe_dump(leading), tmp_path / "leader") as leader:
+        await until(partial(holder, world.plane))
+        leads = await holder(world.plane)
+        await world.pod("blocks", f"{name}-faulty", labels={"fault": "filter.blocks"})
+        async with started(world.plane, yaml.safe_dump(following), tmp_path / "follower"):
+            await world.flood(5, name, prefix="behind")
+            await world.many_bound(5)
+            assert await holder(world.plane) not in ("", leads)
+            assert await is_dead(leader.address)
+            assert "Not renewing the lease" in leader.log.read_text()
+    await world.plane.api.delete(f"{world.pods}/blocks", gracePeriodSeconds=0)
+
+
+async def is_dead(address: str) -> bool:
+    """Return True if /livez fails; it must be answered all the same."""
+    timeout = aiohttp.ClientTimeout(total=QUIET)
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as session,
+        session.get(f"{address}/livez", ssl=False) as answer,
+    ):
+        return answer.status == 500

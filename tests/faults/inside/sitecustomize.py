@@ -1,7 +1,8 @@
 """Lies on the scheduler's PYTHONPATH, so that Python loads it there before anything else.
 
-It changes three things about the process: calls are given up after FAULTS_PATIENCE seconds instead of thirty; its
-clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it tells in the log how many tasks it has.
+It changes four things about the process: calls are given up after FAULTS_PATIENCE seconds instead of thirty; a loop
+that is blocked is given up after FAULTS_GIVEN_UP_AFTER seconds instead of sixty; its clocks go wrong by the numbers in
+the file of FAULTS_CLOCK; and on SIGUSR1 it writes to the log how many tasks it has.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pyscheduler.shell import heartbeat
 from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.kube.pool import Pool
 
@@ -43,6 +45,7 @@ def _tell_tasks(*_: object) -> None:
 
 
 Pool.__init__ = _made_impatient  # type: ignore[method-assign]
+heartbeat.GIVEN_UP_AFTER = float(os.environ["FAULTS_GIVEN_UP_AFTER"])  # type: ignore[misc]
 if _clock.is_file():
     SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])
     SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])
