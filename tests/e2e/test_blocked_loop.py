@@ -118,7 +118,7 @@ async def test_dumps_are_refused_with_503_while_the_loop_is_blocked(
         replicas(plane, namespace, tmp_path) as (leader, _),
     ):
         assert '"counts"' in await prompt(plane, leader, "/debug/queue")
-        await plane.api.create(pods, pod("blocks", spec, {"blocks": "filter", "seconds": "5"}))
+        await plane.api.create(pods, pod("blocks", spec, {"blocks": "filter", "seconds": str(2 * BLOCKED)}))
         await named(plane, leader)
         for path in ("/debug/queue", "/debug/cache", "/metrics/resources"):
             with pytest.raises(ApiError, match="503"):
