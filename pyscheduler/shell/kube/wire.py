@@ -64,14 +64,14 @@ class _Reading(asyncio.BufferedProtocol):
     It is read into one buffer: without it a quarter of a megabyte is allocated for each read of a TLS connection.
     """
 
-    __slots__ = ("_buffer", "_view")
+    __slots__ = ("_view",)
 
     def __init__(self, room: int) -> None:
-        self._buffer = bytearray(room)
-        self._view = memoryview(self._buffer)
+        self._view = memoryview(bytearray(room))
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - it is told to whoever has no size of its own
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is the same for each read
+        # A view: asyncio's TLS reads a second record into a slice of it, and a slice of a bytearray is a copy.
+        return self._view
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(bytes(self._view[:nbytes]))

@@ -70,3 +70,13 @@ def test_connections_are_freed_with_their_buffers_when_they_are_lost(
         runner.run(lost(file))
         left: list[Any] = [o for o in gc.get_objects() if isinstance(o, Wire | StreamWire)]
     assert not left
+
+
+async def test_what_comes_in_several_tls_records_is_read_whole() -> None:
+    """asyncio's TLS reads the second record into a slice of the buffer, so a slice must be a part of it, not a copy."""
+    stream = StreamWire()
+    buffer = stream.get_buffer(-1)
+    head, rest = STREAM[:20], STREAM[20:]
+    buffer[: len(head)] = head
+    buffer[len(head) :][: len(rest)] = rest
+    assert bytes(stream.get_buffer(-1)[: len(STREAM)]) == STREAM
