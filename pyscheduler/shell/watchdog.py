@@ -89,7 +89,10 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._stopped.wait(PERIOD):
-            self.look()
+            try:
+                self.look()
+            except Exception as error:  # a stack holds objects of users' classes, and reading those may raise anything
+                _log.crash("The main loop could not be looked at", error)
 
     def _blocked_seconds(self) -> Mapping[Labels, float]:
         call = self._running

@@ -15,7 +15,7 @@ from tests.e2e.client import ApiError
 from tests.e2e.exposition import page
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import SchedulerProcess, replica
-from tests.e2e.test_failover import LEASES, NAME, Times, _until_held, configuration, holder, without_lease
+from tests.e2e.test_failover import LEASES, NAME, Times, configuration, holder, until_held, without_lease
 from tests.e2e.workloads import hollow_nodes, placed, pod, pod_spec
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
@@ -47,7 +47,7 @@ async def replicas(plane: Plane, name: str, folder: Path) -> AsyncIterator[tuple
         file.parent.mkdir()
         file.write_text(blocking(name))
     async with replica(plane, files[0], files[0].parent, INSIDE) as leader:
-        await _until_held(plane)
+        await until_held(plane)
         async with replica(plane, files[1], files[1].parent, INSIDE) as standby:
             yield leader, standby
 

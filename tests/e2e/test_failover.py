@@ -148,12 +148,12 @@ async def pair(plane: Plane, leading: str, following: str, folder: Path) -> Asyn
         each.mkdir()
         (each / "config.yaml").write_text(text)
     async with replica(plane, folders[0] / "config.yaml", folders[0]) as first:
-        await _until_held(plane)
+        await until_held(plane)
         async with replica(plane, folders[1] / "config.yaml", folders[1]) as second:
             yield [first, second]
 
 
-async def _until_held(plane: Plane, other_than: str = "", seconds: float = 60.0) -> str:
+async def until_held(plane: Plane, other_than: str = "", seconds: float = 60.0) -> str:
     deadline = time.monotonic() + seconds
     while (found := await holder(plane)) in ("", other_than):
         assert time.monotonic() < deadline, f"the lease is still {found}'s"
@@ -239,7 +239,7 @@ async def test_a_leader_that_was_frozen_binds_nothing_when_it_wakes_up(
         was = await holder(control_plane)
         frozen.process.send_signal(signal.SIGSTOP)
         await creating
-        await _until_held(control_plane, other_than=was)
+        await until_held(control_plane, other_than=was)
         before = placed(await control_plane.api.get(pods))
         assert PODS // 4 <= len(before) < PODS
         asked = await bindings_asked_for(control_plane)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -189,3 +191,16 @@ def test_it_watches_from_a_thread_of_its_own_until_it_is_left(world: World) -> N
     with world.watchdog as watchdog:
         assert watchdog._thread.is_alive()
     assert not watchdog._thread.is_alive()
+
+
+def test_a_stack_that_cannot_be_read_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
+    looks, twice = itertools.count(1), threading.Event()
+
+    def broken(_: int) -> None:
+        if next(looks) == 2:
+            twice.set()
+        raise AttributeError("this plugin has no name")
+
+    with Watchdog(World().heartbeat, Metrics(), broken):
+        assert twice.wait(30)
+    assert lines(caplog, "The main loop could not be looked at")[0]["err"] == "this plugin has no name"
