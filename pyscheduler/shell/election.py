@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from pyscheduler.api import ApiError
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, rfc3339_micro
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
@@ -56,7 +57,9 @@ def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock
     """The election that a configuration asks for, by a connection of its own to the server that `calls` go to."""
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
-    connection = calls.another(ConnectionOptions(_CALLS, qps=-1, timeout=max(1.0, wanted.renew_deadline / 2)))
+    half = max(1.0, wanted.renew_deadline / 2)
+    deadlines = Deadlines(connect=half, answer=half)
+    connection = calls.another(ConnectionOptions(_CALLS, qps=-1, deadlines=deadlines))
     component = configuration.profiles[0].scheduler_name or ""
     lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)
     terms = Terms(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)

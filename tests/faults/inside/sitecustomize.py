@@ -1,7 +1,8 @@
 """Lies on the scheduler's PYTHONPATH, so that Python loads it there before anything else.
 
-It changes three things about the process: calls are given up after FAULTS_PATIENCE seconds instead of thirty; its
-clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it tells in the log how many tasks it has.
+It changes three things about the process: each deadline of a call is at most FAULTS_PATIENCE seconds, and watches are
+renewed every FAULTS_WATCH seconds if that is set; its clocks go wrong by what the file of FAULTS_CLOCK says; and on
+SIGUSR1 it logs how many tasks it has.
 """
 
 from __future__ import annotations
@@ -15,17 +16,23 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.kube.pool import Pool
+from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 
 _patience = float(os.environ["FAULTS_PATIENCE"])
 _clock = Path(os.environ.get("FAULTS_CLOCK", ""))
-_made = Pool.__init__
+_watch = float(os.environ.get("FAULTS_WATCH", "inf"))
+_made = Connection.__init__
 _known = [0.0, 0.0]
 
 
-def _made_impatient(self: Pool, address: Any, size: int, timeout: float, user_agent: str) -> None:
-    _made(self, address, size, min(timeout, _patience), user_agent)
+def _made_impatient(self: Connection, credentials: Any, options: ConnectionOptions, clock: Any) -> None:
+    shipped = options.deadlines
+    calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "answer", "read", "grace")}
+    impatient = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))
+    _made(self, credentials, msgspec.structs.replace(options, deadlines=impatient), clock)
 
 
 def _wrong_by() -> list[float]:
@@ -42,7 +49,7 @@ def _tell_tasks(*_: object) -> None:
     sys.stderr.flush()
 
 
-Pool.__init__ = _made_impatient  # type: ignore[method-assign]
+Connection.__init__ = _made_impatient  # type: ignore[method-assign]
 if _clock.is_file():
     SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])
     SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,14 +13,16 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube import pool as pools
 from pyscheduler.shell.kube.faults import LOST, NOT_LEADING, TIMEOUT, UNREACHABLE, Refused
 from pyscheduler.shell.kube.pool import Call, Pool
-from pyscheduler.shell.kube.wire import Address, StreamWire, Wire
+from pyscheduler.shell.kube.wire import Address, Limits, StreamWire, Wire
 
 from .raw_server import OK, RawServer, Then
 from .test_connection import self_signed
 
+PROMPT, LIMITS = Deadlines(connect=5.0, answer=5.0), Limits(5.0, 5.0, 60.0)
 GET, PUT, POST = Call("GET", "/a"), Call("PUT", "/a", b"{}"), Call("POST", "/a", b"{}")
 CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 
@@ -27,7 +30,7 @@ CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 @asynccontextmanager
 async def pool_to(server: RawServer, size: int = 4, timeout: float = 5.0) -> AsyncIterator[Pool]:
     async with server.serving():
-        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), size, timeout, "tests")
+        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), size, Deadlines(answer=timeout), "tests")
         yield pool
         await pool.close()
 
@@ -60,7 +63,7 @@ async def test_every_call_says_who_asks_whom() -> None:
 async def test_a_server_may_live_below_a_path() -> None:
     server = RawServer([OK])
     async with server.serving():
-        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, 5.0, "tests")
+        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, PROMPT, "tests")
         await pool.call(GET, "")
         await pool.close()
     assert server.heard == [(0, "GET /clusters/one/a")]
@@ -142,7 +145,7 @@ async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> Non
     async with pool_to(server, size=1, timeout=0.3) as pool:
         assert await reason_of(pool, POST) == TIMEOUT
         await server.until_ended(1)
-        pool._timeout = 5.0
+        pool._deadlines = PROMPT
         assert (await pool.call(POST, "")).body == b"ok"
 
 
@@ -151,7 +154,7 @@ async def test_a_call_that_no_connection_became_free_for_was_not_sent() -> None:
     async with pool_to(server, size=1) as pool:
         first = asyncio.create_task(reason_of(pool, POST))
         await server.until_heard(1)
-        pool._timeout = 0.05
+        pool._deadlines = Deadlines(answer=0.05)
         assert await reason_of(pool, POST) == UNREACHABLE
         assert len(server.heard) == 1
     assert await first == LOST
@@ -227,7 +230,7 @@ async def test_a_connection_that_breaks_as_it_is_handed_on_costs_nobody_the_turn
         return wire
 
     monkeypatch.setattr(pools, "open_wire", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 1, 5.0, "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 1, PROMPT, "tests")
     calls = [asyncio.create_task(pool.call(Call("POST", f"/{number}", b""), "")) for number in range(4)]
     await asyncio.sleep(0)
     (line, wire), *_ = lines
@@ -265,7 +268,7 @@ async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pyt
         return wire
 
     monkeypatch.setattr(pools, "open_wire", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 4, 5.0, "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 4, PROMPT, "tests")
     async with asyncio.timeout(5):
         await pool.warm(3)
     await pool.close()
@@ -283,7 +286,7 @@ async def test_a_server_that_is_not_there_is_no_matter_before_there_are_calls() 
     server = RawServer()
     async with pool_to(server):
         pass
-    pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), 4, 5.0, "tests")
+    pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), 4, PROMPT, "tests")
     await pool.warm(3)
     assert await reason_of(pool, GET) == UNREACHABLE
     await pool.close()
@@ -303,7 +306,7 @@ async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytes
     body = bytes(range(256)) * 4096
     server = RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)])
     async with pool_to(server) as pool:
-        stream = await pool.stream(GET, "", silence=5)
+        stream = await pool.stream(GET, "", LIMITS)
         got = []
         async for chunk in stream.chunks:
             got.append(chunk)
@@ -316,14 +319,14 @@ async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytes
 async def test_a_stream_may_end_with_the_connection() -> None:
     server = RawServer([b"HTTP/1.1 200 OK\r\n\r\none"])
     async with pool_to(server) as pool:
-        stream = await pool.stream(GET, "", silence=5)
+        stream = await pool.stream(GET, "", LIMITS)
         assert [chunk async for chunk in stream.chunks] == [b"one"]
         stream.close()
 
 
 async def read(pool: Pool, call: Call = GET) -> bytes:
     """A stream, read to its end."""
-    stream = await pool.stream(call, "", silence=5)
+    stream = await pool.stream(call, "", LIMITS)
     try:
         return b"".join([chunk async for chunk in stream.chunks])
     finally:
@@ -348,7 +351,7 @@ REFUSED = b"HTTP/1.1 410 Gone\r\nContent-Length: 2\r\n\r\n{}"
 async def test_the_connection_of_any_other_stream_is_not_used_again(answer: bytes, why: str) -> None:
     server = RawServer([answer, OK], [OK])
     async with pool_to(server) as pool:
-        stream = await pool.stream(GET, "", silence=5)
+        stream = await pool.stream(GET, "", LIMITS)
         if why == "closed":
             assert [chunk async for chunk in stream.chunks] == [b"ok"]
         stream.close()
@@ -376,7 +379,7 @@ async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: 
 async def test_what_a_server_says_between_two_streams_is_no_answer_to_the_second() -> None:
     wire = StreamWire()
     wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", silence=5.0)
+    wire.ask(b"GET / HTTP/1.1", LIMITS)
     wire.data_received(OK)
     assert [chunk async for chunk in wire] == [b"ok"]
     assert wire.rest()
@@ -398,7 +401,7 @@ async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatc
     monkeypatch.setattr(pools, "LINGER", 60.0)
     server = RawServer([OK, OK], [OK, OK])
     async with pool_to(server) as pool:
-        late = await pool.stream(GET, "", silence=5)
+        late = await pool.stream(GET, "", LIMITS)
         assert [chunk async for chunk in late.chunks] == [b"ok"]
         await read(pool)
         await pool.close()
@@ -409,12 +412,12 @@ async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatc
 async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
     wire = StreamWire()
     wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", silence=5.0)
+    wire.ask(b"GET / HTTP/1.1", LIMITS)
     wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
-    wire._listen()  # as the timer does that was set when the call was sent
+    wire._check_limits()  # as the timer does that was set when the call was sent
     assert await anext(wire) == b"one"
-    wire._heard_at -= 5.0
-    wire._listen()
+    wire.read_at -= 5.0
+    wire._check_limits()
     with pytest.raises(Refused, match="no answer in time"):
         await anext(wire)
 
@@ -426,7 +429,7 @@ async def test_over_tls_the_server_must_be_who_it_is_meant_to_be(tmp_path: Path,
     theirs.load_cert_chain(file)
     server = RawServer([OK, OK])
     async with server.serving(theirs):
-        pool = Pool(Address.of(f"https://127.0.0.1:{server.port}", ours, server_hostname), 1, 5.0, "tests")
+        pool = Pool(Address.of(f"https://127.0.0.1:{server.port}", ours, server_hostname), 1, PROMPT, "tests")
         if server_hostname == "nobody":
             assert [(await pool.call(POST, "")).body for _ in range(2)] == [b"ok", b"ok"]
         else:
@@ -473,3 +476,56 @@ def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() 
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert runner.run(story()) == [TIMEOUT, TIMEOUT]
+
+
+async def test_idle_connections_are_dropped_once_a_call_on_one_of_them_got_no_answer() -> None:
+    """Behind a load balancer that has lost its backend all of them are dead, and each would cost a whole deadline."""
+    server = RawServer([OK, Then.HOLD], [OK, Then.HOLD], [OK, Then.HOLD], [OK])
+    async with pool_to(server, timeout=0.3) as pool:
+        await asyncio.gather(*(pool.call(POST, "") for _ in range(3)))
+        assert await reason_of(pool, POST) == TIMEOUT
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert server.heard[-1] == (3, "POST /a")
+
+
+async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no_answer() -> None:
+    server = RawServer([OK, Then.HOLD], [OK, OK])
+    async with pool_to(server, timeout=0.3) as pool:
+        await pool.call(POST, "")
+        silent = asyncio.create_task(reason_of(pool, POST))
+        await server.until_heard(2)
+        assert (await pool.call(POST, "")).body == b"ok"
+        assert await silent == TIMEOUT
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert [number for number, _ in server.heard] == [0, 0, 1, 1]
+
+
+async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_beside_it_too() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    server = RawServer([OK, Then.HOLD], [head, Then.HOLD], [OK])
+    async with pool_to(server) as pool:
+        await pool.call(POST, "")
+        stream = await pool.stream(GET, "", Limits(5.0, math.inf, 0.3))
+        with pytest.raises(Refused, match="no answer in time"):
+            await anext(stream.chunks)
+        stream.close()
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert server.heard[-1] == (2, "POST /a")
+
+
+async def test_a_stream_whose_head_does_not_come_is_given_up_sooner_than_a_silent_one() -> None:
+    server = RawServer([Then.HOLD])
+    async with pool_to(server) as pool:
+        with pytest.raises(Refused, match="no answer in time"):
+            await pool.stream(GET, "", Limits(0.3, math.inf, 60.0))
+
+
+async def test_a_listener_that_accepts_and_never_begins_tls_costs_the_deadline_of_a_connection(tmp_path: Path) -> None:
+    tls = ssl.create_default_context(cafile=self_signed(tmp_path, "nobody"))
+    server = RawServer([Then.HOLD], [Then.HOLD])
+    async with server.serving():
+        address = Address.of(f"https://127.0.0.1:{server.port}", tls, "nobody")
+        pool = Pool(address, 1, Deadlines(connect=0.3, answer=30.0), "tests")
+        async with asyncio.timeout(10):
+            assert await reason_of(pool, POST) == UNREACHABLE
+        await pool.close()
