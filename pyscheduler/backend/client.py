@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -23,6 +24,7 @@ from pyscheduler.backend.limiter import Limiter
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
 from pyscheduler.backend.template import FINALIZER
+from pyscheduler.kube.headers import retry_after
 
 T = TypeVar("T")
 
@@ -281,8 +283,7 @@ def _refused(method: str, path: str, answer: aiohttp.ClientResponse, data: bytes
         reason, message = str(said["reason"]), str(said["message"])
     except (msgspec.DecodeError, LookupError, TypeError):
         reason, message = answer.reason or "", data[:200].decode(errors="replace").strip()
-    after = answer.headers.get("Retry-After", "")
-    wait = float(after) if after.isdecimal() else 0.0
+    wait = retry_after(answer.headers.get("Retry-After", ""), time.time()) or 0.0
     return ClusterProblem(answer.status, reason, f"{method} {path}: {answer.status} {message}", wait)
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from pyscheduler.api import ApiError, NodeObject, PodObject, ResourceKind
+from pyscheduler.kube.numbers import natural
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.connection import TIMEOUT, Connection
@@ -57,8 +58,6 @@ client-go: watches are cut by load balancers, by restarts and in time by the ser
 nothing else that it was well.
 """
 _RELIST_AFTER = 5
-_LONGEST_VERSION = 20
-"""Digits of a resourceVersion, a number of 64 bits."""
 _YIELD_EVERY = 100
 """Objects after which what has come meanwhile is read: a page that nobody reads holds the server up."""
 _log = logs.get("reflector")
@@ -216,7 +215,7 @@ class Reflector(Generic[T]):
     async def _watch(self, version: str) -> None:
         """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
         seconds = self._connection.deadlines.watch_seconds(self._chance)
-        self._began_at = _number(version)
+        self._began_at = natural(version) or 0
         lived, how = False, "the watch ended as soon as it began"
         try:
             async with self._connection.watching(self._watch_path(version, seconds), seconds) as chunks:
@@ -264,7 +263,7 @@ class Reflector(Generic[T]):
 
     def _is_known(self, version: str) -> bool:
         """Whether an event is one of the time before the watch began, told again: versions grow (KEP-5504)."""
-        return 0 < _number(version) <= self._began_at
+        return 0 < (natural(version) or 0) <= self._began_at
 
     def _upsert(self, item: Item[T]) -> None:
         identity, key = item.identity, item.identity[:2]
@@ -338,11 +337,6 @@ class Reflector(Generic[T]):
     def _path(self, query: dict[str, object]) -> str:
         asked = {k: v for k, v in {"fieldSelector": self._watched.field_selector, **query}.items() if v != ""}
         return f"{collection(self._watched.kind)}?{urlencode(asked)}"
-
-
-def _number(version: str) -> int:
-    """A resourceVersion as a number; 0 where it is none."""
-    return int(version) if version.isascii() and version.isdigit() and len(version) <= _LONGEST_VERSION else 0
 
 
 __all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]
