@@ -29,7 +29,8 @@ class WatchServer:
 
     async def __aenter__(self) -> Self:
         app = web.Application()
-        app.router.add_get("/api/v1/pods", self._pods_asked)
+        for path in ("/api/v1/pods", "/api/v1/namespaces/default/pods"):
+            app.router.add_get(path, self._pods_asked)
         app.router.add_route("*", "/version", self._version_asked)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, keepalive_timeout=3600.0)
         await self._runner.setup()
