@@ -334,7 +334,7 @@ class MachineWorld:
         self.harness.tell(BindFailed(self.harness.now, uid, "connection reset"))
 
     def _pretend(self, name: str, _: int) -> None:
-        """Something on the way answers in the API server's place, which never sees the binding."""
+        """Something answers in the place of the API server, which never sees the binding."""
         self._accept(name, is_made=False)
 
     def _hide(self, name: str, _: int) -> None:
@@ -361,10 +361,9 @@ class MachineWorld:
         if uid is None:
             return None
         bound_to = self.books.bound_to.get(uid)
-        if bound_to is None:
-            return self.books.alive[uid]
-        self.books.found.setdefault(uid, len(self.harness.commands))
-        return self.books.alive[uid].on(bound_to)
+        if bound_to is not None:
+            self.books.found.setdefault(uid, len(self.harness.commands))
+        return self.books.alive[uid].on(bound_to) if bound_to else self.books.alive[uid]
 
     def _show(self, name: str, _: int) -> None:
         """The watch is quicker than the answer to the binding, or shows what was lost."""
