@@ -105,9 +105,9 @@ class Evict:
 
 
 class GetPod(Struct, frozen=True):
-    """Read a pod whose binding was accepted and that no watch has shown on its node; answer with PodFound or PodGone.
+    """Read a pod that is bound by an accepted call and not by any watch; answer with PodFound or PodGone.
 
-    Without an answer it is asked for again.
+    Without an answer the command comes again.
     """
 
     pod: Pod

@@ -118,7 +118,7 @@ class Context(msgspec.Struct, eq=False):
     """The UID of the pod of that namespace/name."""
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
     unconfirmed: Unconfirmed = msgspec.field(default_factory=Unconfirmed)
-    """Assumed pods whose bindings were accepted."""
+    """Assumed pods with accepted bindings."""
     called_off: list[str] = msgspec.field(default_factory=list)
     """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
     attempts: int = 0

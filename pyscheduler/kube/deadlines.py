@@ -24,7 +24,7 @@ class Deadlines(msgspec.Struct, frozen=True):
     read: float = 30.0
     """Until a list has its first byte, and between two reads of it: a large one takes the server seconds to begin."""
     watch: float = 25.0
-    """The longest that one watch is asked for."""
+    """The longest timeoutSeconds of a watch."""
     grace: float = 5.0
     """What a server that ends a watch may be late by. Then the connection is taken to be dead."""
     unwatched: float = 60.0

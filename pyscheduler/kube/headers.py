@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 LONGEST_WAIT: Final = 30.0
-"""Seconds. No answer makes a client wait longer before it tries again, whatever it asks for."""
+"""Seconds. No answer makes a client wait longer before it tries again."""
 _DATES: Final = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
 """The three forms of an HTTP-date (RFC 9110, 5.6.7)."""
 
 
 def retry_after(value: str, wall: float) -> float | None:
-    """Seconds that a Retry-After header asks for at `wall` (since 1970), at most LONGEST_WAIT; None if it is malformed.
+    """Seconds that a Retry-After header demands at `wall` (since 1970), at most LONGEST_WAIT; None if it is malformed.
 
     It is a number of seconds in ASCII digits, or a date (RFC 9110, 10.2.3).
     """

@@ -1,4 +1,4 @@
-"""A TCP proxy whose connections can die silently: bytes are swallowed, TCP is acknowledged, nothing is closed."""
+"""A TCP proxy with connections that can die silently: bytes are swallowed, TCP is acknowledged, nothing is closed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ DIRECTIONS = {"on the way there": dies_on_the_way_there, "on the way back": dies
 
 
 def elected() -> str:
-    """A configuration with leader election, whose lease outlives a silence."""
+    """A configuration with leader election and a lease that outlives a silence."""
     document = yaml.safe_load(configuration(NAME, f"{NAME}-faulty", sane=True))
     lease = {"leaderElect": True, "resourceName": "pyscheduler", "resourceNamespace": "kube-system"}
     times = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}
@@ -66,7 +66,7 @@ async def running(
 async def quiet(
     control_plane: Plane, namespace: str, silent_proxy: FaultProxy, running: SchedulerProcess
 ) -> AsyncIterator[World]:
-    """A world whose scheduler has bound something, so that it has idle connections."""
+    """A world in which the scheduler has bound something, so that it has idle connections."""
     async with staged(control_plane, namespace, silent_proxy) as world:
         await world.flood(8, NAME, "before")
         await world.many_bound(8)

@@ -140,7 +140,7 @@ def test_pre_bind_is_asked_where_the_plugin_has_work_to_do_or_cannot_tell(says: 
 
 
 def accepted(world: Harness, is_made: bool) -> None:
-    """Answer the binding of "a" as the API server would; it was made, or something on the way only said so."""
+    """Answer the binding of "a" as the API server would; it was made, or only confirmed."""
     world.answer_bindings = False
     world.add(pod("a").requests(cpu="1"))
     world.run()
@@ -224,7 +224,7 @@ def test_a_lookup_without_an_answer_is_repeated_every_minute_and_the_place_is_ke
     world = Harness()
     world.add(node("n1", cpu="1"))
     accepted(world, is_made=False)
-    told, world.tell = world.tell, lambda event: None if isinstance(event, PodFound) else told(event)  # type: ignore[method-assign]
+    handle, world.tell = world.tell, lambda event: None if isinstance(event, PodFound) else handle(event)  # type: ignore[method-assign]
     world.add(pod("b").requests(cpu="1"))
     world.advance(200)
     assert lookups(world) == 3

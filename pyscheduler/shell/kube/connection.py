@@ -231,7 +231,7 @@ class Connection:
 
     @asynccontextmanager
     async def watching(self, path: str, seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A watch that the server was asked to end after `seconds`; TIMEOUT if it has not ended by then.
+        """A watch that the server should end after `seconds`; TIMEOUT if it has not ended by then.
 
         It may be silent meanwhile: that nothing comes is no sign of a dead connection, that it does not end is one.
         """
@@ -241,7 +241,7 @@ class Connection:
 
     @asynccontextmanager
     async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A GET whose long answer is read as it comes: it may take its time, but must not fall silent."""
+        """A GET with a long answer, read as it comes: it may take its time, but must not fall silent."""
         began = self._clock.now()
         try:
             async with self._stream(path, Limits(self.deadlines.read, self.deadlines.read, math.inf)) as chunks:
@@ -376,7 +376,7 @@ def _status(body: bytes) -> _Status:
 
 
 def _wait(header: str, status: _Status, wall: float) -> float | None:
-    """Seconds after which the server wants to be asked again, None if it does not say."""
+    """Seconds after which the server wants the call repeated, None if that is not in its answer."""
     seconds = retry_after(header, wall)
     if seconds is None and status.details and status.details.retry_after_seconds:
         return bounded_wait(min(status.details.retry_after_seconds, LONGEST_WAIT))  # an integer may exceed a float

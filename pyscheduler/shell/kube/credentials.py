@@ -61,7 +61,7 @@ class Credentials:
         return (await key or "").rstrip()
 
     async def _refresh(self) -> None:
-        """Read tokens again if that is possible; the server tells whether the present ones are still good."""
+        """Read tokens again if that is possible; the present ones may still be good."""
         try:
             await self.reread()
         except ConnectionProblem as problem:

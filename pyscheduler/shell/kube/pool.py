@@ -141,7 +141,7 @@ class Pool:
         return [*answers.came, *[None] * (len(calls) - len(answers.came))]
 
     async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
-        """A read on a connection of its own, whose answer is read as it comes. Refused if there is none."""
+        """A read on a connection of its own; its answer is read as it comes. Refused if there is none."""
         content = self._request(call, authorization)
         while (rested := self._rested()) is not None:
             try:

@@ -6,7 +6,7 @@ since Kubernetes 1.31. After a cut the watch resumes from the last version seen;
 version (410) is everything listed again, and the difference to what was known goes out as changes. Of each object only
 its UID and version are kept here. What a watch tells of the time before it began is passed over: all of that is known.
 
-No watch lives long (`pyscheduler.kube.deadlines`): the server is asked to end it, and one that does not end in time is
+No watch lives long (`pyscheduler.kube.deadlines`): the server ends it, and one that does not end in time is
 dead, whatever TCP says. Nothing that a server answers can end the reflector: what it cannot handle costs a relist.
 
 A kind that the server does not serve has no objects. One that we may not list is waited for, unless it is optional: an

@@ -223,7 +223,7 @@ class StreamWire(_Wire):
         self._paused = False
 
     def ask(self, request: bytes, limits: Limits) -> None:
-        """Send the request, whose answer must keep to `limits`. Call it on a free wire only."""
+        """Send a request with `limits` for its answer. Call it on a free wire only."""
         assert self._transport is not None
         self._asked, self._limits = True, limits
         self._began_at = self.read_at = self._loop.time()

@@ -1,4 +1,4 @@
-"""Looking pods up whose bindings were accepted and that no watch has shown."""
+"""Looking pods up that are bound by accepted calls and not by any watch."""
 
 from __future__ import annotations
 

@@ -437,19 +437,19 @@ async def test_no_event_of_a_watch_ends_a_reflector(api: FakeApi, follow: Follow
 async def test_a_bug_while_an_event_is_handled_costs_a_relist_and_is_logged(
     api: FakeApi, connection: Connection, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: asyncio.Queue[str] = asyncio.Queue()
+    emitted: asyncio.Queue[str] = asyncio.Queue()
 
     def emit(change: Upsert[PodObject] | Gone) -> None:
         if isinstance(change, Upsert) and change.object.metadata.resource_version == "12":
             raise ZeroDivisionError("a bug")
-        told.put_nowait(change.object.metadata.name if isinstance(change, Upsert) else "-")
+        emitted.put_nowait(change.object.metadata.name if isinstance(change, Upsert) else "-")
 
     api.script(PATH, listed(A1), watch(event("MODIFIED", A2)), listed(A2, B1, version=20))
     decoder = ObjectDecoder("pods", PodObject, Refusals())
     reflector = Reflector(connection, Watched(PODS), decoder, emit, clock, random.Random(1))
     task = asyncio.create_task(reflector.run())
     async with asyncio.timeout(5):
-        assert [await told.get(), await told.get()] == ["a", "b"]
+        assert [await emitted.get(), await emitted.get()] == ["a", "b"]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     line = next(record for record in caplog.records if "relisting" in record.message)
