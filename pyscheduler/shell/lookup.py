@@ -23,7 +23,7 @@ log = logs.get("lookup")
 
 
 class PodLookup:
-    """Takes GetPod commands, never blocks, and answers with events; the machine repeats a command that gets no answer."""
+    """Takes GetPod commands, never blocks, answers with events; the machine repeats a command without an answer."""
 
     def __init__(self, api: ApiWriter, clock: Clock, emit: Callable[[Event], None]) -> None:
         self._api = api
