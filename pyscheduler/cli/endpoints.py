@@ -32,7 +32,7 @@ Flags = Callable[[], Mapping[str, Any]]
 """Every flag by name, with its value."""
 _HIDDEN: Final = "(not shown)"
 _PROFILES: Final = ("cmdline", "goroutine", "profile")
-_REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, deadlines=Deadlines(answer=10.0))
+_REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, deadlines=Deadlines().within(10.0))
 """Reviews have connections of their own and never take a binding's; nor do strangers keep the API server busy."""
 
 

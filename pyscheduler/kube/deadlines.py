@@ -32,6 +32,10 @@ class Deadlines(msgspec.Struct, frozen=True):
     credentials: float = 10.0
     """Until an exec plugin or a token file has given new credentials."""
 
+    def within(self, seconds: float) -> Deadlines:
+        """Deadlines of calls that must fail within `seconds`."""
+        return msgspec.structs.replace(self, connect=min(self.connect, seconds), answer=min(self.answer, seconds))
+
     def watch_seconds(self, rng: random.Random) -> int:
         """The timeoutSeconds of one watch: spread out, so that watches that began together do not stay together."""
         return max(1, round(self.watch * rng.uniform(0.8, 1.0)))

@@ -57,8 +57,7 @@ def election(configuration: KubeSchedulerConfiguration, calls: Connection, clock
     """The election that a configuration asks for, by a connection of its own to the server that `calls` go to."""
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
-    half = max(1.0, wanted.renew_deadline / 2)
-    deadlines = Deadlines(connect=half, answer=half)
+    deadlines = Deadlines().within(max(1.0, wanted.renew_deadline / 2))
     connection = calls.another(ConnectionOptions(_CALLS, qps=-1, deadlines=deadlines))
     component = configuration.profiles[0].scheduler_name or ""
     lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)

@@ -40,7 +40,7 @@ def elected() -> str:
     """A configuration with leader election and a lease that outlives a silence."""
     document = yaml.safe_load(configuration(NAME, f"{NAME}-faulty", sane=True))
     lease = {"leaderElect": True, "resourceName": "pyscheduler", "resourceNamespace": "kube-system"}
-    times = {"leaseDuration": "60s", "renewDeadline": "50s", "retryPeriod": "1s"}
+    times = {"leaseDuration": "160s", "renewDeadline": "150s", "retryPeriod": "1s"}
     return yaml.safe_dump({**document, "leaderElection": lease | times})
 
 
