@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -23,12 +24,13 @@ from pyscheduler.backend.limiter import Limiter
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
 from pyscheduler.backend.template import FINALIZER
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.headers import retry_after
 
 T = TypeVar("T")
 
 PAGE = 500
-CALL_SECONDS = 30.0
-WATCH_SECONDS = (300, 600)
+DEADLINES = Deadlines()
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of one watch event; no object is as large."""
 _GONE = 410
@@ -112,6 +114,7 @@ class KubernetesClient:
         self._kubeconfig, self._server = kubeconfig, server
         self._limiter = Limiter(qps, burst, at_once)
         self._at_once = at_once
+        self._rng = random.Random()
         self._api: client.ApiClient | None = None
 
     async def __aenter__(self) -> Self:
@@ -161,11 +164,11 @@ class KubernetesClient:
                 return PodsSnapshot(pods=pods, complete=True, place=page.place)
 
     async def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
-        seconds = random.randint(*WATCH_SECONDS)
+        seconds = DEADLINES.watch_seconds(self._rng)
         asked = {"labelSelector": selector, "watch": "1", "allowWatchBookmarks": "true"}
         query = {**asked, "resourceVersion": str(place), "timeoutSeconds": str(seconds)}
         rest = b""
-        async with aclosing(self._stream(self._path("api/v1/pods"), query, seconds + 30.0)) as chunks:
+        async with aclosing(self._stream(self._path("api/v1/pods"), query, seconds + DEADLINES.grace)) as chunks:
             async for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LONGEST_LINE:
@@ -219,9 +222,11 @@ class KubernetesClient:
     async def _send(
         self, method: str, path: str, body: Json | None, query: Mapping[str, str], content_type: str
     ) -> bytes:
+        seconds = DEADLINES.read if method == "GET" else DEADLINES.answer
+        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=DEADLINES.connect)
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                answer = await self._request(method, path, body, query, content_type, CALL_SECONDS)
+            async with asyncio.timeout(seconds):
+                answer = await self._request(method, path, body, query, content_type, timeout)
                 async with answer:
                     data: bytes = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
@@ -230,12 +235,14 @@ class KubernetesClient:
             raise _refused(method, path, answer, data)
         return data
 
-    async def _stream(self, path: str, query: Mapping[str, str], silence: float) -> AsyncGenerator[bytes, None]:
-        """The chunks of an answer without end."""
+    async def _stream(self, path: str, query: Mapping[str, str], seconds: float) -> AsyncGenerator[bytes, None]:
+        """The chunks of a watch, which is dead if the server has not ended it within `seconds`."""
         self.calls["watch"] += 1
         try:
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CALL_SECONDS, sock_read=silence)
-            async with await self._request("GET", path, None, query, _JSON, timeout) as answer:
+            timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=DEADLINES.connect)
+            async with asyncio.timeout(DEADLINES.answer):
+                opened = await self._request("GET", path, None, query, _JSON, timeout)
+            async with opened as answer:
                 if answer.status >= 400:
                     raise _refused("WATCH", path, answer, await answer.read())
                 async for chunk in answer.content.iter_any():
@@ -279,24 +286,23 @@ def _refused(method: str, path: str, answer: aiohttp.ClientResponse, data: bytes
     try:
         said: Any = msgspec.json.decode(data)
         reason, message = str(said["reason"]), str(said["message"])
-    except (msgspec.DecodeError, LookupError, TypeError):
+    except (msgspec.DecodeError, LookupError, TypeError, RecursionError):
         reason, message = answer.reason or "", data[:200].decode(errors="replace").strip()
-    after = answer.headers.get("Retry-After", "")
-    wait = float(after) if after.isdecimal() else 0.0
+    wait = retry_after(answer.headers.get("Retry-After", ""), time.time()) or 0.0
     return ClusterProblem(answer.status, reason, f"{method} {path}: {answer.status} {message}", wait)
 
 
 def _read(decode: Callable[[bytes], T], data: bytes) -> T:
     try:
         return decode(data)
-    except (Undecodable, msgspec.DecodeError) as problem:
+    except (Undecodable, msgspec.DecodeError, RecursionError) as problem:
         raise ClusterProblem(0, "Undecodable", str(problem)) from None
 
 
 def _events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, Event | None]:
     try:
         return decode_events(lines, since)
-    except Undecodable as problem:
+    except (Undecodable, RecursionError) as problem:
         raise ClusterProblem(0, "Undecodable", str(problem)) from None
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
+from pyscheduler.kube.numbers import natural
 
 
 class Undecodable(ValueError):
@@ -172,7 +173,6 @@ def state_of(pod: Pod) -> PodState:
     """What the backend reads of a pod."""
     meta, status = pod.metadata, pod.status if isinstance(pod.status, _Status) else _Status()
     notes = meta.annotations or {}
-    attempt = notes.get(ATTEMPT, "")
     conditions = {c.type: c for c in status.conditions or ()}
     scheduled, disrupted = conditions.get("PodScheduled"), conditions.get("DisruptionTarget")
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
@@ -184,7 +184,7 @@ def state_of(pod: Pod) -> PodState:
         uid=meta.uid,
         version=int(meta.resource_version or 0),
         task=notes.get(TASK_ID, ""),
-        attempt=int(attempt) if attempt.isdecimal() else 0,
+        attempt=natural(notes.get(ATTEMPT, "")) or 0,
         phase=status.phase or "Pending",
         node=pod.spec.node_name,
         held=FINALIZER in (meta.finalizers or ()),

@@ -29,6 +29,7 @@ from pyscheduler.backend.task import TaskRecord, held
 from pyscheduler.backend.template import pod_body, selector
 from pyscheduler.backend.updates import OnUpdate, Outbox
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
+from pyscheduler.kube.numbers import natural
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +66,7 @@ class Process:
         except BaseException:
             await self._state.close()
             raise
-        place = int(saved.place) if saved.place is not None and saved.place.isdecimal() else None
+        place = natural(saved.place or "")
         store = PodSnapshotStore(place)
         subscription = store.subscribe()
         self.outbox = Outbox(self._confirm)

@@ -46,6 +46,9 @@ class PodsWatchSnapshotSource:
                 pause = self._pauses.failed() if now() - began < SHORT_SECONDS else 0.0
             except ClusterProblem as problem:
                 pause = self._recover(problem)
+            except Exception as problem:
+                _log.exception("following pods failed, relisting")
+                pause, self.place = self._recover(ClusterProblem(0, "Bug", repr(problem))), None
             if pause:
                 await asyncio.sleep(pause)
 

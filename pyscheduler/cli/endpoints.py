@@ -16,6 +16,7 @@ import msgspec
 from pyscheduler.cli.options import FILE, duration, switch
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 from pyscheduler.shell.scheduler import Scheduler
@@ -33,7 +34,7 @@ Flags = Callable[[], Mapping[str, Any]]
 """Every flag by name, with its value."""
 _HIDDEN: Final = "(not shown)"
 _PROFILES: Final = ("cmdline", "goroutine", "profile")
-_REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, timeout=10.0)
+_REVIEWS: Final = ConnectionOptions(connections=2, qps=20, burst=40, deadlines=Deadlines().within(10.0))
 """Reviews have connections of their own and never take a binding's; nor do strangers keep the API server busy."""
 
 

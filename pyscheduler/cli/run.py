@@ -134,11 +134,15 @@ def _checks(scheduler: Scheduler, live: Mapping[str, Check], well: Mapping[str, 
         missing = scheduler.unsynced
         return f"not listed yet: {missing}" if missing else None
 
+    def watches() -> str | None:
+        return f"not watched: {unwatched}" if (unwatched := scheduler.unwatched) else None
+
     def shutdown() -> str | None:
         return "the scheduler is stopping" if scheduler.stopping else None
 
     # kube-scheduler's second name for it: what has been listed here has also been taken in.
-    return Checks(live, well, {"informer-sync": informers, "sched-handler-sync": informers, "shutdown": shutdown})
+    ready = {"informer-sync": informers, "sched-handler-sync": informers, "watch": watches, "shutdown": shutdown}
+    return Checks(live, well, ready)
 
 
 async def until_signalled(scheduler: Scheduler) -> None:

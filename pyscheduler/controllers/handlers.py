@@ -12,21 +12,28 @@ from typing import Any
 import kopf
 
 from pyscheduler.controllers.podgroup_status import POD_GROUP_LABEL, Member, member_of
+from pyscheduler.kube.deadlines import Deadlines
 
 GROUP, VERSION, PLURAL = "scheduling.x-k8s.io", "v1alpha1", "podgroups"
 
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
+DEADLINES = Deadlines()
 Touch = Callable[[GroupKey, dict[str, Any] | None, list[Member]], None]
 """Told that a group (None: there is none) or its members may have changed."""
 
 
-def settings() -> kopf.OperatorSettings:
+def settings(deadlines: Deadlines = DEADLINES) -> kopf.OperatorSettings:
     """Quiet: no peers, no Kubernetes events of kopf's own, pods filtered by the server."""
     quiet = kopf.OperatorSettings()
     quiet.peering.standalone = True
     quiet.posting.enabled = False
     quiet.watching.label_selectors["pods"] = POD_GROUP_LABEL
+    # The same bounds as for every other watch and call (pyscheduler.kube.deadlines); kopf's own are 70 s and 5 minutes.
+    quiet.watching.server_timeout = round(deadlines.watch)  # which goes into the URL as it is
+    quiet.watching.inactivity_timeout = deadlines.watch + deadlines.grace
+    quiet.watching.connect_timeout = quiet.networking.connect_timeout = deadlines.connect
+    quiet.networking.request_timeout = deadlines.read
     quiet.networking.error_backoffs = (0.1, 0.3)  # watches come back by themselves; longer waits only delay a stop
     return quiet
 

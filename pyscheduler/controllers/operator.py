@@ -19,7 +19,7 @@ import kopf
 from kubernetes_asyncio import client
 
 from pyscheduler.controllers.connection import connection_info, load
-from pyscheduler.controllers.handlers import GROUP, PLURAL, VERSION, GroupKey, registry, settings
+from pyscheduler.controllers.handlers import DEADLINES, GROUP, PLURAL, VERSION, GroupKey, registry, settings
 from pyscheduler.controllers.keeper import StatusKeeper, Write
 from pyscheduler.controllers.podgroup_status import Json
 
@@ -110,6 +110,7 @@ def _writer(api: client.ApiClient) -> Write:
             name,
             {"status": status},
             _content_type="application/merge-patch+json",  # type: ignore[call-arg]  # missing in the stub
+            _request_timeout=DEADLINES.answer,
         )
 
     return write

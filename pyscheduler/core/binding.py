@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyscheduler.api.outcome import SKIP, Code, Wait
 from pyscheduler.api.plugin import PreBindPlugin
 from pyscheduler.core.changes import pod_deleted
-from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, Record
+from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, GetPod, Record
 from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
@@ -94,12 +94,29 @@ def bound(context: Context, event: Bound) -> list[Command]:
     assumed.stage = _BOUND
     if assumed.confirmed:
         del context.assumed[event.uid]
+    else:
+        context.unconfirmed.add(event.uid, event.at)
     queued, pod = assumed.queued, assumed.pod
     context.instrument.attempted(assumed.profile.name, "scheduled", assumed.cycle.now)
     started = queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
     context.instrument.scheduled(queued.attempts, event.at - started, queued.flushed)
     note = f"Successfully assigned {pod.key} to {assumed.node_name}"
     return [Record(_NORMAL, "Scheduled", "Binding", note, pod)]
+
+
+def look_up(context: Context, now: float) -> list[Command]:
+    """Have the pods looked up that should have been confirmed by now."""
+    due = [context.assumed.get(uid) for uid in context.unconfirmed.take_due(now)]
+    return [GetPod(assumed.pod) for assumed in due if assumed is not None]
+
+
+def looked_up(context: Context, uid: str, now: float) -> list[Command]:
+    """The API server has shown the pod: if it has no node, its binding was never made, and the place is given back."""
+    assumed = context.assumed.get(uid)
+    if assumed is None or assumed.stage is not _BOUND or context.pods[uid].node_name:
+        return []
+    message = f"the binding to {assumed.node_name} was accepted but not made"
+    return give_back(context, assumed, Failure.error(message), now)
 
 
 def bind_failed(context: Context, event: BindFailed) -> list[Command]:
@@ -129,6 +146,7 @@ def give_back(context: Context, assumed: Assumed, failure: Failure, now: float) 
 def release(context: Context, assumed: Assumed) -> None:
     """Undo what assuming did: all reservations in reverse order, then the place itself."""
     context.assumed.pop(assumed.pod.uid, None)
+    context.unconfirmed.discard(assumed.pod.uid)
     context.handle.waiting.pop(assumed.pod.uid, None)
     if assumed.profile.reserve:
         point = context.points[assumed.profile.name].unreserve

@@ -104,6 +104,15 @@ class Evict:
         return self.then and replace(self.then, note=f"{self.then.note}{IN_MEMORY}")
 
 
+class GetPod(Struct, frozen=True):
+    """Read a pod that is bound by an accepted call and not by any watch; answer with PodFound or PodGone.
+
+    Without an answer the command comes again.
+    """
+
+    pod: Pod
+
+
 class Consult(Struct, frozen=True):
     """Ask extenders about a pod, all calls at once; answer with Consulted. Until then no other attempt is made."""
 
@@ -114,4 +123,4 @@ class Consult(Struct, frozen=True):
 
 IN_MEMORY = " (in kube-scheduler memory)."
 """Ends the notes on victims that had only begun to arrive, as kube-scheduler's do."""
-Command = Bind | CallOff | PatchStatus | Evict | Record | Consult
+Command = Bind | CallOff | PatchStatus | Evict | Record | GetPod | Consult

@@ -20,6 +20,7 @@ from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.changes import pod_deleted
+from pyscheduler.core.confirmation import Unconfirmed
 from pyscheduler.core.decide.consulting import ConsultingDecider
 from pyscheduler.core.decide.decider import Decider
 from pyscheduler.core.decide.order import Start
@@ -116,6 +117,8 @@ class Context(msgspec.Struct, eq=False):
     uid_of: dict[str, str] = msgspec.field(default_factory=dict)
     """The UID of the pod of that namespace/name."""
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
+    unconfirmed: Unconfirmed = msgspec.field(default_factory=Unconfirmed)
+    """Assumed pods with accepted bindings."""
     called_off: list[str] = msgspec.field(default_factory=list)
     """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
     attempts: int = 0

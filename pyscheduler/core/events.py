@@ -22,6 +22,16 @@ class PodChanged(msgspec.Struct, frozen=True, gc=False):
     object: PodObject
 
 
+class PodFound(msgspec.Struct, frozen=True, gc=False):
+    """A pod as the API server has it at this moment: the answer to GetPod.
+
+    Unlike PodChanged, which may be older than a binding, it proves that a pod without a node is not bound.
+    """
+
+    at: float
+    object: PodObject
+
+
 class PodGone(msgspec.Struct, frozen=True, gc=False):
     """A pod was deleted, or left the watched set because it has ended."""
 
@@ -114,6 +124,7 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 
 Event = (
     PodChanged
+    | PodFound
     | PodGone
     | NodeChanged
     | NodeGone

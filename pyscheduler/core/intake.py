@@ -30,6 +30,8 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
     if namesake is not None and namesake != pod.uid:
         pod_gone(context, namesake, now)
     old = context.pods.get(pod.uid)
+    if old is not None and old.node_name and not pod.node_name:
+        return  # a node is never taken away: this version is older than what a lookup has shown
     context.pods[pod.uid] = pod
     if old is None:
         context.uid_of[key] = pod.uid
@@ -78,6 +80,7 @@ def _confirm(context: Context, pod: Pod) -> None:
     assumed.confirmed = True
     if assumed.stage is Stage.BOUND:
         del context.assumed[pod.uid]
+        context.unconfirmed.discard(pod.uid)
     elif assumed.stage is Stage.WAITING or assumed.node_name != pod.node_name:
         # Somebody else bound it meanwhile: its reservations here are void.
         _let_go(context, assumed)

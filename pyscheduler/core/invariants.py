@@ -14,6 +14,7 @@ def validate(context: Context) -> None:
     _each_pod_in_one_place(context)
     _nobody_is_made_up(context)
     _waiting_room_is_assumed(context)
+    _unconfirmed_are_bound(context)
     _consulted_in_flight(context)
     _attempts_have_ended(context)
     _promised_wait(context)
@@ -52,6 +53,11 @@ def _waiting_room_is_assumed(context: Context) -> None:
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
+
+
+def _unconfirmed_are_bound(context: Context) -> None:
+    bound = {uid for uid, assumed in context.assumed.items() if assumed.stage is Stage.BOUND}
+    assert bound == {*context.unconfirmed}, f"{bound ^ {*context.unconfirmed}} would never be looked up, or for ever"
 
 
 def _consulted_in_flight(context: Context) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyscheduler.core import intake
 from pyscheduler.core.attempts import attempt, broken, consulted, overtaken
-from pyscheduler.core.binding import bind_failed, bound, expire_waits, settle_waiting
+from pyscheduler.core.binding import bind_failed, bound, expire_waits, look_up, looked_up, settle_waiting
 from pyscheduler.core.commands import CallOff, Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
@@ -24,6 +24,7 @@ from pyscheduler.core.events import (
     ObjectChanged,
     ObjectGone,
     PodChanged,
+    PodFound,
     PodGone,
     Reconfigured,
     Tick,
@@ -82,8 +83,7 @@ class Machine:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
         due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]
         queue = self.context.queue.next_wake(popping=self.context.consulting is None)
-        if queue is not None:
-            due.append(queue)
+        due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
         return min(due, default=None)
 
     def _dispatch(self, event: Event) -> list[Command]:
@@ -91,6 +91,9 @@ class Machine:
         match event:
             case PodChanged():
                 intake.pod_changed(context, event.object, event.at)
+            case PodFound():
+                intake.pod_changed(context, event.object, event.at)
+                return looked_up(context, event.object.metadata.uid, event.at)
             case PodGone():
                 intake.pod_gone(context, event.uid or context.uid_of.get(_key(event), ""), event.at)
             case NodeChanged():
@@ -116,6 +119,7 @@ class Machine:
             case Tick():
                 context.queue.tick(event.at)
                 expire_waits(context, event.at)
+                return look_up(context, event.at)
         return []
 
     def _follow_up(self, now: float) -> list[Command]:

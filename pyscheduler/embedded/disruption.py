@@ -13,6 +13,7 @@ from pyscheduler.embedded.history import DELETED, Event
 from pyscheduler.embedded.objects import Json, condition, dig, labels_of, owners_of, seconds
 from pyscheduler.embedded.selectors import selector_test
 from pyscheduler.embedded.store import Store
+from pyscheduler.kube.numbers import natural
 
 BUDGETS = "poddisruptionbudgets.policy"
 _PODS = "pods"
@@ -41,8 +42,9 @@ def _expected(pods: list[Json], find: FindOwner) -> int:
 
 def _amount(value: Any, whole: int) -> int:
     """A count, or a percentage of `whole` rounded up."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
-        return -(-int(value[:-1]) * whole // 100)
+    percent = natural(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
+    if percent is not None:
+        return -(-percent * whole // 100)
     return int(value) if isinstance(value, int) else 0
 
 

@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from pyscheduler.api import ApiError
 from pyscheduler.config.types import KubeSchedulerConfiguration
 from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, rfc3339_micro
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
@@ -74,7 +75,8 @@ def election(
     """
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
-    connection = calls.another(ConnectionOptions(_CALLS, qps=-1, timeout=max(1.0, wanted.renew_deadline / 2)))
+    deadlines = Deadlines().within(max(1.0, wanted.renew_deadline / 2))
+    connection = calls.another(ConnectionOptions(_CALLS, qps=-1, deadlines=deadlines))
     component = configuration.profiles[0].scheduler_name or ""
     lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)
     terms = Terms(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)

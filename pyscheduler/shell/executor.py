@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pyscheduler.api.handle import ApiWriter
-from pyscheduler.core.commands import Bind, CallOff, Command, Consult, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallOff, Command, Consult, GetPod, PatchStatus, Record
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
@@ -20,6 +20,7 @@ from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
 
 log = logs.get("executor")
@@ -50,6 +51,7 @@ class Executor:
         self._clock = clock
         self._patcher = Patcher(status, traffic, clock)
         self.bindings.withdraw = self._patcher.withdraw
+        self._lookup = PodLookup(api, clock, lambda event: self.tell(event))
         self._evictor = Evictor(status, recorder, traffic, clock)
         self._evictor.tell = lambda event: self.tell(event)
         self._evictor.room_made = lambda result, seconds: self.instrument.room_made(result, seconds)
@@ -82,6 +84,8 @@ class Executor:
             self._patcher.add(command)
         elif isinstance(command, Consult):
             self.consult(command)
+        elif isinstance(command, GetPod):
+            self._lookup.add(command)
         elif isinstance(command, CallOff):
             self.bindings.call_off(command.uid)
         elif not self.bindings.preempt(command):
@@ -93,6 +97,7 @@ class Executor:
             group.create_task(self.bindings.run())
             group.create_task(self._patcher.run())
             group.create_task(self._evictor.run())
+            group.create_task(self._lookup.run())
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:

@@ -141,6 +141,13 @@ class Scheduler:
         """The resources that have not been listed yet, "" when all are there."""
         return ", ".join(r.name for r in self.reflectors if not r.synced.is_set())
 
+    @property
+    def unwatched(self) -> str:
+        """The listed resources that have gone unwatched for too long, with the reasons; "" when there are none."""
+        now, longest = self._clock.now(), self._connection.deadlines.unwatched
+        found = [r for r in self.reflectors if r.synced.is_set() and r.unwatched(now) > longest]
+        return ", ".join(f"{r.name} for {r.unwatched(now):.0f} s ({r.problem or 'no answer'})" for r in found)
+
     async def run(self) -> None:
         """Follow the cluster; schedule once everything has been listed and we lead. Stops gracefully when cancelled.
 
@@ -291,8 +298,12 @@ class Scheduler:
             now = self._clock.now()
             if isinstance(change, Gone):
                 self.loop.tell(ObjectGone(now, kind, change.namespace, change.name))
-            else:
+                return
+            try:
                 self.loop.tell(ObjectChanged(now, kind, change.object))
+            except Exception as problem:
+                metadata = change.object["metadata"]
+                self._refusals.report(kind.plural, metadata.get("namespace", ""), metadata.get("name", ""), problem)
 
         return emit
 

@@ -27,7 +27,7 @@ from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
-from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, GetPod, PatchStatus, Record
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     BindFailed,
@@ -40,6 +40,7 @@ from pyscheduler.core.events import (
     ObjectChanged,
     ObjectGone,
     PodChanged,
+    PodFound,
     PodGone,
     Reconfigured,
     Tick,
@@ -80,6 +81,8 @@ class Harness:
         """False keeps binding cycles from ending, until `finish_binding` or the test tells Bound or BindFailed."""
         self.held: dict[str, Bind] = {}
         """The newest binding that was kept from ending, by namespace/name of the pod."""
+        self.find_pod: Callable[[Pod], PodBuilder | None] = lambda pod: self._pods.get(pod.key)
+        """The pod of that namespace and name as the API server has it; the watch may have shown less."""
         self.refuse_eviction: Callable[[Pod], str] = lambda _pod: ""
         """Why a victim cannot be evicted; "" lets it go."""
         self.answer_evictions = True
@@ -237,6 +240,8 @@ class Harness:
                     self._evict(command)
             elif isinstance(command, CallOff):
                 self._call_off(command.uid)
+            elif isinstance(command, GetPod):
+                self._find(command.pod)
             elif isinstance(command, PatchStatus):
                 if self.answer_patches:
                     self._nominate(command)
@@ -264,6 +269,14 @@ class Harness:
             self._show(self._pods[victim.key].deleting().condition(**target))
         elif victim.key in self._pods:
             self.delete_pod(victim.name, victim.namespace)
+
+    def _find(self, pod: Pod) -> None:
+        """Answer a lookup, as the API server would."""
+        current = self.find_pod(pod)
+        if current is None or current.manifest["metadata"]["uid"] != pod.uid:
+            self.tell(PodGone(self.now, pod.namespace, pod.name, pod.uid))
+        else:
+            self.tell(PodFound(self.now, msgspec.convert(current.manifest, PodObject)))
 
     def _call_off(self, uid: str) -> bool:
         """End a binding cycle that waits; whether there was one."""

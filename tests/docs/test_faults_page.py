@@ -9,7 +9,7 @@ from tests.docs.pages import ROOT, rows, words_in_code
 FOLDER = ROOT / "tests" / "faults"
 MEANS = {"test_proxy.py", "test_cluster_check.py"}
 """Tests of what the stories are told with."""
-HEADINGS = ("Calls", "Watches", "The cluster", "The scheduler", "Plugins")
+HEADINGS = ("Calls", "Connections that die without a sign", "Watches", "The cluster", "The scheduler", "Plugins")
 NAMED = {word for heading in HEADINGS for row in rows("docs/faults.md", heading) for word in words_in_code(row[2])}
 
 

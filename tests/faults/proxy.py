@@ -58,8 +58,21 @@ class Exchange:
 
     async def answer(self, answer: Answer) -> None:
         """Tell the client."""
-        self._writer.write(answer.written())
-        await self._writer.drain()
+        await self._send(answer.written())
+
+    @property
+    def is_silent(self) -> bool:
+        """Return True if the client gets nothing any more."""
+        return self._proxy.is_silent(self._writer)
+
+    def silence(self) -> None:
+        """Let this connection and all others that are open die without a sign."""
+        self._proxy.silence()
+
+    async def _send(self, data: bytes) -> None:
+        if not self._proxy.is_silent(self._writer):
+            self._writer.write(data)
+            await self._writer.drain()
 
     async def answer_half(self, answer: Answer) -> None:
         """Tell the client, and break off in the middle of the body."""
@@ -79,14 +92,10 @@ class Exchange:
             if upstream.status >= 300:
                 await self.answer(await _whole(upstream))
                 return
-            self._writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-            )
+            await self._send(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
             async for line in change(aiter(upstream.content)):
-                self._writer.write(b"%x\r\n%b\r\n" % (len(line), line))
-                await self._writer.drain()
-            self._writer.write(b"0\r\n\r\n")
-            await self._writer.drain()
+                await self._send(b"%x\r\n%b\r\n" % (len(line), line))
+            await self._send(b"0\r\n\r\n")
 
 
 Fault = Callable[[Exchange], Awaitable[None]]
@@ -140,6 +149,7 @@ class FaultProxy:
         self._trusting, self._serving = trusting, serving
         self._rules: list[Rule] = []
         self._open: dict[asyncio.StreamWriter, Asked | None] = {}
+        self._silent: set[asyncio.StreamWriter] = set()
         self._listener: asyncio.Server | None = None
         self._session: aiohttp.ClientSession | None = None
         self._port = 0
@@ -198,6 +208,15 @@ class FaultProxy:
             _reset(writer)
         return len(doomed)
 
+    def silence(self) -> int:
+        """Let all open connections die without a sign: TCP lives, bytes are swallowed both ways. Their number."""
+        self._silent |= self._open.keys()
+        return len(self._silent)
+
+    def is_silent(self, writer: asyncio.StreamWriter) -> bool:
+        """Return True if nothing may be written to this connection any more."""
+        return writer in self._silent
+
     async def ask(self, asked: Asked) -> Answer:
         """Ask the server, and note what it was talked into."""
         async with self.opened(asked) as upstream:
@@ -231,6 +250,8 @@ class FaultProxy:
         self._open[writer] = None
         try:
             while (asked := await _read(reader)) is not None:
+                if writer in self._silent:
+                    continue
                 self._open[writer] = asked
                 self.log.append(asked)
                 await self._treat(Exchange(self, asked, writer), reader)
@@ -239,6 +260,7 @@ class FaultProxy:
             pass  # whoever broke it, the other side is to see it broken
         finally:
             self._open.pop(writer, None)
+            self._silent.discard(writer)
             writer.transport.abort()
 
     async def _treat(self, exchange: Exchange, reader: asyncio.StreamReader) -> None:
@@ -255,7 +277,9 @@ class FaultProxy:
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
-                work.result()
+                if not exchange.is_silent:
+                    work.result()
+                await asyncio.wait({left} if exchange.is_silent else {work})
         finally:
             await _ended(work, left)
         raise ConnectionResetError("the watch is over, and with it its connection")

@@ -7,6 +7,7 @@ counts only for what nobody else can know, the length of its queue.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import signal
@@ -86,10 +87,18 @@ def configuration(plain: str = PLAIN, faulty: str = FAULTY, sane: bool = False) 
 
 @asynccontextmanager
 async def started(
-    plane: Plane, text: str, folder: Path, proxy: FaultProxy | None = None
+    plane: Plane,
+    text: str,
+    folder: Path,
+    proxy: FaultProxy | None = None,
+    patience: float = PATIENCE,
+    watch: float = math.inf,
 ) -> AsyncIterator[SchedulerProcess]:
-    """A scheduler with that configuration, through the proxy if there is one; killed when the block ends."""
-    os.environ["FAULTS_PATIENCE"] = str(PATIENCE)
+    """A scheduler with that configuration, through the proxy if there is one; killed when the block ends.
+
+    Its calls are given up after `patience` seconds, its watches renewed every `watch` seconds, or sooner.
+    """
+    os.environ |= {"FAULTS_PATIENCE": str(patience), "FAULTS_WATCH": str(watch)}
     os.environ["FAULTS_GIVEN_UP_AFTER"] = str(GIVEN_UP_AFTER)
     config = _written(folder, text)
     kubeconfig = None if proxy is None else await kubeconfig_through(proxy, plane, folder)

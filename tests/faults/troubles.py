@@ -46,6 +46,18 @@ async def breaks_off(exchange: Exchange) -> None:
     await exchange.answer_half(await exchange.forward())
 
 
+async def dies_on_the_way_there(exchange: Exchange) -> None:
+    """All connections die without a sign before the server has seen the call."""
+    exchange.silence()
+
+
+async def dies_on_the_way_back(exchange: Exchange) -> None:
+    """The server has done it, and all connections die without a sign before its answer arrives."""
+    answer = await exchange.forward()
+    exchange.silence()
+    await exchange.answer(answer)
+
+
 async def says_500_though_done(exchange: Exchange) -> None:
     """The server has done it and says that it has not, as one does whose etcd answers too late."""
     await exchange.forward()

@@ -19,7 +19,7 @@ from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus, Record
 from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.events import BindFailed, EvictFailed
+from pyscheduler.core.events import BindFailed, Bound, EvictFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.queue import Tier
@@ -53,8 +53,8 @@ _PODS = (
     "nominate",
     "theirs",
 )
-_NODES = ("node", "node", "drop")
-_BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show")
+_NODES = ("node", "node", "node", "drop")
+_BINDINGS = ("finish", "finish", "finish", "refuse", "lose", "show", "show", "pretend", "hide")
 _EVICTIONS = ("evict", "evict", "linger", "spare")
 _REST = ("mood", "settle", "time", "time")
 WHAT = (*_PODS, *_NODES, *_BINDINGS, *_EVICTIONS, *_REST)
@@ -96,6 +96,10 @@ class Books:
     """Who is being bound."""
     scheduled: Counter[str] = field(default_factory=Counter)
     """How many Scheduled events there have been."""
+    pretended: Counter[str] = field(default_factory=Counter)
+    """How often an answer has confirmed a binding that was never made."""
+    found: dict[str, int] = field(default_factory=dict)
+    """Pods that a lookup has shown on a node, each with the number of commands until then."""
     owed: set[str] = field(default_factory=set)
     """Whose binding must have been told of."""
 
@@ -111,6 +115,7 @@ class MachineWorld:
         self.harness = Harness(config(), seed=seed)
         self.harness.answer_bindings = self.harness.answer_evictions = False
         self.harness.refuse_binding = self._refusal
+        self.harness.find_pod = self._found
         (plugin,) = self.harness.machine.context.profiles["default-scheduler"].permit
         assert isinstance(plugin, Doorman)
         self.doorman = plugin
@@ -328,6 +333,38 @@ class MachineWorld:
         self.books.binding.discard(uid)
         self.harness.tell(BindFailed(self.harness.now, uid, "connection reset"))
 
+    def _pretend(self, name: str, _: int) -> None:
+        """Something answers in the place of the API server, which never sees the binding."""
+        self._accept(name, is_made=False)
+
+    def _hide(self, name: str, _: int) -> None:
+        """The API server binds the pod, and the watch does not show it yet."""
+        self._accept(name, is_made=True)
+
+    def _accept(self, name: str, is_made: bool) -> None:
+        bind = self.harness.held.pop(f"default/{name}", None)
+        if bind is None:
+            return
+        uid = bind.pod.uid
+        if self.books.place_of(uid) == bind.node_name:
+            self.books.owed.add(uid)
+        elif is_made and self._may_bind(uid):
+            self.books.bound_to[uid] = bind.node_name
+        else:
+            self.books.pretended[uid] += 1
+        self.books.binding.discard(uid)
+        self.harness.tell(Bound(self.harness.now, uid))
+
+    def _found(self, pod: Pod) -> PodBuilder | None:
+        """A pod as the API server has it."""
+        uid = self._uid(pod.name)
+        if uid is None:
+            return None
+        bound_to = self.books.bound_to.get(uid)
+        if bound_to is not None:
+            self.books.found.setdefault(uid, len(self.harness.commands))
+        return self.books.alive[uid].on(bound_to) if bound_to else self.books.alive[uid]
+
     def _show(self, name: str, _: int) -> None:
         """The watch is quicker than the answer to the binding, or shows what was lost."""
         uid, bind = self._uid(name), self.harness.held.get(f"default/{name}")
@@ -399,21 +436,23 @@ class MachineWorld:
     def _look(self) -> None:
         validate(self.harness.machine.context)
         assert not self._wrong, self._wrong[0]
-        for command in self.harness.commands[self._read :]:
-            self._note(command)
+        for at, command in enumerate(self.harness.commands[self._read :], self._read):
+            self._note(command, at)
         self._read = len(self.harness.commands)
         books, queue = self.books, self.harness.machine.context.queue
         for uid, n in books.scheduled.items():
-            assert n == 1, f"{uid} is said to be scheduled {n} times"
+            assert n <= 1 + books.pretended[uid], f"{uid} is said to be scheduled {n} times"
         for uid in books.owed:
             assert books.scheduled[uid], f"the binding of {uid} was never told of"
         for uid in self.doorman.reserved:
             assert uid not in queue, f"{uid} waits in the queue and holds a reservation"
 
-    def _note(self, command: Command) -> None:
+    def _note(self, command: Command, at: int) -> None:
         if isinstance(command, Bind):
             uid = command.pod.uid
             assert uid not in self.books.binding, f"{uid} is bound twice at once"
+            shown = self.books.found.get(uid, at)
+            assert at <= shown, f"{uid} is bound again after a lookup has shown its node"
             self.books.binding.add(uid)
         elif isinstance(command, Record) and command.reason == "Scheduled":
             self.books.scheduled[command.regarding.uid] += 1

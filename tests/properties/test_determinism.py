@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import Cycle
-from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, GetPod, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
 from tests.properties.evaluation_world import EvaluationWorld
 from tests.properties.machine_world import STEPS, WHAT, MachineWorld, Step
@@ -40,6 +40,8 @@ def _told(command: Command) -> str:
             return f"evict {command.victim.uid} for {command.preemptor.uid}"
         case Record():
             return f"{command.reason} {command.regarding.uid} {command.note}"
+        case GetPod():
+            return f"get {command.pod.uid}"
         case Consult():
             return f"ask {len(command.calls)} extenders about {command.pod.uid}"
 

@@ -10,6 +10,7 @@ from hypothesis import given
 
 from pyscheduler.api import Hint, Reads
 from pyscheduler.core import attempts, binding, intake, machine
+from pyscheduler.core.confirmation import Unconfirmed
 from pyscheduler.core.context import Assumed, Context
 from pyscheduler.core.decide import staleness
 from pyscheduler.core.decide.staleness import Change, Scope
@@ -64,7 +65,11 @@ def _reservations_are_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def _seen_is_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(intake, "_confirm", lambda context, pod: context.assumed.pop(pod.uid))
+    def forget(context: Context, pod: Any) -> None:
+        context.unconfirmed.discard(pod.uid)
+        del context.assumed[pod.uid]
+
+    patch.setattr(intake, "_confirm", forget)
 
 
 def _failure_beats_the_watch(patch: pytest.MonkeyPatch) -> None:
@@ -107,6 +112,11 @@ def _gates_stay_closed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SchedulingQueue, "update", lambda *_: None)
 
 
+def _nothing_is_looked_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unconfirmed, "take_due", lambda self, now: [])
+    patch.setattr(Unconfirmed, "next_due", lambda self: None)
+
+
 @pytest.mark.parametrize(
     ("plant", "complaint"),
     [
@@ -120,6 +130,7 @@ def _gates_stay_closed(patch: pytest.MonkeyPatch) -> None:
         (_told_twice, "said to be scheduled 2 times"),
         (_errors_never_end, "never bound"),
         (_gates_stay_closed, "never bound"),
+        (_nothing_is_looked_up, "never bound"),
     ],
 )
 def test_a_broken_promise_is_noticed(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.core.commands import Bind, CallOff, PatchStatus
-from pyscheduler.core.events import BindFailed
+from pyscheduler.core.commands import Bind, CallOff, GetPod, PatchStatus
+from pyscheduler.core.events import BindFailed, Bound, PodFound
 from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
 from tests.scenarios import fakes
@@ -137,3 +137,96 @@ def test_pre_bind_is_asked_where_the_plugin_has_work_to_do_or_cannot_tell(says: 
     assert (("PreBind", "a") in fakes.calls) is asked
     (bind,) = (c for c in world.commands if isinstance(c, Bind))
     assert [p.name for p in bind.plan.pre_bind] == (["Everywhere"] if asked else [])
+
+
+def accepted(world: Harness, is_made: bool) -> None:
+    """Answer the binding of "a" as the API server would; it was made, or only confirmed."""
+    world.answer_bindings = False
+    world.add(pod("a").requests(cpu="1"))
+    world.run()
+    bind = world.held.pop("default/a")
+    if is_made:
+        world.find_pod = lambda found: pod("a").requests(cpu="1").on(bind.node_name).version(9)
+    world.tell(Bound(world.now, "a"))
+
+
+def lookups(world: Harness) -> int:
+    return sum(isinstance(command, GetPod) for command in world.commands)
+
+
+def bindings(world: Harness) -> list[str]:
+    return [command.node_name for command in world.commands if isinstance(command, Bind)]
+
+
+def test_a_pod_is_requeued_when_its_accepted_binding_was_never_made() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    accepted(world, is_made=False)
+    world.answer_bindings = True
+    world.advance(59)
+    assert (lookups(world), world.where) == (0, {})
+    world.advance(4)
+    assert world.where == {"a": "n1"}
+    assert bindings(world) == ["n1", "n1"]
+    assert ("FailedScheduling", "the binding to n1 was accepted but not made") in world.events("a")
+    world.advance(300)
+    assert lookups(world) == 1, "the watch has shown it by then"
+    validate(world.machine.context)
+
+
+def test_a_pod_is_confirmed_when_only_the_lookup_shows_it_bound() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    accepted(world, is_made=True)
+    world.advance(300)
+    assert lookups(world) == 1
+    assert bindings(world) == ["n1"]
+    assert not world.machine.context.assumed
+    validate(world.machine.context)
+
+
+def test_a_pod_stays_bound_when_the_watch_shows_an_older_version_after_the_lookup() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    accepted(world, is_made=True)
+    world.advance(61)
+    world.add(pod("a").requests(cpu="1").label("late", "true"))
+    world.advance(300)
+    assert bindings(world) == ["n1"]
+    validate(world.machine.context)
+
+
+def test_a_pod_is_forgotten_when_the_lookup_does_not_find_it() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    accepted(world, is_made=False)
+    world.find_pod = lambda _: None
+    world.advance(61)
+    world.answer_bindings = True
+    world.add(pod("b").requests(cpu="1"))
+    world.run()
+    assert bindings(world) == ["n1", "n1"], "its place is another's"
+    assert not world.machine.context.assumed
+    validate(world.machine.context)
+
+
+def test_a_pod_of_the_same_name_is_not_taken_for_the_one_that_was_bound() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    accepted(world, is_made=False)
+    world.find_pod = lambda _: pod("a").requests(cpu="1").uid("another").on("n1")
+    world.advance(61)
+    assert not world.machine.context.assumed
+    validate(world.machine.context)
+
+
+def test_a_lookup_without_an_answer_is_repeated_every_minute_and_the_place_is_kept() -> None:
+    world = Harness()
+    world.add(node("n1", cpu="1"))
+    accepted(world, is_made=False)
+    handle, world.tell = world.tell, lambda event: None if isinstance(event, PodFound) else handle(event)  # type: ignore[method-assign]
+    world.add(pod("b").requests(cpu="1"))
+    world.advance(200)
+    assert lookups(world) == 3
+    assert bindings(world) == ["n1"]
+    validate(world.machine.context)

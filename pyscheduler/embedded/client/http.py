@@ -5,6 +5,8 @@ Kept to what nodes and controllers need; the scheduler has its own, tuned for th
 
 from __future__ import annotations
 
+import asyncio
+import random
 import ssl
 from collections.abc import AsyncIterator
 from typing import Self
@@ -13,11 +15,9 @@ import aiohttp
 import msgspec
 
 from pyscheduler.embedded.client.protocol import Json, Key, Listing, PatchKind, Refused, Resource
+from pyscheduler.kube.deadlines import Deadlines
 
 PAGE = 1000
-WATCH_SECONDS = 480
-"""After this time the server ends a watch, and the informer opens another."""
-REQUEST_SECONDS = 60
 
 _PATCH_TYPE = {kind: f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge")}
 _encode = msgspec.json.Encoder().encode
@@ -46,13 +46,17 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 class HttpClient:
     """`ApiClient` over one kept-alive connection pool. Close it, or use it as a context manager."""
 
-    def __init__(self, url: str, *, tls: ssl.SSLContext | None = None, token: str = "") -> None:
+    def __init__(
+        self, url: str, *, tls: ssl.SSLContext | None = None, token: str = "", deadlines: Deadlines | None = None
+    ) -> None:
         self._url = url.rstrip("/")
+        self._deadlines = deadlines or Deadlines()
+        self._rng = random.Random()
         headers = {"User-Agent": "pyscheduler-hollow"} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls if tls is not None else True),
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=self._deadlines.read, sock_connect=self._deadlines.connect),
             read_bufsize=2**20,
         )
 
@@ -87,15 +91,18 @@ class HttpClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[bytes]:
+        seconds = self._deadlines.watch_seconds(self._rng)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(WATCH_SECONDS),
+            "timeoutSeconds": str(seconds),
             **_selectors(label_selector, field_selector),
         }
-        limit = aiohttp.ClientTimeout(total=None, sock_read=WATCH_SECONDS + 30)
-        async with self._session.get(self._url + resource.path(namespace), params=query, timeout=limit) as response:
+        limit = aiohttp.ClientTimeout(total=seconds + self._deadlines.grace, sock_connect=self._deadlines.connect)
+        async with asyncio.timeout(self._deadlines.answer):
+            opened = await self._session.get(self._url + resource.path(namespace), params=query, timeout=limit)
+        async with opened as response:
             if response.status >= 400:
                 raise _refusal(response.status, await response.read())
             rest = b""

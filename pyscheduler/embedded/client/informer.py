@@ -107,6 +107,9 @@ class Informer(Generic[T]):
                 _log.info("watch of %s: %s", self.resource.plural, refusal)
             except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError) as problem:
                 _log.info("watch of %s: %s", self.resource.plural, problem)
+            except Exception:  # whatever a server has sent, or a listener has made of it, the copy must not go stale
+                _log.exception("watch of %s failed, relisting", self.resource.plural)
+                self._version = ""
             pause = PAUSE_SECONDS[0] if self._version != before else min(2 * pause, PAUSE_SECONDS[1])
             await asyncio.sleep(pause)
 

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from pyscheduler.embedded.hollow.exits import EXITS, ExitsError, Rule, code_of, parse
 from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.kube.numbers import natural
 
 RUN_SECONDS = "pyscheduler.io/run-seconds"
 FAIL_AFTER_SECONDS = "pyscheduler.io/fail-after-seconds"
@@ -91,9 +92,9 @@ def plan_of(pod: HollowPod, pace: Pace, earlier: int = 0) -> Plan:
     runs, fails = _seconds(annotations, RUN_SECONDS), _seconds(annotations, FAIL_AFTER_SECONDS)
     if math.isinf(runs) and math.isinf(fails) and _of_a_job(pod):
         runs = pace.job_seconds
-    index = annotations.get(INDEX, "")
+    index = natural(annotations.get(INDEX, ""))
     rules = _rules(annotations) or (Rule(int(fails < runs)),)
-    return Plan(min(runs, fails), pod.spec.restart_policy, rules, int(index) if index.isdecimal() else -1, earlier)
+    return Plan(min(runs, fails), pod.spec.restart_policy, rules, -1 if index is None else index, earlier)
 
 
 def stage_at(plan: Plan, pace: Pace, seen: float, now: float) -> Stage:

@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from pyscheduler.embedded.status import ApiError, bad_request
+from pyscheduler.kube.numbers import natural
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -54,9 +55,10 @@ def _steps(path: str) -> list[str]:
 def _index(items: list[Any], step: str, path: str, *, end: bool = False) -> int:
     if end and step == "-":
         return len(items)
-    if not step.isdigit() or int(step) >= len(items) + end:
+    index = natural(step)
+    if index is None or index >= len(items) + end:
         raise _impossible(path, "there is no such item")
-    return int(step)
+    return index
 
 
 def _get(document: Any, path: str) -> Any:

@@ -25,6 +25,7 @@ from pyscheduler.embedded.workloads.objects import (
     with_condition,
 )
 from pyscheduler.embedded.workloads.percent import whole
+from pyscheduler.kube.numbers import natural
 
 HASH_LABEL = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -239,4 +240,4 @@ def _hash_of(replica_set: Json) -> str:
 
 def _revision(replica_set: Json) -> int:
     text = _annotations(replica_set).get(REVISION, "0")
-    return int(text) if text.isdecimal() else 0
+    return natural(text) or 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pyscheduler.kube.numbers import natural
+
 
 def whole(value: int | str, total: int, *, round_up: bool) -> int:
     """`3` is 3; `"25%"` is a quarter of `total`, rounded as told. What cannot be read counts as 0."""
     if isinstance(value, int):
         return max(0, value)
-    number = value.removesuffix("%")
-    if number == value or not number.isdecimal():
-        return 0
-    hundredths = int(number) * total
+    percent = natural(value[:-1]) if value.endswith("%") else None
+    hundredths = (percent or 0) * total
     return -(-hundredths // 100) if round_up else hundredths // 100

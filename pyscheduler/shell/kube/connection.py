@@ -7,6 +7,7 @@ server says that it did not take it (429), when it was never sent, or when it on
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,6 +18,8 @@ import msgspec
 
 import pyscheduler
 from pyscheduler.api import ApiError
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.headers import LONGEST_WAIT, bounded_wait, retry_after
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, SystemClock
 from pyscheduler.shell.kube import protobuf
@@ -26,7 +29,7 @@ from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
 from pyscheduler.shell.kube.limiter import Limiter
 from pyscheduler.shell.kube.pool import READS, Call, Pool, Stream
 from pyscheduler.shell.kube.tally import CallTally
-from pyscheduler.shell.kube.wire import Address
+from pyscheduler.shell.kube.wire import Address, Limits
 
 __all__ = [
     "JSON",
@@ -67,8 +70,7 @@ class ConnectionOptions(msgspec.Struct, frozen=True):
     """clientConnection's: 0 means kube-scheduler's default (50 and 100), a negative qps no limit."""
     content_type: str = JSON
     """clientConnection's: in which form `create` sends, as long as the server takes it."""
-    timeout: float = 30.0
-    """Seconds for one call. Watches are bounded by what they ask the server for."""
+    deadlines: Deadlines = Deadlines()
 
 
 class Transport(Protocol):
@@ -83,7 +85,7 @@ class Transport(Protocol):
     async def calls(self, calls: Sequence[Call], authorization: str) -> list[Answer | None]:
         """Calls that may be made again, sent together once; None for each without an answer. Refused if unsent."""
 
-    async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
+    async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
         """A call whose answer is read as it comes. Refused if there is none."""
 
     async def warm(self, connections: int) -> None:
@@ -149,6 +151,11 @@ class Connection:
     def server(self) -> str:
         """The base URL."""
         return self._credentials.host
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """Deadlines of its calls, for users that have some of their own to keep."""
+        return self._options.deadlines
 
     async def check(self) -> None:
         """Ask for the server's version. ConnectionProblem if it does not answer or does not want us."""
@@ -223,23 +230,32 @@ class Connection:
         return answer is not None and answer.status < 300
 
     @asynccontextmanager
-    async def stream(self, path: str, silence: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A GET whose body is read as it comes; `silence` is how many seconds of nothing mean that it is dead."""
-        stream = await self._repeated(Call("GET", path), partial(self._opened, silence=silence))
+    async def watching(self, path: str, seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A watch that the server should end after `seconds`; TIMEOUT if it has not ended by then.
+
+        It may be silent meanwhile: that nothing comes is no sign of a dead connection, that it does not end is one.
+        """
+        limits = self.deadlines
+        async with self._stream(path, Limits(limits.answer, math.inf, seconds + limits.grace)) as chunks:
+            yield chunks
+
+    @asynccontextmanager
+    async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """A GET with a long answer, read as it comes: it may take its time, but must not fall silent."""
+        began = self._clock.now()
+        try:
+            async with self._stream(path, Limits(self.deadlines.read, self.deadlines.read, math.inf)) as chunks:
+                yield chunks
+        finally:
+            self.tally.took("GET", self._clock.now() - began)
+
+    @asynccontextmanager
+    async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
+        stream = await self._repeated(Call("GET", path), partial(self._opened, limits=limits))
         try:
             yield stream.chunks
         finally:
             stream.close()
-
-    @asynccontextmanager
-    async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A GET whose long answer is read as it comes: it may take its time, but not be silent longer than a call."""
-        began = self._clock.now()
-        try:
-            async with self.stream(path, self._options.timeout) as chunks:
-                yield chunks
-        finally:
-            self.tally.took("GET", self._clock.now() - began)
 
     async def warm(self, connections: int) -> None:
         """Make so many connections ahead of the calls, as far as the server lets us."""
@@ -251,18 +267,19 @@ class Connection:
 
     async def _repeated(self, call: Call, send: Callable[[Call, bool], Awaitable[T]]) -> T:
         """What `send` makes of a call, repeated where that is safe."""
-        tries = 0
+        tries, waited = 0, 0.0
         while True:
             tries += 1
             try:
                 return await send(call, tries > 1)
             except Refused as problem:
                 pause = _pause(call.method, tries, problem)
-                if pause is None:
+                if pause is None or waited + pause > LONGEST_WAIT:
                     raise
+                waited += pause
                 _log.info("Repeating a call", v=4, method=call.method, path=call.path, after=pause, err=str(problem))
                 if problem.status == 401:
-                    await self._credentials.reread()
+                    await self._reread()
             await self._clock.sleep(pause)
 
     async def _once(self, call: Call, again: bool = False) -> bytes:
@@ -275,13 +292,13 @@ class Connection:
         self.tally.answered(call.method, answer.status, again)
         self.tally.carried(call.method, len(call.body or b""), len(answer.body))
         if answer.status >= 300:
-            raise _refusal(answer)
+            raise _refusal(answer, self._clock.wall())
         return answer.body
 
-    async def _opened(self, call: Call, again: bool, silence: float) -> Stream:
+    async def _opened(self, call: Call, again: bool, limits: Limits) -> Stream:
         permission = await self._permission(call.method)
         try:
-            stream = await self._transport.stream(call, permission, silence)
+            stream = await self._transport.stream(call, permission, limits)
         except Refused as problem:
             self.tally.answered(call.method, problem.status, again)
             raise
@@ -289,8 +306,15 @@ class Connection:
         self.tally.answered(call.method, 200 if refused is None else refused.status, again)
         if refused is not None:
             stream.close()
-            raise _refusal(refused)
+            raise _refusal(refused, self._clock.wall())
         return stream
+
+    async def _reread(self) -> None:
+        """Read the credentials again; if that fails, the call is repeated with those that the server has refused."""
+        try:
+            await self._credentials.reread()
+        except ConnectionProblem as problem:
+            _log.warning("Credentials could not be read again", problem)
 
     async def _permission(self, method: str, calls: int = 1) -> str:
         """Wait for the turn of so many calls; the Authorization header then."""
@@ -300,7 +324,10 @@ class Connection:
             self.tally.waited(method, pause)
         if pause:
             await self._clock.sleep(pause)
-        return await self._credentials.authorization()
+        try:
+            return await self._credentials.authorization()
+        except ConnectionProblem as problem:  # an exec plugin or a file that worked at the start: nothing was sent
+            raise Refused(0, UNREACHABLE, str(problem)) from None
 
 
 def _transport(credentials: Credentials, options: ConnectionOptions) -> Transport:
@@ -308,9 +335,9 @@ def _transport(credentials: Credentials, options: ConnectionOptions) -> Transpor
         from pyscheduler.shell.kube.proxied import ProxiedPool, Route  # aiohttp takes long to import
 
         route = Route(credentials.host, credentials.proxy, credentials.ssl, credentials.server_hostname)
-        return ProxiedPool(route, options.connections, options.timeout, _USER_AGENT)
+        return ProxiedPool(route, options.connections, options.deadlines, _USER_AGENT)
     address = Address.of(credentials.host, credentials.ssl, credentials.server_hostname)
-    return Pool(address, options.connections, options.timeout, _USER_AGENT)
+    return Pool(address, options.connections, options.deadlines, _USER_AGENT)
 
 
 def _pause(method: str, tries: int, problem: Refused) -> float | None:
@@ -326,14 +353,14 @@ def _pause(method: str, tries: int, problem: Refused) -> float | None:
     return None
 
 
-def _refusal(answer: Answer) -> Refused:
+def _refusal(answer: Answer, wall: float) -> Refused:
     status = _status(answer.body)
     text = status.message or " ".join(answer.body[:200].decode(errors="replace").split())
     return Refused(
         answer.status,
         status.reason or answer.reason,
         text or f"HTTP {answer.status} {answer.reason}".rstrip(),
-        _retry_after(answer.retry_after, status),
+        _wait(answer.retry_after, status, wall),
     )
 
 
@@ -344,11 +371,13 @@ def _status(body: bytes) -> _Status:
             message, reason, seconds = protobuf.status(body)
             return _Status(message, reason, _Details(seconds))
         return msgspec.json.decode(body, type=_Status)
-    except (ValueError, msgspec.MsgspecError):
+    except (ValueError, RecursionError, msgspec.MsgspecError):
         return _Status()
 
 
-def _retry_after(header: str, status: _Status) -> float | None:
-    if header.isdigit():
-        return float(header)
-    return float(status.details.retry_after_seconds) if status.details and status.details.retry_after_seconds else None
+def _wait(header: str, status: _Status, wall: float) -> float | None:
+    """Seconds after which the server wants the call repeated, None if that is not in its answer."""
+    seconds = retry_after(header, wall)
+    if seconds is None and status.details and status.details.retry_after_seconds:
+        return bounded_wait(min(status.details.retry_after_seconds, LONGEST_WAIT))  # an integer may exceed a float
+    return seconds

@@ -6,6 +6,7 @@ missing, broken or incomplete gives one sentence that names the place and says w
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 import sys
@@ -17,14 +18,19 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.plain import NotInCluster, PlainConfiguration, of_kubeconfig, of_pod
 from pyscheduler.shell.kube.resumption import ResumingContext
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
+DEADLINE: Final = Deadlines().credentials
+"""Seconds that kubernetes_asyncio, and an exec plugin behind it, may take to give credentials."""
 _URLS: Final = ("http://", "https://")
 _QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_log = logs.get("credentials")
 
 
 class ConnectionProblem(Exception):
@@ -46,14 +52,23 @@ class Credentials:
         self.proxy: str | None = getattr(configuration, "proxy", None) or _proxy_of_environment(self.host)
 
     async def authorization(self) -> str:
-        """The Authorization header, "" where a client certificate (or nothing) is used."""
+        """The Authorization header, "" where a client certificate (or nothing) is used. ConnectionProblem."""
         if self._loader is not None and self._clock.now() - self._read_at > REREAD_AFTER and self._may_change():
+            await self._refresh()
+        key = self._configuration.get_api_key_with_prefix("BearerToken")
+        if not isinstance(self._configuration, PlainConfiguration):
+            key = _quietly(key, self.described)  # which may run an exec plugin
+        return (await key or "").rstrip()
+
+    async def _refresh(self) -> None:
+        """Read tokens again if that is possible; the present ones may still be good."""
+        try:
             await self.reread()
-        key: str | None = await self._configuration.get_api_key_with_prefix("BearerToken")
-        return (key or "").rstrip()
+        except ConnectionProblem as problem:
+            _log.warning("Credentials could not be read again, keeping the present ones", problem)
 
     async def reread(self) -> None:
-        """Read the kubeconfig's tokens again, e.g. because the server has just refused the one we have."""
+        """Read the tokens again, for example because the server has refused the present one. ConnectionProblem."""
         self._read_at = self._clock.now()
         if self._loader is not None:
             await _quietly(self._loader.load_and_set(self._configuration), self.described)
@@ -117,9 +132,12 @@ async def _with_library(kubeconfig: Path, described: str, clock: Clock, server: 
 
 
 async def _quietly(loading: Any, described: str) -> Any:
-    """Await what kubernetes_asyncio loads; whatever it raises on strange input becomes one line."""
+    """Await what kubernetes_asyncio loads. Whatever it raises on strange input becomes one line; so does a hang."""
     try:
-        return await loading
+        async with asyncio.timeout(DEADLINE):
+            return await loading
+    except TimeoutError:
+        raise _unreadable(described, TimeoutError(f"no answer within {DEADLINE:g} s")) from None
     except Exception as problem:  # the loader raises anything from KeyError to binascii.Error
         raise _unreadable(described, problem) from None
 

@@ -15,6 +15,10 @@ LONGEST_HEAD: Final = 1 << 16
 LONGEST_BODY: Final = 1 << 32
 """Bytes. A list that cannot be paged is a GiB at 150,000 pods; what has no end is no answer."""
 _LONGEST_SIZE_LINE = 1 << 10
+_MOST_INTERIM = 16
+"""1xx heads before an answer. Kubernetes sends none; one after the other without end is no answer."""
+_LONGEST_LENGTH = len(str(LONGEST_BODY))
+"""Digits of a Content-Length that can be meant."""
 _END = b"\r\n\r\n"
 _CODING, _LENGTH = b"\r\ntransfer-encoding:", b"\r\ncontent-length:"
 _CONNECTION, _RETRY_AFTER = b"\r\nconnection:", b"\r\nretry-after:"
@@ -23,6 +27,9 @@ _SWITCHING = 101
 _DIGITS = rb"([0-9a-fA-F]{1,15})"
 """A size of a chunk that fits into 64 bits."""
 _is_size = re.compile(_DIGITS).fullmatch
+_status_line = re.compile(rb"http/1\.[01] ([1-9][0-9]{2})(?: |\r|$)", re.IGNORECASE).match
+_malformed_field = re.compile(rb"\r\n(?![!#$%&'*+.^_`|~0-9A-Za-z-]+:)").search
+"""A header line that is not as RFC 9112 has them: with a blank before the colon, folded, or without a colon."""
 _plain_size = re.compile(_DIGITS + rb"\r\n").match
 _target = re.compile(r"/[!-~]*").fullmatch
 
@@ -70,7 +77,7 @@ _HEAD, _BODY, _UNTIL_CLOSED, _SIZE, _CHUNK, _CHUNK_END, _TRAILER, _NOTHING = ran
 class AnswerReader:
     """Bytes in, one answer out, and the bytes that came after it."""
 
-    __slots__ = ("_due", "_head", "_next", "_parts", "_rest", "_size", "beyond", "reusable", "status")
+    __slots__ = ("_due", "_extra", "_head", "_next", "_parts", "_rest", "_size", "beyond", "reusable", "status")
 
     def __init__(self) -> None:
         self.status = 0
@@ -80,6 +87,8 @@ class AnswerReader:
         self.beyond = b""
         """What has come after the whole answer: the beginning of the next, where several calls were sent together."""
         self._head = b""
+        self._extra = 0
+        """Interim heads before it; then bytes of the trailer."""
         self._next = _HEAD
         self._due = 0
         self._rest = b""
@@ -125,26 +134,34 @@ class AnswerReader:
         return Answer(self.status, self.take(), reason, retry_after.decode("latin-1"))
 
     def _begin(self, head: bytes) -> None:
-        """Read the head: what it says of the body and of the connection."""
-        lower = head.lower()
-        if lower[:7] != b"http/1." or lower[8:9] != b" " or not lower[9:12].isdigit():
+        """Read the head: the status, the form of the body, and what becomes of the connection."""
+        line = _status_line(head)
+        if line is None:
             raise BadAnswer("this is not HTTP/1.1")
-        status = int(lower[9:12])
+        if _malformed_field(head) or not head.count(b"\r\n") == head.count(b"\n") == head.count(b"\r") or b"\0" in head:
+            raise BadAnswer("a header line of its answer is malformed")
+        status = int(line[1])
         if status < 200:
+            self._extra += 1
             if status == _SWITCHING:
                 raise BadAnswer("the server wants to speak another protocol")
+            if self._extra > _MOST_INTERIM:
+                raise BadAnswer("its answer never begins")
             return
-        self.status, self._head = status, head
+        self.status, self._head, self._extra = status, head, 0
+        lower = head.lower()
         self.reusable = lower[7:8] == b"1" and b"close" not in (_field(lower, _CONNECTION) or b"")
         coding, length = _field(lower, _CODING), _field(lower, _LENGTH)
         if status in _BODILESS:
             self._next = _NOTHING
         elif coding is None and length is None:
             self._next, self.reusable = _UNTIL_CLOSED, False
-        elif coding == b"chunked" and length is None:
+        elif coding == b"chunked" and length is None and lower.count(_CODING) == 1:
             self._next = _SIZE
         elif coding is None and length is not None and length.isdigit() and lower.count(_LENGTH) == 1:
-            self._due = int(length)
+            self._due = int(length) if len(length) <= _LONGEST_LENGTH else LONGEST_BODY + 1
+            if self._due > LONGEST_BODY:
+                raise BadAnswer(f"its answer is longer than {LONGEST_BODY} bytes")
             self._next = _BODY if self._due else _NOTHING
         else:
             raise BadAnswer("where its answer ends is not clear")
@@ -206,6 +223,9 @@ class AnswerReader:
     def _line(self, line: bytes) -> None:
         """A line between the chunks: a size, the end of a chunk, or what follows the last one."""
         if self._next == _TRAILER:
+            self._extra += len(line) + 2
+            if self._extra > LONGEST_HEAD:
+                raise BadAnswer("what follows its answer has no end")
             self._next = _TRAILER if line else _NOTHING
         elif self._next == _CHUNK_END:
             if line:

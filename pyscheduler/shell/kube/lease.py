@@ -100,5 +100,5 @@ class LeaseLock:
         try:
             self._object = msgspec.json.decode(content, type=Json)
             return msgspec.json.decode(content, type=_Object).spec
-        except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
             raise ApiError(0, "UnreadableAnswer", f"the answer is not a Lease: {problem}") from None

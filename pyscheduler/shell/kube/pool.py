@@ -12,9 +12,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.faults import LOST, UNREACHABLE, Refused, late, not_leading
 from pyscheduler.shell.kube.http1 import JSON, Answer, request
-from pyscheduler.shell.kube.wire import Address, StreamWire, Wire, open_wire
+from pyscheduler.shell.kube.wire import Address, Limits, StreamWire, Wire, open_wire
 
 IDLE: Final = 30.0
 """Seconds after which an unused connection is not used again: below the API server's 90, so that it is we who close."""
@@ -71,13 +72,12 @@ class _Answers:
 class Pool:
     """Calls and streams to one server. Must be made and closed inside the event loop."""
 
-    def __init__(self, address: Address, size: int, timeout: float, user_agent: str) -> None:
-        """`timeout` is how many seconds a call may take, waiting for a connection and making one counted in."""
+    def __init__(self, address: Address, size: int, deadlines: Deadlines, user_agent: str) -> None:
         self.may_write: Callable[[], bool] = lambda: True
         """Asked when a call that is no mere read has its connection and would be sent."""
         self._address = address
         self._size = size
-        self._timeout = timeout
+        self._deadlines = deadlines
         self._hello = f"Host: {address.authority}\r\nUser-Agent: {user_agent}\r\n"
         self._said: tuple[str, bytes] = ("", self._hello.encode())
         self._loop = asyncio.get_running_loop()
@@ -98,15 +98,17 @@ class Pool:
     async def call(self, call: Call, authorization: str) -> Answer:
         """One call, sent once; a connection that the server had closed meanwhile does not count. Refused."""
         content = self._request(call, authorization)
-        deadline = self._loop.time() + self._timeout
+        deadline = self._loop.time() + self._deadlines.answer
         while True:
             wire = await self._free_wire(deadline, writes=call.method not in READS)
+            sent_at = self._loop.time()
             answer: asyncio.Future[Answer] = self._loop.create_future()
             wire.ask(content, (answer,))
             self._watch(answer, deadline)
             try:
                 return await answer
             except TimeoutError:
+                self._distrust(sent_at)
                 raise late() from None
             except Refused as problem:
                 if not (problem.reason == LOST and wire.is_stale and call.method in _REPEATABLE):
@@ -122,33 +124,33 @@ class Pool:
         They must be such that it does no harm to make them again. Refused if there is no connection for them.
         """
         content = b"".join([self._request(call, authorization) for call in calls])
-        deadline = self._loop.time() + self._timeout
+        deadline = self._loop.time() + self._deadlines.answer
         wire = await self._free_wire(deadline, writes=True)
+        sent_at = self._loop.time()
         answers = _Answers(len(calls), self._loop)
         wire.ask(content, (answers,) * len(calls))
         self._watch(answers.whole, deadline)
         try:
-            with suppress(TimeoutError):
+            try:
                 await answers.whole
+            except TimeoutError:
+                self._distrust(sent_at)
         finally:
             del self._due[answers.whole]
             wire.leave(answers)
         return [*answers.came, *[None] * (len(calls) - len(answers.came))]
 
-    async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
-        """A read on a connection of its own, whose answer is read as it comes. Refused if there is none.
-
-        `silence` is how many seconds of nothing mean that it is dead.
-        """
+    async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
+        """A read on a connection of its own; its answer is read as it comes. Refused if there is none."""
         content = self._request(call, authorization)
         while (rested := self._rested()) is not None:
             try:
-                return await self._begun(rested, content, silence)
+                return await self._begun(rested, content, limits)
             except Refused as problem:
                 if not (problem.reason == LOST and rested.is_stale):
                     raise
-        wire = await open_wire(self._address, StreamWire, self._loop.time() + self._timeout)
-        return await self._begun(wire, content, silence)
+        wire = await open_wire(self._address, StreamWire, self._deadlines.connect)
+        return await self._begun(wire, content, limits)
 
     async def warm(self, connections: int) -> None:
         """Make so many connections ahead of the calls; it is no matter if the server lets us have fewer."""
@@ -171,20 +173,37 @@ class Pool:
             self._said = (authorization, f"{self._hello}Authorization: {authorization}\r\n".encode())
         return request(call.method, self._address.prefix + call.path, self._said[1], call.body, call.content_type)
 
-    async def _begun(self, wire: StreamWire, content: bytes, silence: float) -> Stream:
+    async def _begun(self, wire: StreamWire, content: bytes, limits: Limits) -> Stream:
         try:
-            wire.ask(content, silence)
+            wire.ask(content, limits)
             return Stream(await wire.answered(), wire, partial(self._leave, wire))
         except BaseException:
+            self._check(wire)
             wire.close()
             raise
 
     def _leave(self, wire: StreamWire) -> None:
-        """Nobody reads this stream any more; if it was read to its end, the connection is there for the next."""
+        """End the use of this stream; if it was read to its end, the connection is kept for the next."""
+        self._check(wire)
         if self._is_closed:
             wire.close()
         elif wire.rest():
             self._resting[wire] = self._loop.call_later(LINGER, self._end_rest, wire)
+
+    def _check(self, wire: StreamWire) -> None:
+        if wire.timed_out:
+            self._distrust(wire.read_at)
+
+    def _distrust(self, since: float) -> None:
+        """Close the unused connections that have answered nothing since then.
+
+        One connection to the server was silent when it should not have been. Others may be dead in the same way, as
+        behind a load balancer that has lost its backend, and each would cost a call its whole deadline.
+        """
+        for wire in [wire for at, wire in self._idle if at <= since]:
+            wire.close()
+        while (rested := self._rested()) is not None:
+            rested.close()
 
     def _rested(self) -> StreamWire | None:
         """A connection that waits for another stream."""
@@ -244,12 +263,13 @@ class Pool:
 
     async def _warm_one(self) -> None:
         with suppress(Refused):
-            self._hand_on(await self._new_wire(self._loop.time() + self._timeout))
+            self._hand_on(await self._new_wire(self._loop.time() + self._deadlines.connect))
 
     async def _new_wire(self, deadline: float) -> Wire:
         self._opening += 1
         try:
-            wire = await open_wire(self._address, lambda: Wire(self._hand_on, self._gone), deadline)
+            seconds = min(self._deadlines.connect, deadline - self._loop.time())
+            wire = await open_wire(self._address, lambda: Wire(self._hand_on, self._gone), seconds)
         except BaseException:
             self._hand_on(None)
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -9,9 +11,11 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.faults import Refused, late, lost, not_leading, unreachable
 from pyscheduler.shell.kube.http1 import Answer, accepted
 from pyscheduler.shell.kube.pool import IDLE, READS, Call, Stream
+from pyscheduler.shell.kube.wire import Limits
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -26,12 +30,11 @@ class Route(msgspec.Struct, frozen=True):
 class ProxiedPool:
     """Calls and streams to one server behind a proxy. Must be made and closed inside the event loop."""
 
-    def __init__(self, route: Route, size: int, timeout: float, user_agent: str) -> None:
-        """`timeout` is how many seconds a call may take."""
+    def __init__(self, route: Route, size: int, deadlines: Deadlines, user_agent: str) -> None:
         self.may_write: Callable[[], bool] = lambda: True
         """Asked before a call that is no mere read; what then waits for a connection is sent all the same."""
         self._route = route
-        self._timeout = timeout
+        self._deadlines = deadlines
         self._calls = _session(route, size, user_agent)
         self._streams = _session(route, 0, user_agent)
 
@@ -39,7 +42,7 @@ class ProxiedPool:
         """One call. Refused if there is no answer."""
         if call.method not in READS and not self.may_write():
             raise not_leading()
-        timeout = aiohttp.ClientTimeout(total=self._timeout)
+        timeout = aiohttp.ClientTimeout(total=self._deadlines.answer, sock_connect=self._deadlines.connect)
         try:
             response = await self._send(self._calls, call, authorization, timeout)
             return _answer(response, await response.read())
@@ -56,11 +59,14 @@ class ProxiedPool:
         except Refused:
             return None
 
-    async def stream(self, call: Call, authorization: str, silence: float) -> Stream:
+    async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
         """A call whose answer is read as it comes. Refused if there is none."""
-        timeout = aiohttp.ClientTimeout(sock_connect=self._timeout, sock_read=silence)
+        timeout = aiohttp.ClientTimeout(
+            total=_finite(limits.total), sock_connect=self._deadlines.connect, sock_read=_finite(limits.silence)
+        )
         try:
-            response = await self._send(self._streams, call, authorization, timeout)
+            async with asyncio.timeout(limits.head):
+                response = await self._send(self._streams, call, authorization, timeout)
             refused = _answer(response, await response.read()) if response.status >= 300 else None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _unanswered(error) from None
@@ -104,6 +110,11 @@ def _session(route: Route, limit: int, user_agent: str) -> aiohttp.ClientSession
         headers={"Accept-Encoding": "identity", "User-Agent": user_agent},
         read_bufsize=1 << 18,
     )
+
+
+def _finite(seconds: float) -> float | None:
+    """`seconds` as aiohttp has it, for which None is no limit."""
+    return None if seconds == math.inf else seconds
 
 
 def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer:

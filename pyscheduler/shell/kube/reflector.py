@@ -1,10 +1,13 @@
-"""Keeps us told of one resource: list it, watch it, and come back after whatever cuts the watch.
+"""Follows one resource: list it, watch it, and resume after whatever cuts the watch.
 
 The first list asks for the newest state (no resourceVersion) rather than for any state ("0"): a list that is older
 than what an earlier scheduler has bound would show those pods as pending, and API servers answer both from their cache
 since Kubernetes 1.31. After a cut the watch resumes from the last version seen; only when the server has forgotten that
 version (410) is everything listed again, and the difference to what was known goes out as changes. Of each object only
 its UID and version are kept here. What a watch tells of the time before it began is passed over: all of that is known.
+
+No watch lives long (`pyscheduler.kube.deadlines`): the server ends it, and one that does not end in time is
+dead, whatever TCP says. Nothing that a server answers can end the reflector: what it cannot handle costs a relist.
 
 A kind that the server does not serve has no objects. One that we may not list is waited for, unless it is optional: an
 API server without some group of Kubernetes' own refuses it in just that way, as it grants nobody rights to it.
@@ -19,9 +22,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from pyscheduler.api import ApiError, NodeObject, PodObject, ResourceKind
+from pyscheduler.kube.numbers import natural
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.connection import TIMEOUT, Connection
 from pyscheduler.shell.kube.decode import (
     ADDED,
     BOOKMARK,
@@ -100,6 +104,8 @@ class Reflector(Generic[T]):
         self.synced = asyncio.Event()
         self.problem = ""
         """Why the resource cannot be followed at the moment; "" while it can."""
+        self._watched_at = clock.now()
+        """When the server last showed that the resource is followed: a list, the head or a line of a watch."""
         self._connection = connection
         self._watched = watched
         self._decoder = decoder
@@ -125,6 +131,10 @@ class Reflector(Generic[T]):
         """The resource, as URLs and logs call it."""
         return self._watched.kind.plural
 
+    def unwatched(self, now: float) -> float:
+        """Seconds since the server last showed that the resource is followed."""
+        return now - self._watched_at
+
     def __len__(self) -> int:
         """How many objects are known."""
         return len(self._known)
@@ -137,8 +147,6 @@ class Reflector(Generic[T]):
                 async with self._course:
                     await self._follow()
             except TimeoutError:
-                if not self._course.expired():
-                    raise
                 self._version = None
 
     async def list_again(self) -> None:
@@ -159,8 +167,12 @@ class Reflector(Generic[T]):
                 await self._watch(self._version)
             except (ApiError, UnreadableList, LineTooLong) as problem:
                 await self._clock.sleep(self._recover(problem))
+            except Exception as problem:
+                _log.crash("Following a resource failed, relisting", problem, resource=self.name)
+                await self._clock.sleep(self._recover(problem))
 
     def _listed(self) -> None:
+        self._watched_at = self._clock.now()
         _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
         self.problem = ""
         self.synced.set()
@@ -202,23 +214,25 @@ class Reflector(Generic[T]):
 
     async def _watch(self, version: str) -> None:
         """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
-        seconds = self._chance.randint(300, 600)
-        path = self._watch_path(version, seconds)
-        self._began_at = int(version) if version.isdecimal() else 0
+        seconds = self._connection.deadlines.watch_seconds(self._chance)
+        self._began_at = natural(version) or 0
         lived, how = False, "the watch ended as soon as it began"
         try:
-            async with self._connection.stream(path, silence=seconds + 30.0) as chunks:
-                began = self._clock.now()
+            async with self._connection.watching(self._watch_path(version, seconds), seconds) as chunks:
+                began = self._watched_at = self._clock.now()
                 try:
                     await self._hear(chunks)
                 finally:
                     lived = self._clock.now() - began >= _SHORT_WATCH
                     if lived:
                         self._failures = 0  # it was well, if silent: what comes now is a new trouble
+                        self.problem = ""
         except ApiError as problem:
             if problem.status:
                 raise
             how = str(problem)
+            if lived and problem.reason == TIMEOUT:
+                _log.warning("Watch did not end, resuming", resource=self.name, version=self._version, seconds=seconds)
         if not lived and self._version == version:
             raise ApiError(0, "ShortWatch", how)
 
@@ -245,11 +259,11 @@ class Reflector(Generic[T]):
             return
         if identity.version:
             self._version = identity.version
-        self._failures, self.problem = 0, ""
+        self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
 
     def _is_known(self, version: str) -> bool:
         """Whether an event is one of the time before the watch began, told again: versions grow (KEP-5504)."""
-        return version.isdecimal() and int(version) <= self._began_at
+        return 0 < (natural(version) or 0) <= self._began_at
 
     def _upsert(self, item: Item[T]) -> None:
         identity, key = item.identity, item.identity[:2]
@@ -283,7 +297,9 @@ class Reflector(Generic[T]):
             return 0.0
         pause = self._pause()
         level = _log.info if self._failures == 1 and status == 0 else _log.warning
-        level("Lost sight of a resource, trying again", resource=self.name, after=round(pause, 1), err=self.problem)
+        unwatched = round(self.unwatched(self._clock.now()))
+        message = "Resource is not watched, trying again"
+        level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
         return pause
 
     def _absent(self) -> float:
@@ -293,6 +309,7 @@ class Reflector(Generic[T]):
         for key in list(self._known):
             self._forget(key)
         self._version, self._failures, self.problem = None, 0, ""
+        self._watched_at = self._clock.now()
         self.synced.set()
         return ABSENT_PAUSE
 
@@ -301,6 +318,7 @@ class Reflector(Generic[T]):
         if not self.problem:
             _log.warning("Going on without a kind that may not be listed", resource=self.name, err=str(problem))
         self._version, self._failures, self.problem = None, 0, str(problem)
+        self._watched_at = self._clock.now()
         self.synced.set()
         return ABSENT_PAUSE
 

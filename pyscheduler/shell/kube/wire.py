@@ -12,11 +12,12 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
 
+from pyscheduler.kube.deadlines import KEEP_ALIVE
 from pyscheduler.shell.kube.faults import Refused, late, lost, unreachable
 from pyscheduler.shell.kube.http1 import Answer, AnswerReader, BadAnswer
 from pyscheduler.shell.kube.resumption import remember
@@ -27,8 +28,14 @@ _HIGH_WATER = 1 << 18
 """Bytes of a stream that may wait to be read."""
 _NEXT_ADDRESS_AFTER = 0.25
 """Seconds that one address of a name may take before the next is tried beside it (RFC 8305)."""
-_KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""Seconds, seconds, probes: a socket finds out within a minute that its peer has vanished."""
+
+
+class Limits(NamedTuple):
+    """Seconds that a stream may take: until its head has come, between two reads of it, and altogether."""
+
+    head: float
+    silence: float
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +207,14 @@ class StreamWire(_Wire):
 
     def __init__(self) -> None:
         super().__init__(_STREAM_ROOM)
-        self._silence = 0.0
+        self.timed_out = False
+        """Set when one of its limits was exceeded: the peer may be gone though TCP lives."""
+        self._limits = Limits(0.0, 0.0, 0.0)
+        self._began_at = 0.0
         self._asked = False
         self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
+        self.read_at = self._loop.time()
+        """When something was last read."""
         self._timer: asyncio.TimerHandle | None = None
         self._news: asyncio.Future[None] | None = None
         self._whole = False
@@ -211,12 +222,12 @@ class StreamWire(_Wire):
         self._waiting = 0
         self._paused = False
 
-    def ask(self, request: bytes, silence: float) -> None:
-        """Send the request; so many seconds of nothing mean that the stream is dead. Call it on a free wire only."""
+    def ask(self, request: bytes, limits: Limits) -> None:
+        """Send a request with `limits` for its answer. Call it on a free wire only."""
         assert self._transport is not None
-        self._asked, self._silence = True, silence
-        self._heard_at = self._loop.time()
-        self._timer = self._loop.call_later(self._silence, self._listen)
+        self._asked, self._limits = True, limits
+        self._began_at = self.read_at = self._loop.time()
+        self._timer = self._loop.call_at(self._due(), self._check_limits)
         self._transport.write(request)
 
     async def answered(self) -> Answer | None:
@@ -260,7 +271,7 @@ class StreamWire(_Wire):
         if not self._asked:  # it is no answer to what will be asked next
             self.close()
             return
-        self._heard_at = self._loop.time()
+        self.read_at = self._loop.time()
         try:
             self._whole = self._reader.feed(data)
             if self._reader.beyond:
@@ -287,6 +298,7 @@ class StreamWire(_Wire):
         self._waiting = 0
         if self._paused and self._transport is not None:
             self._paused = False
+            self.read_at = self._loop.time()
             self._transport.resume_reading()
         return self._reader.take()
 
@@ -307,12 +319,23 @@ class StreamWire(_Wire):
         if self._timer is not None:
             self._timer.cancel()
 
-    def _listen(self) -> None:
-        """One timer for all the silences: it looks when the last word came."""
-        due = self._heard_at + self._silence
-        if due > self._loop.time():
-            self._timer = self._loop.call_at(due, self._listen)
+    def _due(self) -> float:
+        """When the next limit is exceeded if nothing is read until then."""
+        limits = self._limits
+        if self._paused:
+            quiet = self._loop.time() + limits.silence  # what waits to be read is ours to read
+        elif self._reader.status:
+            quiet = self.read_at + limits.silence
+        else:
+            quiet = self._began_at + limits.head
+        return min(quiet, self._began_at + limits.total)
+
+    def _check_limits(self) -> None:
+        """One timer for all limits, set anew when it is due: one for each read would cost more than the read."""
+        if (due := self._due()) > self._loop.time():
+            self._timer = self._loop.call_at(due, self._check_limits)
             return
+        self.timed_out = True
         self._problem = late()
         self.close()
         self._tell()
@@ -321,11 +344,11 @@ class StreamWire(_Wire):
 AnyWire = TypeVar("AnyWire", Wire, StreamWire)
 
 
-async def open_wire(address: Address, make: Callable[[], AnyWire], deadline: float) -> AnyWire:
-    """A new connection, TLS and all, by `deadline` on the event loop's clock. Refused as Unreachable."""
+async def open_wire(address: Address, make: Callable[[], AnyWire], seconds: float) -> AnyWire:
+    """A new connection, TLS and all, within `seconds`. Refused as Unreachable."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout_at(deadline):
+        async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
             made = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
             _, wire = await loop.create_connection(
@@ -342,6 +365,6 @@ def _prepare(transport: asyncio.BaseTransport) -> None:
     made: Any = transport.get_extra_info("socket")
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in _KEEP_ALIVE:
+    for option, value in KEEP_ALIVE:
         if hasattr(socket, option):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

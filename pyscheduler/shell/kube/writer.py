@@ -94,5 +94,5 @@ def _read(decode: Callable[[bytes], T], path: str, content: bytes) -> T:
             return decode(content)
         except RecursionError:
             return decode(mended(content))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as problem:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
         raise ApiError(0, "UnreadableAnswer", f"the answer to {path} is not a JSON object: {problem}") from None

@@ -1,8 +1,8 @@
 """Lies on the scheduler's PYTHONPATH, so that Python loads it there before anything else.
 
-It changes four things about the process: calls are given up after FAULTS_PATIENCE seconds instead of thirty; a loop
-that is blocked is given up after FAULTS_GIVEN_UP_AFTER seconds instead of sixty; its clocks go wrong by the numbers in
-the file of FAULTS_CLOCK; and on SIGUSR1 it writes to the log how many tasks it has.
+It changes four things about the process: each deadline of a call is at most FAULTS_PATIENCE seconds, and watches are
+renewed every FAULTS_WATCH seconds if that is set; a loop that is blocked is given up after FAULTS_GIVEN_UP_AFTER seconds
+instead of sixty; its clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it logs how many tasks it has.
 """
 
 from __future__ import annotations
@@ -16,18 +16,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pyscheduler.shell import heartbeat
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.kube.pool import Pool
+from pyscheduler.shell.kube.connection import Connection, ConnectionOptions
 
 _patience = float(os.environ["FAULTS_PATIENCE"])
 _clock = Path(os.environ.get("FAULTS_CLOCK", ""))
-_made = Pool.__init__
+_watch = float(os.environ.get("FAULTS_WATCH", "inf"))
+_made = Connection.__init__
 _known = [0.0, 0.0]
 
 
-def _made_impatient(self: Pool, address: Any, size: int, timeout: float, user_agent: str) -> None:
-    _made(self, address, size, min(timeout, _patience), user_agent)
+def _made_impatient(self: Connection, credentials: Any, options: ConnectionOptions, clock: Any) -> None:
+    shipped = options.deadlines
+    calls = {name: min(getattr(shipped, name), _patience) for name in ("connect", "answer", "read", "grace")}
+    impatient = msgspec.structs.replace(shipped, **calls, watch=min(shipped.watch, _watch))
+    _made(self, credentials, msgspec.structs.replace(options, deadlines=impatient), clock)
 
 
 def _wrong_by() -> list[float]:
@@ -44,7 +50,7 @@ def _tell_tasks(*_: object) -> None:
     sys.stderr.flush()
 
 
-Pool.__init__ = _made_impatient  # type: ignore[method-assign]
+Connection.__init__ = _made_impatient  # type: ignore[method-assign]
 heartbeat.GIVEN_UP_AFTER = float(os.environ["FAULTS_GIVEN_UP_AFTER"])  # type: ignore[misc]
 if _clock.is_file():
     SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])

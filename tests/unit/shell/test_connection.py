@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import socket
 import ssl
 from datetime import UTC, datetime
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pyscheduler.api import ApiError
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.kube.headers import LONGEST_WAIT
+from pyscheduler.shell.kube import credentials
 from pyscheduler.shell.kube.connection import (
     LOST,
     MERGE_PATCH,
@@ -126,7 +131,7 @@ async def test_nobody_listening_is_tried_again_and_then_unreachable(tmp_path: Pa
 
 
 async def test_no_answer_in_time(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
-    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, timeout=0.3), clock)
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, deadlines=Deadlines(answer=0.3)), clock)
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", f"{PATH}?watch=1")
     await connection.close()
@@ -135,24 +140,24 @@ async def test_no_answer_in_time(api: FakeApi, kubeconfig: Path, clock: VirtualC
 
 async def test_a_stream_gives_chunks_until_it_ends(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Stream((b"one", b"two")))
-    assert await drained(connection, PATH, silence=5) == b"onetwo"
+    assert await drained(connection, PATH, seconds=5) == b"onetwo"
 
 
-async def drained(connection: Connection, path: str, silence: float) -> bytes:
-    async with connection.stream(path, silence) as chunks:
+async def drained(connection: Connection, path: str, seconds: float) -> bytes:
+    async with connection.watching(path, seconds) as chunks:
         return b"".join([chunk async for chunk in chunks])
 
 
 async def test_a_stream_that_breaks_is_an_error(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Stream((b"one",), cut=True))
     with pytest.raises(ApiError) as caught:
-        await drained(connection, PATH, silence=5)
+        await drained(connection, PATH, seconds=5)
     assert caught.value.reason == LOST
 
 
 async def test_a_silent_stream_is_given_up(api: FakeApi, connection: Connection) -> None:
     with pytest.raises(ApiError) as caught:
-        await drained(connection, f"{PATH}?watch=1", silence=0.3)
+        await drained(connection, f"{PATH}?watch=1", seconds=0.3)
     assert caught.value.reason == TIMEOUT
 
 
@@ -161,7 +166,7 @@ async def test_streams_do_not_take_the_connections_of_calls(
 ) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(connections=1, qps=-1), clock)
     api.script(PATH, ok({}))
-    async with connection.stream(f"{PATH}/a?watch=1", 5), connection.stream(f"{PATH}/b?watch=1", 5):
+    async with connection.watching(f"{PATH}/a?watch=1", 5), connection.watching(f"{PATH}/b?watch=1", 5):
         async with asyncio.timeout(5):
             await connection.request("GET", PATH)
     await connection.close()
@@ -405,9 +410,87 @@ async def test_who_counts_hears_of_watches(api: FakeApi, connection: Connection)
     connection.tally = told = Told()
     api.script(PATH, refused(403), Stream((b"{}\n",)))
     with pytest.raises(ApiError):
-        async with connection.stream(PATH, silence=1.0):
+        async with connection.watching(PATH, 1.0):
             pass
-    async with connection.stream(PATH, silence=1.0):
+    async with connection.watching(PATH, 1.0):
         pass
     assert told.answers == [("GET", 403, False), ("GET", 200, False)]
     assert (told.sizes, told.seconds) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("wait", "slept"),
+    [
+        pytest.param("3600", [LONGEST_WAIT], id="an hour"),
+        pytest.param("9" * 400, [LONGEST_WAIT], id="400 digits"),
+        pytest.param("\u00b2", [1.0] * 9, id="a superscript"),
+        pytest.param("", [1.0] * 9, id="none"),
+    ],
+)
+async def test_a_call_waits_at_most_30_seconds_whatever_retry_after_asks_for(
+    api: FakeApi, connection: Connection, clock: VirtualClock, wait: str, slept: list[float]
+) -> None:
+    api.script(PATH, *[Reply(429, b"", {"Retry-After": wait})] * 20)
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    assert caught.value.status == 429
+    assert clock.slept == slept
+    assert sum(clock.slept) <= LONGEST_WAIT
+
+
+@pytest.mark.parametrize("seconds", ["3600", "9" * 400, "-7", "9" * 18])
+async def test_a_wait_in_the_body_is_bounded_as_well(
+    api: FakeApi, connection: Connection, clock: VirtualClock, seconds: str
+) -> None:
+    body = b'{"kind":"Status","details":{"retryAfterSeconds":%b}}' % seconds.encode()
+    api.script(PATH, Reply(429, body), Reply(429, body), Reply(200, b"{}"))
+    with contextlib.suppress(ApiError):
+        await connection.request("POST", PATH, b"{}")
+    assert all(0 <= pause <= LONGEST_WAIT for pause in clock.slept)
+
+
+async def test_retry_after_may_be_a_date(api: FakeApi, connection: Connection, clock: VirtualClock) -> None:
+    at = formatdate(clock.wall() + 4, usegmt=True)
+    api.script(PATH, Reply(429, b"", {"Retry-After": at}), ok({}))
+    await connection.request("POST", PATH, b"{}")
+    assert clock.slept == [4.0]
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"\xff", b"k8s\0\xff\xff", b'{"details":7}', b"null", b""])
+async def test_a_refusal_may_have_any_body(api: FakeApi, connection: Connection, body: bytes) -> None:
+    api.script(PATH, Reply(403, body))
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    assert caught.value.status == 403
+
+
+EXEC = """
+exec:
+  apiVersion: client.authentication.k8s.io/v1
+  command: {command}
+  interactiveMode: Never
+"""
+GIVES = """#!/bin/sh
+echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "first"}}'
+"""
+
+
+@pytest.mark.parametrize("then", ["exec sleep 60", "exit 1", "echo nonsense"])
+async def test_an_exec_plugin_that_breaks_later_costs_one_deadline_and_keeps_the_token(
+    api: FakeApi, tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(GIVES)
+    plugin.chmod(0o755)
+    file = write_kubeconfig(tmp_path, api.url, user=EXEC.format(command=plugin))
+    connection = await connect(file, ConnectionOptions(qps=-1), clock)
+    monkeypatch.setattr(credentials, "DEADLINE", 0.5)
+    plugin.write_text(f"#!/bin/sh\n{then}\n")
+    clock.at += credentials.REREAD_AFTER + 1
+    api.script(PATH, ok({}), refused(401, "Unauthorized"), refused(401, "Unauthorized"))
+    await connection.request("POST", PATH, b"{}")
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    await connection.close()
+    assert caught.value.status == 401
+    assert {call.authorization for call in api.calls} == {"Bearer first"}

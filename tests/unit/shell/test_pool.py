@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube import pool as pools
 from pyscheduler.shell.kube.faults import LOST, NOT_LEADING, TIMEOUT, UNREACHABLE, Refused
 from pyscheduler.shell.kube.pool import Call, Pool
-from pyscheduler.shell.kube.wire import Address, StreamWire, Wire
+from pyscheduler.shell.kube.wire import Address, Limits, StreamWire, Wire
 
 from .raw_server import OK, RawServer, Then
 from .test_connection import self_signed
 
+PROMPT, LIMITS = Deadlines(connect=5.0, answer=5.0), Limits(5.0, 5.0, 60.0)
 GET, PUT, POST = Call("GET", "/a"), Call("PUT", "/a", b"{}"), Call("POST", "/a", b"{}")
 CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 
@@ -27,7 +29,7 @@ CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"
 @asynccontextmanager
 async def pool_to(server: RawServer, size: int = 4, timeout: float = 5.0) -> AsyncIterator[Pool]:
     async with server.serving():
-        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), size, timeout, "tests")
+        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), size, Deadlines(answer=timeout), "tests")
         yield pool
         await pool.close()
 
@@ -60,7 +62,7 @@ async def test_every_call_says_who_asks_whom() -> None:
 async def test_a_server_may_live_below_a_path() -> None:
     server = RawServer([OK])
     async with server.serving():
-        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, 5.0, "tests")
+        pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, PROMPT, "tests")
         await pool.call(GET, "")
         await pool.close()
     assert server.heard == [(0, "GET /clusters/one/a")]
@@ -142,7 +144,7 @@ async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> Non
     async with pool_to(server, size=1, timeout=0.3) as pool:
         assert await reason_of(pool, POST) == TIMEOUT
         await server.until_ended(1)
-        pool._timeout = 5.0
+        pool._deadlines = PROMPT
         assert (await pool.call(POST, "")).body == b"ok"
 
 
@@ -151,7 +153,7 @@ async def test_a_call_that_no_connection_became_free_for_was_not_sent() -> None:
     async with pool_to(server, size=1) as pool:
         first = asyncio.create_task(reason_of(pool, POST))
         await server.until_heard(1)
-        pool._timeout = 0.05
+        pool._deadlines = Deadlines(answer=0.05)
         assert await reason_of(pool, POST) == UNREACHABLE
         assert len(server.heard) == 1
     assert await first == LOST
@@ -227,7 +229,7 @@ async def test_a_connection_that_breaks_as_it_is_handed_on_costs_nobody_the_turn
         return wire
 
     monkeypatch.setattr(pools, "open_wire", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 1, 5.0, "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 1, PROMPT, "tests")
     calls = [asyncio.create_task(pool.call(Call("POST", f"/{number}", b""), "")) for number in range(4)]
     await asyncio.sleep(0)
     (line, wire), *_ = lines
@@ -265,7 +267,7 @@ async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pyt
         return wire
 
     monkeypatch.setattr(pools, "open_wire", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 4, 5.0, "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 4, PROMPT, "tests")
     async with asyncio.timeout(5):
         await pool.warm(3)
     await pool.close()
@@ -283,7 +285,7 @@ async def test_a_server_that_is_not_there_is_no_matter_before_there_are_calls() 
     server = RawServer()
     async with pool_to(server):
         pass
-    pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), 4, 5.0, "tests")
+    pool = Pool(Address.of(f"http://127.0.0.1:{server.port}", None, None), 4, PROMPT, "tests")
     await pool.warm(3)
     assert await reason_of(pool, GET) == UNREACHABLE
     await pool.close()
@@ -303,7 +305,7 @@ async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytes
     body = bytes(range(256)) * 4096
     server = RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)])
     async with pool_to(server) as pool:
-        stream = await pool.stream(GET, "", silence=5)
+        stream = await pool.stream(GET, "", LIMITS)
         got = []
         async for chunk in stream.chunks:
             got.append(chunk)
@@ -316,14 +318,14 @@ async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytes
 async def test_a_stream_may_end_with_the_connection() -> None:
     server = RawServer([b"HTTP/1.1 200 OK\r\n\r\none"])
     async with pool_to(server) as pool:
-        stream = await pool.stream(GET, "", silence=5)
+        stream = await pool.stream(GET, "", LIMITS)
         assert [chunk async for chunk in stream.chunks] == [b"one"]
         stream.close()
 
 
 async def read(pool: Pool, call: Call = GET) -> bytes:
     """A stream, read to its end."""
-    stream = await pool.stream(call, "", silence=5)
+    stream = await pool.stream(call, "", LIMITS)
     try:
         return b"".join([chunk async for chunk in stream.chunks])
     finally:
@@ -348,7 +350,7 @@ REFUSED = b"HTTP/1.1 410 Gone\r\nContent-Length: 2\r\n\r\n{}"
 async def test_the_connection_of_any_other_stream_is_not_used_again(answer: bytes, why: str) -> None:
     server = RawServer([answer, OK], [OK])
     async with pool_to(server) as pool:
-        stream = await pool.stream(GET, "", silence=5)
+        stream = await pool.stream(GET, "", LIMITS)
         if why == "closed":
             assert [chunk async for chunk in stream.chunks] == [b"ok"]
         stream.close()
@@ -376,7 +378,7 @@ async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: 
 async def test_what_a_server_says_between_two_streams_is_no_answer_to_the_second() -> None:
     wire = StreamWire()
     wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", silence=5.0)
+    wire.ask(b"GET / HTTP/1.1", LIMITS)
     wire.data_received(OK)
     assert [chunk async for chunk in wire] == [b"ok"]
     assert wire.rest()
@@ -398,7 +400,7 @@ async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatc
     monkeypatch.setattr(pools, "LINGER", 60.0)
     server = RawServer([OK, OK], [OK, OK])
     async with pool_to(server) as pool:
-        late = await pool.stream(GET, "", silence=5)
+        late = await pool.stream(GET, "", LIMITS)
         assert [chunk async for chunk in late.chunks] == [b"ok"]
         await read(pool)
         await pool.close()
@@ -409,12 +411,12 @@ async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatc
 async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
     wire = StreamWire()
     wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", silence=5.0)
+    wire.ask(b"GET / HTTP/1.1", LIMITS)
     wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
-    wire._listen()  # as the timer does that was set when the call was sent
+    wire._check_limits()  # as the timer does that was set when the call was sent
     assert await anext(wire) == b"one"
-    wire._heard_at -= 5.0
-    wire._listen()
+    wire.read_at -= 5.0
+    wire._check_limits()
     with pytest.raises(Refused, match="no answer in time"):
         await anext(wire)
 
@@ -426,7 +428,7 @@ async def test_over_tls_the_server_must_be_who_it_is_meant_to_be(tmp_path: Path,
     theirs.load_cert_chain(file)
     server = RawServer([OK, OK])
     async with server.serving(theirs):
-        pool = Pool(Address.of(f"https://127.0.0.1:{server.port}", ours, server_hostname), 1, 5.0, "tests")
+        pool = Pool(Address.of(f"https://127.0.0.1:{server.port}", ours, server_hostname), 1, PROMPT, "tests")
         if server_hostname == "nobody":
             assert [(await pool.call(POST, "")).body for _ in range(2)] == [b"ok", b"ok"]
         else:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.api import ApiError
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.connection import LOST, TIMEOUT, UNREACHABLE, Connection, ConnectionOptions
 from pyscheduler.shell.kube.credentials import load
 from pyscheduler.shell.kube.faults import NOT_LEADING
@@ -23,7 +24,7 @@ PATH = "/api/v1/things"
 async def through(proxy: str, folder: Path, clock: VirtualClock, timeout: float = 5.0) -> Connection:
     """A connection to a server that only the proxy can reach; here the proxy answers itself."""
     file = write_kubeconfig(folder, "http://api.example", cluster=f"proxy-url: {proxy}", user="token: secret")
-    return Connection(await load(file, clock), ConnectionOptions(qps=-1, timeout=timeout), clock)
+    return Connection(await load(file, clock), ConnectionOptions(qps=-1, deadlines=Deadlines(answer=timeout)), clock)
 
 
 @pytest.fixture
@@ -97,13 +98,13 @@ async def test_no_proxy(tmp_path: Path, clock: VirtualClock) -> None:
 
 async def test_streams(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Stream((b"one", b"two")), Stream((b"one",), cut=True), *[Reply(410, b"{}")])
-    assert await drained(connection, PATH, silence=5) == b"onetwo"
+    assert await drained(connection, PATH, seconds=5) == b"onetwo"
     with pytest.raises(ApiError) as caught:
-        await drained(connection, PATH, silence=5)
+        await drained(connection, PATH, seconds=5)
     assert caught.value.reason == LOST
     with pytest.raises(ApiError) as caught:
-        await drained(connection, PATH, silence=5)
+        await drained(connection, PATH, seconds=5)
     assert caught.value.status == 410
     with pytest.raises(ApiError) as caught:
-        await drained(connection, f"{PATH}?watch=1", silence=0.05)
+        await drained(connection, f"{PATH}?watch=1", seconds=0.05)
     assert caught.value.reason == TIMEOUT

@@ -6,20 +6,22 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from pyscheduler.api import PodObject, ResourceKind
-from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.listing import STRETCH
 from pyscheduler.shell.kube.paths import LIVE_PODS, PODS
 from pyscheduler.shell.kube.reflector import ABSENT_PAUSE, LONGEST_PAUSE, Gone, Reflector, Upsert, Watched
 from pyscheduler.testing import pod
 
-from .fake_api import FakeApi, Held, Stream, bookmark, event, expired, listed, ok, refused, watch
+from .fake_api import FakeApi, Held, Reply, Stream, bookmark, event, expired, listed, ok, refused, watch
 from .virtual import VirtualClock
 
 PATH = "/api/v1/pods"
@@ -86,7 +88,7 @@ async def test_lists_then_watches(api: FakeApi, follow: Follow) -> None:
     assert first.query == {"fieldSelector": LIVE_PODS, "limit": "500"}
     assert second.query["resourceVersion"] == "10"
     assert second.query["allowWatchBookmarks"] == "true"
-    assert 300 <= int(second.query["timeoutSeconds"]) <= 600
+    assert 20 <= int(second.query["timeoutSeconds"]) <= 25
     assert second.query["fieldSelector"] == LIVE_PODS
 
 
@@ -387,3 +389,87 @@ async def test_listing_again_breaks_a_list_off_that_hangs(api: FakeApi, follow: 
     hanging.release.set()
     assert await followed.tells(1) == ["b@2"]
     assert followed.nothing_more
+
+
+DIGITS = "9" * 5000
+STRANGE = {
+    "a superscript in Retry-After": Reply(429, b"", {"Retry-After": "\u00b2"}),
+    "400 digits in Retry-After": Reply(429, b"", {"Retry-After": "9" * 400}),
+    "a page without items": ok({"metadata": {"resourceVersion": DIGITS}}),
+    "a version that is a number": ok({"metadata": {"resourceVersion": 7}, "items": []}),
+    "items of another kind": ok({"metadata": {}, "items": [1, None, "x", [], {"metadata": {"name": 7}}]}),
+    "no object": ok([]),  # type: ignore[arg-type]
+    "nesting without end": Reply(200, b"[" * 100_000),
+    "nesting in an object": Reply(200, b'{"metadata":{},"items":[' + b'{"a":' * 100_000),
+    "no UTF-8": Reply(200, b'{"metadata":{"resourceVersion":"\xff"}}'),
+    "nothing": Reply(200, b""),
+    "no content": Reply(204, b""),
+    "a redirect": Reply(302, b"", {"Location": "/"}),
+    "an unknown status": Reply(599, b"\0"),
+}
+WATCHED = {
+    "an error of a strange code": event("ERROR", {"code": 10**30}),
+    "an error that is no object": event("ERROR", []),  # type: ignore[arg-type]
+    "an event that is none": b"7\n[]\n{}\nnull\n",
+    "an event without an object": b'{"type":"ADDED"}\n',
+    "versions of 5,000 digits": event("MODIFIED", {**A2, "metadata": {**A2["metadata"], "resourceVersion": DIGITS}}),
+    "nesting without end": b'{"type":"ADDED","object":' * 100_000 + b"\n",
+    "a bookmark of nothing": event("BOOKMARK", {"metadata": {"resourceVersion": None}}),
+}
+
+
+@pytest.mark.parametrize("answer", STRANGE.values(), ids=STRANGE)
+async def test_no_answer_to_a_list_ends_a_reflector(api: FakeApi, follow: Follow, answer: Reply) -> None:
+    api.script(PATH, *[answer] * 2, *[refused(500)] * 6, listed(A1), expired(), listed(A1, B1))
+    followed = follow()
+    assert {"a@1", "b@2"} <= {*await followed.tells(2)}
+
+
+@pytest.mark.parametrize("line", WATCHED.values(), ids=WATCHED)
+async def test_no_event_of_a_watch_ends_a_reflector(api: FakeApi, follow: Follow, line: bytes) -> None:
+    api.script(PATH, listed(A1), watch(line), *[expired(), listed(A1, B1)] * 3)
+    followed = follow()
+    async with asyncio.timeout(5):
+        while await followed.tells(1) != ["b@2"]:
+            pass
+
+
+async def test_a_bug_while_an_event_is_handled_costs_a_relist_and_is_logged(
+    api: FakeApi, connection: Connection, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    emitted: asyncio.Queue[str] = asyncio.Queue()
+
+    def emit(change: Upsert[PodObject] | Gone) -> None:
+        if isinstance(change, Upsert) and change.object.metadata.resource_version == "12":
+            raise ZeroDivisionError("a bug")
+        emitted.put_nowait(change.object.metadata.name if isinstance(change, Upsert) else "-")
+
+    api.script(PATH, listed(A1), watch(event("MODIFIED", A2)), listed(A2, B1, version=20))
+    decoder = ObjectDecoder("pods", PodObject, Refusals())
+    reflector = Reflector(connection, Watched(PODS), decoder, emit, clock, random.Random(1))
+    task = asyncio.create_task(reflector.run())
+    async with asyncio.timeout(5):
+        assert [await emitted.get(), await emitted.get()] == ["a", "b"]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    line = next(record for record in caplog.records if "relisting" in record.message)
+    assert "ZeroDivisionError" in line.fields["traceback"]  # type: ignore[attr-defined]
+    assert clock.slept, "a bug must not make a tight loop"
+
+
+async def test_a_dead_watch_is_logged_with_its_resource(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.step = 2.0
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1, deadlines=Deadlines(watch=0.1, grace=-0.8)), clock)
+    api.script(PATH, listed(A1))
+    decoder = ObjectDecoder("pods", PodObject, Refusals())
+    reflector = Reflector(connection, Watched(PODS), decoder, lambda _: None, clock, random.Random(1))
+    task = asyncio.create_task(reflector.run())
+    await api.called(4)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await connection.close()
+    assert [call.query.get("resourceVersion") for call in api.calls[:4]] == [None, "10", "10", "10"]
+    line = next(record for record in caplog.records if "did not end" in record.message)
+    assert line.fields["resource"] == "pods"  # type: ignore[attr-defined]

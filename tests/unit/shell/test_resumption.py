@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.pool import Call, Pool
 from pyscheduler.shell.kube.resumption import MOST_READ, ResumingContext
 from pyscheduler.shell.kube.wire import Address
@@ -37,7 +38,9 @@ async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_on
     """So many, each on a connection of its own."""
     raw = RawServer(*[[CLOSED]] * number)
     async with raw.serving(theirs):
-        pool = Pool(Address.of(f"https://127.0.0.1:{raw.port}", ours, "nobody"), at_once, 5.0, "tests")
+        pool = Pool(
+            Address.of(f"https://127.0.0.1:{raw.port}", ours, "nobody"), at_once, Deadlines(answer=5.0), "tests"
+        )
         for _ in range(number // at_once):
             for answer in await asyncio.gather(*(pool.call(Call("GET", "/a"), "") for _ in range(at_once))):
                 assert answer.body == b"ok"

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from pyscheduler.cli.run import _checks
 from pyscheduler.config.load import from_value
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.paths import NODES, PODS, collection
 from pyscheduler.shell.leadership import Work
@@ -43,10 +45,12 @@ class Turn:
 
 
 @asynccontextmanager
-async def scheduling(api: FakeApi, connection: Connection, turn: Turn, delay: bool = False) -> AsyncIterator[Scheduler]:
+async def scheduling(
+    api: FakeApi, connection: Connection, turn: Turn, delay: bool = False, clock: SteppedClock | None = None
+) -> AsyncIterator[Scheduler]:
     """A scheduler in a cluster of one node and one pod that fits."""
     config = from_value(HEAD | {"delayCacheUntilActive": delay})
-    scheduler = Scheduler(config, Connections(connection, connection), SteppedClock(), Metrics(), turn)
+    scheduler = Scheduler(config, Connections(connection, connection), clock or SteppedClock(), Metrics(), turn)
     for kind in scheduler.kinds:
         api.script(collection(kind), listed())
     api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
@@ -101,3 +105,19 @@ async def test_what_it_decides_after_its_turn_is_not_sent(api: FakeApi, connecti
         await until(lambda: scheduler.metrics.attempts.counts[("error", "default-scheduler")])
         await a_while()
         assert {call.method for call in api.calls} == {"GET"}
+
+
+async def test_resources_that_nothing_shows_to_be_watched_are_named_after_a_minute(
+    api: FakeApi, connection: Connection
+) -> None:
+    clock = SteppedClock()
+    async with scheduling(api, connection, Turn(), clock=clock) as scheduler:
+        await until(lambda: not scheduler.unsynced)
+        watched = len(scheduler.reflectors)
+        await until(lambda: sum("watch" in call.query for call in api.calls) == watched)
+        assert _checks(scheduler, {}).ready["watch"]() is None
+        clock.at += Deadlines().unwatched + 1
+        problem = _checks(scheduler, {}).ready["watch"]()
+        assert problem is not None
+        assert problem.startswith("not watched: nodes for 61 s (no answer), ")
+        assert "pods for 61 s (no answer)" in problem

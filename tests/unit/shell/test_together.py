@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.connection import APART, Connection, ConnectionOptions, connect
 from pyscheduler.shell.kube.faults import NOT_LEADING, Refused
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
@@ -73,7 +74,7 @@ async def test_what_is_not_answered_in_time_is_left_with_its_connection() -> Non
         assert first is not None
         assert others == [None, None]
         await server.until_ended(1)
-        pool._timeout = 5.0
+        pool._deadlines = Deadlines(answer=5.0)
         assert (await pool.call(POST, "")).body == b"ok"
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.faults import Refused
 from pyscheduler.shell.kube.pool import Call, Pool
-from pyscheduler.shell.kube.wire import Address, StreamWire, Wire
+from pyscheduler.shell.kube.wire import Address, Limits, StreamWire, Wire
 
 from .raw_server import OK, RawServer
 from .test_connection import self_signed
@@ -48,9 +49,11 @@ async def lost(file: Path) -> None:
     """A call is answered, a stream begins; then the server closes both connections."""
     raw = RawServer([OK], [STREAM])
     async with raw.serving(server(file)):
-        pool = Pool(Address.of(f"https://127.0.0.1:{raw.port}", client(file), "nobody"), 1, 5.0, "tests")
+        pool = Pool(
+            Address.of(f"https://127.0.0.1:{raw.port}", client(file), "nobody"), 1, Deadlines(answer=5.0), "tests"
+        )
         await pool.call(Call("GET", "/a"), "")
-        stream = await pool.stream(Call("GET", "/b"), "", 30.0)
+        stream = await pool.stream(Call("GET", "/b"), "", Limits(5.0, 30.0, 60.0))
         with pytest.raises(Refused):
             [chunk async for chunk in stream.chunks]
         stream.close()

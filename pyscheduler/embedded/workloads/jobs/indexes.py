@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyscheduler.kube.numbers import natural
+
 
 def compress(indexes: Iterable[int]) -> str:
     """The indexes in order; three or more in a row are written as first-last."""
@@ -21,7 +23,7 @@ def expand(text: str, completions: int) -> set[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        last = last or first
-        if first.isdecimal() and last.isdecimal():
-            found.update(range(int(first), min(int(last) + 1, completions)))
+        low, high = natural(first), natural(last or first)
+        if low is not None and high is not None:
+            found.update(range(low, min(high + 1, completions)))
     return found

@@ -8,6 +8,7 @@ from pyscheduler.embedded.client import PODS, Json
 from pyscheduler.embedded.objects import condition, dig, seconds
 from pyscheduler.embedded.workloads.actions import Patch
 from pyscheduler.embedded.workloads.objects import is_deleting, key_of, phase, uid_of
+from pyscheduler.kube.numbers import natural
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 """A pod bears it until the Job's status has counted it, so that nobody's deletion loses a result."""
@@ -65,8 +66,8 @@ def completions_of(job: Json) -> int | None:
 
 def index_of(pod: Json) -> int:
     """The pod's completion index; NO_INDEX where it has none that can be read."""
-    text = _annotation(pod, INDEX)
-    return int(text) if text.isdecimal() else NO_INDEX
+    index = natural(_annotation(pod, INDEX))
+    return NO_INDEX if index is None else index
 
 
 def has_valid_index(pod: Json, job: Json) -> bool:
@@ -111,5 +112,5 @@ def _annotation(pod: Json, name: str) -> str:
 
 
 def _count(pod: Json, name: str) -> int:
-    text = _annotation(pod, name)
-    return int(text) if text.isdecimal() and int(text) <= MAX_COUNT else 0
+    count = natural(_annotation(pod, name)) or 0
+    return count if count <= MAX_COUNT else 0

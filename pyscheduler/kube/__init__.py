@@ -1,0 +1,1 @@
+"""What every Kubernetes client in the repository shares, whatever its HTTP stack: deadlines and header values."""

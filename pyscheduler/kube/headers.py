@@ -1,0 +1,38 @@
+"""Values of HTTP headers, read strictly: what a peer sends may be anything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+LONGEST_WAIT: Final = 30.0
+"""Seconds. No answer makes a client wait longer before it tries again."""
+_DATES: Final = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
+"""The three forms of an HTTP-date (RFC 9110, 5.6.7)."""
+
+
+def retry_after(value: str, wall: float) -> float | None:
+    """Seconds that a Retry-After header demands at `wall` (since 1970), at most LONGEST_WAIT; None if it is malformed.
+
+    It is a number of seconds in ASCII digits, or a date (RFC 9110, 10.2.3).
+    """
+    value = value.strip(" \t")
+    if not value.isascii():
+        return None
+    if value.isdigit():
+        return bounded_wait(float(value))  # float takes any number of digits
+    for form in _DATES:
+        try:
+            at = datetime.strptime(value, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return bounded_wait(at.timestamp() - wall)
+    return None
+
+
+def bounded_wait(seconds: float) -> float:
+    """`seconds` between 0 and LONGEST_WAIT."""
+    return min(max(seconds, 0.0), LONGEST_WAIT)
+
+
+__all__ = ["LONGEST_WAIT", "bounded_wait", "retry_after"]

@@ -1,0 +1,72 @@
+"""Connections of a pool that fall silent: each call has its deadline, and what may be dead too is not used again."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import ssl
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.kube.deadlines import Deadlines
+from pyscheduler.shell.kube.faults import TIMEOUT, UNREACHABLE, Refused
+from pyscheduler.shell.kube.pool import Pool
+from pyscheduler.shell.kube.wire import Address, Limits
+
+from .raw_server import OK, RawServer, Then
+from .test_connection import self_signed
+from .test_pool import GET, POST, pool_to, reason_of
+
+
+async def test_idle_connections_are_dropped_once_a_call_on_one_of_them_got_no_answer() -> None:
+    """Behind a load balancer that has lost its backend all of them are dead, and each would cost a whole deadline."""
+    server = RawServer([OK, Then.HOLD], [OK, Then.HOLD], [OK, Then.HOLD], [OK])
+    async with pool_to(server, timeout=0.3) as pool:
+        await asyncio.gather(*(pool.call(POST, "") for _ in range(3)))
+        assert await reason_of(pool, POST) == TIMEOUT
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert server.heard[-1] == (3, "POST /a")
+
+
+async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no_answer() -> None:
+    server = RawServer([OK, Then.HOLD], [OK, OK])
+    async with pool_to(server, timeout=0.3) as pool:
+        await pool.call(POST, "")
+        silent = asyncio.create_task(reason_of(pool, POST))
+        await server.until_heard(2)
+        assert (await pool.call(POST, "")).body == b"ok"
+        assert await silent == TIMEOUT
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert [number for number, _ in server.heard] == [0, 0, 1, 1]
+
+
+async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_beside_it_too() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    server = RawServer([OK, Then.HOLD], [head, Then.HOLD], [OK])
+    async with pool_to(server) as pool:
+        await pool.call(POST, "")
+        stream = await pool.stream(GET, "", Limits(5.0, math.inf, 0.3))
+        with pytest.raises(Refused, match="no answer in time"):
+            await anext(stream.chunks)
+        stream.close()
+        assert (await pool.call(POST, "")).body == b"ok"
+    assert server.heard[-1] == (2, "POST /a")
+
+
+async def test_a_stream_whose_head_does_not_come_is_given_up_sooner_than_a_silent_one() -> None:
+    server = RawServer([Then.HOLD])
+    async with pool_to(server) as pool:
+        with pytest.raises(Refused, match="no answer in time"):
+            await pool.stream(GET, "", Limits(0.3, math.inf, 60.0))
+
+
+async def test_a_listener_that_accepts_and_never_begins_tls_costs_the_deadline_of_a_connection(tmp_path: Path) -> None:
+    tls = ssl.create_default_context(cafile=self_signed(tmp_path, "nobody"))
+    server = RawServer([Then.HOLD], [Then.HOLD])
+    async with server.serving():
+        address = Address.of(f"https://127.0.0.1:{server.port}", tls, "nobody")
+        pool = Pool(address, 1, Deadlines(connect=0.3, answer=30.0), "tests")
+        async with asyncio.timeout(10):
+            assert await reason_of(pool, POST) == UNREACHABLE
+        await pool.close()
