@@ -117,7 +117,7 @@ async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Out
         ground = Ground(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
         if case is plan.cases[0]:
             await _warm_up(plan, plane, ground)
-        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds))
+        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds, case.latency))
 
 
 async def _by_itself(plan: Plan, case: Case, program: Program) -> Outcome:
@@ -231,6 +231,11 @@ def with_params(cases: Sequence[Case], params: Mapping[str, int]) -> list[Case]:
         return replace(case, workload=Workload(**{**_fields(case.workload), "params": own}))
 
     return [changed(case) for case in cases]
+
+
+def at_latencies(cases: Sequence[Case], milliseconds: Sequence[int]) -> list[Case]:
+    """Each case once for each latency."""
+    return [replace(case, latency=latency) for case in cases for latency in milliseconds]
 
 
 def _fields(workload: Workload) -> dict[str, Any]:
