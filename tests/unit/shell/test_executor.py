@@ -26,7 +26,7 @@ from pyscheduler.core.commands import (
 from pyscheduler.core.events import BindFailed, Bound, Event, EvictFailed
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.shell.binding.breadth import MANY, SEVERAL, SMALL, Breadth
+from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import Executor
 from pyscheduler.shell.kube.recorder import Recorder
@@ -126,14 +126,14 @@ def unfit(name: str, message: str, node_name: str | None = None) -> PatchStatus:
     return PatchStatus(pod(name).build(), Condition("Unschedulable", message), node_name)
 
 
-def bind(name: str, plan: BindingPlan = PLAIN, minds_others: bool = True) -> Bind:
-    return Bind(pod(name).build(), "n1", Cycle(0.0, "default-scheduler", name), plan, minds_others)
+def bind(name: str, plan: BindingPlan = PLAIN) -> Bind:
+    return Bind(pod(name).build(), "n1", Cycle(0.0, "default-scheduler", name), plan)
 
 
 @asynccontextmanager
 async def executing(world: World, workers: int = 4) -> AsyncIterator[Executor]:
     api, status, recorder = cast(ApiWriter, world), cast(StatusWriter, world), cast(Recorder, world)
-    executor = Executor(api, status, recorder, Traffic(), VirtualClock(), workers)
+    executor = Executor(api, status, recorder, Traffic(), VirtualClock(), ConcurrencyLimit(workers))
     executor.tell = world.told.append
     work = asyncio.create_task(executor.run())
     yield executor
@@ -161,51 +161,34 @@ async def test_bindings_are_made_by_so_many_workers_at_a_time() -> None:
     assert [type(event) for event in world.told] == [Bound] * 40
 
 
-async def test_pods_that_ask_nothing_of_others_are_decided_on_while_many_bindings_are_under_way_if_many_wait() -> None:
+@pytest.mark.parametrize(
+    ("nodes", "queue"),
+    [pytest.param(SMALL, SMALL_QUEUE, id="small"), pytest.param(SMALL + 1, LARGE_QUEUE, id="large")],
+)
+async def test_no_pod_is_decided_on_while_the_concurrency_limit_is_reached(nodes: int, queue: float) -> None:
     world = World()
-    world.let_go.set()
     async with executing(world, workers=60) as executor:
-        for i in range(100):
-            executor.carry_out(bind(f"quick{i}", minds_others=False))
-        await settle()
-        world.let_go.clear()
-        for i in range(int(SEVERAL)):
-            executor.carry_out(bind(f"slow{i}", minds_others=False))
-        full = [executor.is_full(waiting, SMALL) for waiting in (MANY - 1, MANY, 1)]
-        executor.carry_out(bind("picky", minds_others=True))
-        full.append(executor.is_full(MANY, SMALL))
+        full = []
+        for i in range(int(queue)):
+            full.append(executor.is_full(1, nodes))
+            executor.carry_out(bind(f"p{i}"))
+        full.append(executor.is_full(1, nodes))
         world.let_go.set()
         await settle()
-    assert full == [True, False, False, True]
+    assert full == [False] * int(queue) + [True]
 
 
-async def test_a_small_cluster_has_more_bindings_under_way_for_a_short_burst() -> None:
-    world = World()
-    world.let_go.set()
-    async with executing(world, workers=60) as executor:
-        for i in range(int(SEVERAL)):
-            executor.carry_out(bind(f"quick{i}", minds_others=False))
-        await settle()
-        world.let_go.clear()
-        for i in range(int(SEVERAL) - 1):
-            executor.carry_out(bind(f"slow{i}", minds_others=False))
-        full = [executor.is_full(1, nodes) for nodes in (SMALL, SMALL + 1)]
-        world.let_go.set()
-        await settle()
-    assert full == [False, True]
-
-
-async def test_only_pods_that_were_bound_tell_how_quick_the_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails at once would be the quickest call of all, and every other seem to wait."""
-    seconds: list[float] = []
-    monkeypatch.setattr(Breadth, "took", lambda _, took: seconds.append(took))
+async def test_only_pods_that_were_bound_count_as_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal comes at once, and every other binding would seem to have waited in a queue."""
+    observed: list[tuple[float, int]] = []
+    monkeypatch.setattr(ConcurrencyLimit, "observe", lambda _, *binding: observed.append(binding))
     world = World(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
     world.let_go.set()
     async with executing(world) as executor:
         for name in "ab":
             executor.carry_out(bind(name))
         await settle()
-    assert len(seconds) == 1
+    assert len(observed) == 1
 
 
 async def test_a_refusal_is_told_and_the_worker_goes_on() -> None:
