@@ -22,7 +22,7 @@ from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding.calling_off import ended, settled
-from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
+from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit
 from pyscheduler.shell.binding.crew import Crew, stopped
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
 from pyscheduler.shell.binding.hand import Hand
@@ -193,9 +193,10 @@ class Bindings:
                 self._traffic.end()
         if hand.is_called_off:
             return
-        if isinstance(outcome, Bound):  # what fails may fail at once, and would make all others look slow
-            self._limit.observe(self._clock.now() - began, in_flight)
-        elif hand.is_unsure:
+        took = self._clock.now() - began
+        if isinstance(outcome, Bound) or took > TOO_LONG:  # what fails at once would make all others look slow
+            self._limit.observe(took, in_flight)
+        if isinstance(outcome, BindFailed) and hand.is_unsure:
             outcome = await settled(hand, command, outcome, self._api, self._clock)
         self._end(hand, outcome)
 

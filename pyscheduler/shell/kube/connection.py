@@ -45,6 +45,7 @@ T = TypeVar("T")
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
+CONNECTIONS: Final = 448
 APART: Final = 60.0
 """Seconds in which calls go one by one, after several that were sent together were not all answered: not every proxy
 knows what to make of that."""
@@ -62,7 +63,7 @@ _log = logs.get("connection")
 class ConnectionOptions(msgspec.Struct, frozen=True):
     """How much we ask of the API server."""
 
-    connections: int = 448
+    connections: int = CONNECTIONS
     """Kept-alive connections for calls, opened when needed: for all bindings that may be in flight, with evictions and
     statuses beside them. More calls than that wait. Watches are not counted."""
     qps: float = 0.0

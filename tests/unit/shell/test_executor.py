@@ -98,6 +98,22 @@ class Slow(World):
         await super().patch(command)
 
 
+@dataclass
+class Late(World):
+    """Each binding takes so many seconds."""
+
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    seconds: float = 0.0
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        self.clock.at += self.seconds
+        self.let_go.set()
+        await super().bind(pod, node_name)
+
+    async def get(self, path: str) -> dict[str, Any]:
+        raise ApiError(404, "NotFound", "no such pod")
+
+
 class Binder(BindPlugin):
     name = "Binder"
 
@@ -135,9 +151,9 @@ def bind(name: str, plan: BindingPlan = PLAIN) -> Bind:
 
 
 @asynccontextmanager
-async def executing(world: World, workers: int = 4) -> AsyncIterator[Executor]:
+async def executing(world: World, workers: int = 4, clock: VirtualClock | None = None) -> AsyncIterator[Executor]:
     api, status, recorder = cast(ApiWriter, world), cast(StatusWriter, world), cast(Recorder, world)
-    executor = Executor(api, status, recorder, Traffic(), VirtualClock(), ConcurrencyLimit(workers))
+    executor = Executor(api, status, recorder, Traffic(), clock or VirtualClock(), ConcurrencyLimit(workers))
     executor.tell = world.told.append
     work = asyncio.create_task(executor.run())
     yield executor
@@ -182,17 +198,26 @@ async def test_no_pod_is_decided_on_while_the_concurrency_limit_is_reached(nodes
     assert full == [False] * int(queue) + [True]
 
 
-async def test_only_pods_that_were_bound_count_as_latency(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal comes at once, and every other binding would seem to have waited in a queue."""
-    observed: list[tuple[float, int]] = []
-    monkeypatch.setattr(ConcurrencyLimit, "observe", lambda _, *binding: observed.append(binding))
-    world = World(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
-    world.let_go.set()
-    async with executing(world) as executor:
+@pytest.mark.parametrize(
+    ("seconds", "observed"),
+    [
+        pytest.param(0.01, ["b"], id="a refusal at once is no latency"),
+        pytest.param(1.5, ["a", "b"], id="one after long is overload"),
+    ],
+)
+async def test_bindings_that_fail_are_observed_only_if_they_took_long(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, observed: list[str]
+) -> None:
+    """What comes at once would be the base latency, and every other binding seem to have waited in a queue."""
+    took: list[float] = []
+    monkeypatch.setattr(ConcurrencyLimit, "observe", lambda _, seconds, __: took.append(seconds))
+    clock = VirtualClock()
+    world = Late({"a": ApiError(500, "InternalError", "etcdserver: request timed out")}, clock=clock, seconds=seconds)
+    async with executing(world, clock=clock) as executor:
         for name in "ab":
             executor.carry_out(bind(name))
         await settle()
-    assert len(observed) == 1
+    assert took == pytest.approx([seconds] * len(observed))
 
 
 async def test_a_refusal_is_told_and_the_worker_goes_on() -> None:
