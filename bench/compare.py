@@ -276,6 +276,9 @@ def run(plan: Plan, output: Output) -> bool:
     except (BuildError, ProcessFailed, EtcdFailed) as problem:
         raise SuiteError(str(problem)) from None
     console.print(report.table(plan.title, report.overview(outcomes, plan.names)))
+    by_latency = report.latencies(outcomes, plan.names)
+    if by_latency:
+        console.print(report.table("By latency", by_latency))
     return not any(outcome.failures for outcome in outcomes)
 
 
