@@ -122,7 +122,7 @@ async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Out
 
 
 async def _by_itself(plan: Plan, cases: Sequence[Case], program: Program) -> AsyncIterator[Outcome]:
-    """The same for a workload at each of its latencies, which share a control plane.
+    """Measure a workload at each of its latencies, which share a control plane.
 
     One that fails fails the workload, but for the first: an hour's work is not lost by it.
     """

@@ -27,7 +27,7 @@ class _Side(asyncio.Protocol):
         self._delay = delay
         self._loop = asyncio.get_running_loop()
         self._late: deque[tuple[float, bytes | None]] = deque()
-        """What is on its way and when it arrives; None is the end of the stream."""
+        """Chunks on their way with their time of arrival; None is the end of the stream."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)

@@ -140,7 +140,7 @@ _lent("idle", "Measure what pods cost that nothing fits, while they wait")
 
 
 def _milliseconds(given: str | None) -> list[int]:
-    """Whole milliseconds by commas; [0], no latency, where nothing is given. Raises BadParameter."""
+    """Parse whole milliseconds with commas between them; [0], no latency, without any. Raises BadParameter."""
     found = ["0"] if given is None else [each.strip() for each in given.split(",")]
     if not all(each.isdecimal() for each in found):
         raise click.BadParameter(f"{given} is not a list of milliseconds such as 5,20,50", param_hint="--latency")

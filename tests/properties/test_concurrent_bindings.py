@@ -1,7 +1,7 @@
 """Hundreds of bindings in flight, any of which fails, oversell no node and break no constraint between pods.
 
 A pod is assumed on its node when it is decided on, so the next one is decided on with it, however many bindings are
-between them. That is why the concurrency limit need not depend on what the pods ask of each other.
+between them. That is why the concurrency limit need not depend on the constraints between pods.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPREAD, APART, PLAIN = "spread", "apart", "plain"
 _BACKOFF = 11.0
 _ROUNDS = 60
 Script = tuple[list[str], int, int]
-"""The pods by what they ask for, a seed for outcomes and their order, and the percentage of bindings that fail."""
+"""The constraint of each pod, a seed for outcomes and their order, and the percentage of bindings that fail."""
 SCRIPTS = st.tuples(
     st.lists(st.sampled_from([SPREAD, SPREAD, APART, PLAIN]), min_size=1, max_size=150),
     st.integers(0, 2**16),
@@ -41,13 +41,13 @@ def _config() -> LoadedConfig:
     return loads("{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration}")
 
 
-def _pod(name: str, asks: str) -> PodBuilder:
-    built = pod(name).label("app", asks).requests(cpu="500m")
-    own = {"matchLabels": {"app": asks}}
-    if asks == SPREAD:
+def _pod(name: str, constraint: str) -> PodBuilder:
+    built = pod(name).label("app", constraint).requests(cpu="500m")
+    own = {"matchLabels": {"app": constraint}}
+    if constraint == SPREAD:
         evenly = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
         return built.spec(topologySpreadConstraints=[evenly])
-    return built.apart({"topologyKey": HOSTNAME, "labelSelector": own}) if asks == APART else built
+    return built.apart({"topologyKey": HOSTNAME, "labelSelector": own}) if constraint == APART else built
 
 
 def _refused(refusal: str, _pod: Pod, _node: str) -> str:
@@ -57,16 +57,20 @@ def _refused(refusal: str, _pod: Pod, _node: str) -> str:
 class Cluster:
     """A scheduler none of whose bindings ends before the test lets it."""
 
-    def __init__(self, asks: list[str], seed: int) -> None:
+    def __init__(self, constraints: list[str], seed: int) -> None:
         self.harness = Harness(_config(), seed=seed)
         self.harness.answer_bindings = False
         room = {"cpu": f"{PODS_PER_NODE // 2}"}
         for i in range(NODES):
             self.harness.add(node(f"n{i}", **room).label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"n{i}"))
         apart = iter(range(NODES))  # more than there are nodes could not all be placed
-        self.asks = {f"p{i}": ask for i, ask in enumerate(asks) if ask != APART or next(apart, None) is not None}
-        for name, ask in self.asks.items():
-            self.harness.add(_pod(name, ask))
+        self.constraints = {
+            f"p{i}": constraint
+            for i, constraint in enumerate(constraints)
+            if constraint != APART or next(apart, None) is not None
+        }
+        for name, constraint in self.constraints.items():
+            self.harness.add(_pod(name, constraint))
         self.harness.run()
 
     def answer(self, chance: random.Random, failing: int) -> None:
@@ -86,22 +90,24 @@ class Cluster:
         """No node is oversold by what is bound and in flight, and no two pods share one that keep apart."""
         where = self.harness.where | {bind.pod.name: bind.node_name for bind in self.harness.held.values()}
         assert all(pods <= PODS_PER_NODE for pods in Counter(where.values()).values())
-        apart = Counter(node for name, node in where.items() if self.asks[name] == APART)
+        apart = Counter(node for name, node in where.items() if self.constraints[name] == APART)
         assert all(pods == 1 for pods in apart.values())
 
     def check_end(self) -> None:
-        """Every pod is bound, and evenly over the zones where that is asked for."""
+        """Every pod is bound, and evenly over the zones where that is required."""
         where = self.harness.where
-        assert where.keys() == self.asks.keys()
-        zones = Counter(int(where[name][1:]) % ZONES for name, ask in self.asks.items() if ask == SPREAD)
+        assert where.keys() == self.constraints.keys()
+        zones = Counter(
+            int(where[name][1:]) % ZONES for name, constraint in self.constraints.items() if constraint == SPREAD
+        )
         counts = [zones[zone] for zone in range(ZONES)]
         assert max(counts) - min(counts) <= 1
 
 
 def prove_respected(script: Script) -> None:
     """Let bindings fail at random until all pods are bound, and check the constraints all the way."""
-    asks, seed, failing = script
-    chance, cluster = random.Random(seed), Cluster(asks, seed)
+    constraints, seed, failing = script
+    chance, cluster = random.Random(seed), Cluster(constraints, seed)
     cluster.check()
     for round_ in range(_ROUNDS):
         if not cluster.harness.held:

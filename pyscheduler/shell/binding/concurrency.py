@@ -39,13 +39,13 @@ LONG_QUEUE: Final = 96.0
 SMALL: Final = 1000
 """The most nodes of a small cluster."""
 MANY: Final = 3000
-"""How many pods have to wait for a burst to be a long one."""
+"""Pods that have to wait for a burst to be a long one."""
 TOO_LONG: Final = 1.0
 """Seconds of waiting in the server's queue from which on it counts as overloaded."""
 RENEW_AFTER: Final = 10.0
 """Seconds of load after which the base latency is measured anew."""
 _IDLE: Final = 1.1
-"""How many times the base latency a binding takes at most that waited for no other."""
+"""Multiple of the base latency within which a binding counts as one that did not wait."""
 EXPECTED_THROUGHPUT: Final = 2000.0
 """Bindings a second that an API server is expected to take before that has been measured."""
 
@@ -73,7 +73,7 @@ class ConcurrencyLimit:
             self._needed = self._throughput * latency
 
     def limit(self, waiting: int, nodes: int) -> float:
-        """How many may be in flight while so many pods wait for their attempt, in a cluster of so many nodes."""
+        """Bindings that may be in flight while so many pods wait for their attempt, in a cluster of so many nodes."""
         self._is_long = waiting >= MANY or (self._is_long and waiting > 0)
         if self._load > RENEW_AFTER:
             return min(self.most, FEWEST)

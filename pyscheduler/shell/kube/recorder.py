@@ -210,7 +210,7 @@ class Recorder:
             self._idle.set()
 
     def _next(self) -> list[Series]:
-        """What to write now: several new Events together where more wait than there are writers."""
+        """Take the Events to be written now: several new ones together where more wait than there are writers."""
         queue = self._new or self._repeats
         if not queue:
             self._work.clear()

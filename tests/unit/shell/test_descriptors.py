@@ -1,4 +1,4 @@
-"""How many connections a process may have that was started with room for few open files."""
+"""Connections of a process that was started with room for few open files."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ async def test_no_pod_is_decided_on_while_the_concurrency_limit_is_reached(nodes
 async def test_bindings_that_fail_are_observed_only_if_they_took_long(
     monkeypatch: pytest.MonkeyPatch, seconds: float, observed: list[str]
 ) -> None:
-    """What comes at once would be the base latency, and every other binding seem to have waited in a queue."""
+    """A refusal at once would be the base latency, and every other binding seem to have waited in a queue."""
     took: list[float] = []
     monkeypatch.setattr(ConcurrencyLimit, "observe", lambda _, seconds, __: took.append(seconds))
     clock = VirtualClock()
