@@ -53,7 +53,7 @@ knows what to make of that."""
 _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
 _BUSY_TRIES = 10
 _FAULT_TRIES = 4
-_LATENCY_READS = 3
+_LATENCY_READS = 2
 """The first may have to open the connection."""
 _FIRST_PAUSE = 0.1
 _NOT_IN_THIS_FORM = (406, 415)
