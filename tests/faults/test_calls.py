@@ -126,6 +126,7 @@ async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world:
         for i in range(SPREAD):
             await world.pod(f"p-{i}", cpu="50m", labels={"app": world.namespace}, topologySpreadConstraints=[evenly])
         await rule.met(30)
+        assert len({asked.pod for asked in rule.struck[:30]}) > 16, "few pods, again and again"
         let_go.set()
         where = await world.bound(*(f"p-{i}" for i in range(SPREAD)))
     on_each = Counter(where.values())
