@@ -86,6 +86,19 @@ def test_first_burst_is_bound_at_half_the_pace_of_the_server_at_least(latency: f
 
 
 @pytest.mark.parametrize(
+    ("latency", "in_small", "in_large"),
+    [(0.0005, 38, 14), (0.005, 45, 21), (0.02, 75, 56), (0.05, 135, 122), (0.1, 255, 232)],
+)
+def test_documented_numbers_are_in_flight(latency: float, in_small: int, in_large: int) -> None:
+    for nodes, most in ((SMALL, in_small), (LARGE, in_large)):
+        limit, server = ConcurrencyLimit(), Server(latency)
+        limit.expect(latency)
+        assert server.bind(limit, 2000, nodes) > 0.9 * server.throughput
+        server.bind(limit, 40_000, nodes, waiting=1)
+        assert server.most_in_flight == most
+
+
+@pytest.mark.parametrize(
     ("nodes", "most"), [pytest.param(SMALL, 45, id="small cluster"), pytest.param(LARGE, 20, id="large cluster")]
 )
 def test_a_server_that_is_near_gets_no_long_queue(nodes: int, most: int) -> None:
