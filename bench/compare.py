@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -117,19 +118,27 @@ async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Out
         ground = Ground(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
         if case is plan.cases[0]:
             await _warm_up(plan, plane, ground)
-        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds))
+        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds, case.latency))
 
 
-async def _by_itself(plan: Plan, case: Case, program: Program) -> Outcome:
-    """The same; a control plane that fails fails the workload, but for the first: an hour's work is not lost by it."""
+async def _by_itself(plan: Plan, cases: Sequence[Case], program: Program) -> AsyncIterator[Outcome]:
+    """Measure a workload at each of its latencies, which share a control plane.
+
+    One that fails fails the workload, but for the first: an hour's work is not lost by it.
+    """
+    left = list(cases)
     try:
         async with real_plane() as plane:
-            return await measure(plan, case, program, plane)
+            while left:
+                outcome = await measure(plan, left[0], program, plane)
+                left.pop(0)
+                yield outcome
     except (*_FAILURES, EtcdFailed, aiohttp.ClientError) as problem:
-        if case is plan.cases[0]:
+        if any(case is plan.cases[0] for case in left):
             raise
-        _say(f"{case.name}: the control plane failed: {problem}")
-        return Outcome(case, failures=_of_all(plan, problem))
+        for case in left:
+            _say(f"{case.name}: the control plane failed: {problem}")
+            yield Outcome(case, failures=_of_all(plan, problem))
 
 
 def _of_all(plan: Plan, problem: Exception) -> list[Failure]:
@@ -233,21 +242,27 @@ def with_params(cases: Sequence[Case], params: Mapping[str, int]) -> list[Case]:
     return [changed(case) for case in cases]
 
 
+def at_latencies(cases: Sequence[Case], milliseconds: Sequence[int]) -> list[Case]:
+    """Each case once for each latency."""
+    return [replace(case, latency=latency) for case in cases for latency in milliseconds]
+
+
 def _fields(workload: Workload) -> dict[str, Any]:
     return {name: getattr(workload, name) for name in workload.__struct_fields__}
 
 
 async def _run(plan: Plan, output: Output, console: Console) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    programs = [compiled(case) for case in plan.cases]  # mistakes show before anything is started
-    for number, (case, program) in enumerate(zip(plan.cases, programs, strict=True), 1):
-        _say(f"{case.name}: starting the control plane ({number} of {len(programs)} workloads)")
-        outcome = await _by_itself(plan, case, program)
-        outcomes.append(outcome)
-        output.write(plan, outcomes)
-        taken = report.present(outcome, plan.names)
-        if taken:
-            console.print(report.table(case.name, report.figures(outcome.turns, taken)))
+    workloads = [list(cases) for _, cases in groupby(plan.cases, key=lambda case: replace(case, latency=0))]
+    programs = [compiled(cases[0]) for cases in workloads]  # mistakes show before anything is started
+    for number, (cases, program) in enumerate(zip(workloads, programs, strict=True), 1):
+        _say(f"{cases[0].name}: starting the control plane ({number} of {len(programs)} workloads)")
+        async for outcome in _by_itself(plan, cases, program):
+            outcomes.append(outcome)
+            output.write(plan, outcomes)
+            taken = report.present(outcome, plan.names)
+            if taken:
+                console.print(report.table(outcome.case.name, report.figures(outcome.turns, taken)))
     return outcomes
 
 
@@ -261,6 +276,9 @@ def run(plan: Plan, output: Output) -> bool:
     except (BuildError, ProcessFailed, EtcdFailed) as problem:
         raise SuiteError(str(problem)) from None
     console.print(report.table(plan.title, report.overview(outcomes, plan.names)))
+    by_latency = report.latencies(outcomes, plan.names)
+    if by_latency:
+        console.print(report.table("By latency", by_latency))
     return not any(outcome.failures for outcome in outcomes)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.controlplane.cluster import ControlPlane
 from tests.controlplane.process import Process
 from tests.e2e.plane import Plane
-from tests.e2e.scheduler import Configured, scheduler
+from tests.e2e.scheduler import Configured, kubeconfig_of, scheduler_with
 
 Metrics = Callable[[], Awaitable[str]]
 
@@ -26,7 +26,15 @@ class Running:
     metrics: Metrics | None = None
 
 
-Start = Callable[[Plane, str, Path], AbstractAsyncContextManager[Running]]
+@dataclass(frozen=True)
+class Site:
+    """Control plane that a contender works on; `server` is a proxy's URL, None for that of the API server itself."""
+
+    plane: Plane
+    server: str | None = None
+
+
+Start = Callable[[Site, str, Path], AbstractAsyncContextManager[Running]]
 """Starts a contender for the pods of a scheduler name; the folder is its own, for files and logs."""
 
 
@@ -46,24 +54,27 @@ class Contender:
 
 
 @asynccontextmanager
-async def pyscheduler(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+async def pyscheduler(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
     """This scheduler, as its manifests install it: with a service account's rights and token."""
-    async with scheduler(plane, Configured(scheduler_name), folder) as running:
+    config = folder / "config.yaml"
+    config.write_text(Configured(scheduler_name).document())
+    kubeconfig = await kubeconfig_of(site.plane, site.server)
+    async with scheduler_with(site.plane, config, folder, kubeconfig=kubeconfig) as running:
 
         async def metrics() -> str:
-            return await running.text(plane.api, "/metrics")
+            return await running.text(site.plane.api, "/metrics")
 
         yield Running(running.process.pid, lambda: running.process.returncode is None, running.log, metrics)
 
 
 @asynccontextmanager
 async def kube_scheduler(
-    plane: Plane,
+    site: Site,
     scheduler_name: str,
     folder: Path,  # noqa: ARG001 - its files are the control plane's
 ) -> AsyncIterator[Running]:
     """The real kube-scheduler, as kubeadm installs it: with a client certificate, speaking protobuf."""
-    async with _real(plane).kube_scheduler(Configured(scheduler_name).document()) as running:
+    async with _real(site.plane).kube_scheduler(Configured(scheduler_name).document(), site.server) as running:
         process = running.process
         yield Running(process.pid, lambda: process.alive, process.log, running.metrics)
 
@@ -78,8 +89,8 @@ def bare_client(events: bool) -> Start:
     """The client that only binds, or that writes an Event after each binding too."""
 
     @asynccontextmanager
-    async def start(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-        kubeconfig = await _real(plane).kubeconfig_for_service_account("kube-system", "pyscheduler")
+    async def start(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        kubeconfig = await kubeconfig_of(site.plane, site.server)
         program = [sys.executable, str(Path(__file__).with_name("bare_client.py")), str(kubeconfig), scheduler_name]
         process = Process("bare client", [*program, *(["--events"] if events else [])], folder / "log")
         try:

@@ -25,7 +25,7 @@ from rich.table import Table
 from bench import bulk, proc
 from bench.bulk import Bulk
 from bench.compare import chosen, real_plane
-from bench.contenders import CONTENDERS, Contender, Running
+from bench.contenders import CONTENDERS, Contender, Running, Site
 from bench.opcodes import Json
 from bench.settle import settle
 from bench.stamp import INDEX, SCHEDULER, Batch, collection
@@ -101,7 +101,7 @@ async def measure(plane: Plane, calls: Bulk, contender: Contender, size: Size) -
         await calls.create(batch)
     try:
         with tempfile.TemporaryDirectory(prefix="pyscheduler-bench-") as folder:
-            async with contender.start(plane, contender.scheduler_name, Path(folder)) as running:
+            async with contender.start(Site(plane), contender.scheduler_name, Path(folder)) as running:
                 return await _watched(running, plane, calls, contender, size)
     finally:
         await calls.delete_each([f"{batch.path}/{name}" for batch in batches for name in batch.names()])

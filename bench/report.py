@@ -78,7 +78,8 @@ def table(title: str, rows: Rows) -> Table:
 
 def markdown(title: str, outcomes: Sequence[Outcome], contenders: Sequence[str]) -> str:
     """For a page: all workloads in one table, then each with its figures and its turns."""
-    parts = [f"## {title}", _markdown(overview(outcomes, contenders))]
+    by_latency = latencies(outcomes, contenders)
+    parts = [f"## {title}", *([_markdown(by_latency)] if by_latency else []), _markdown(overview(outcomes, contenders))]
     for outcome in outcomes:
         parts += [f"### {outcome.case.name}"]
         parts += [f"{each.contender} failed in round {each.round}: {each.reason}" for each in outcome.failures]
@@ -110,6 +111,33 @@ def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
         "targets",
     ]
     return [header, *(_overview_row(outcome, ours, other) for outcome in outcomes)]
+
+
+def latencies(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
+    """A header, then one row a workload: pods a second of the first contender and of its rival, and their ratio.
+
+    Empty where no workload was run with a latency.
+    """
+    ours, other = contenders[0], rival(contenders)
+    columns = list(dict.fromkeys(each.case.latency for each in outcomes))
+    if other is None or not any(columns):
+        return []
+    rows: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        name = outcome.case.test.name
+        rows.setdefault(name, [name, *[NOTHING] * len(columns)])
+        rows[name][1 + columns.index(outcome.case.latency)] = _beside(outcome, ours, other)
+    return [[f"pods/s, {ours} against {other}", *(f"{each} ms" for each in columns)], *rows.values()]
+
+
+def _beside(outcome: Outcome, ours: str, other: str) -> str:
+    """Ratio of pods a second, and the two medians it comes from."""
+    measure = BY_KEY["pods_per_second"]
+    found = ratio(outcome.turns, ours, other, measure)
+    own, theirs = (summary(outcome.turns, name, measure) for name in (ours, other))
+    if found is None or own is None or theirs is None:
+        return NOTHING
+    return f"{found.median:.1f} ({own.median:.0f} against {theirs.median:.0f})"
 
 
 def _overview_row(outcome: Outcome, ours: str, other: str | None) -> list[str]:

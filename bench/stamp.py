@@ -29,6 +29,7 @@ _NAMESPACED = {
     "Service": f"{_CORE}/namespaces/{{}}/services",
     "Secret": f"{_CORE}/namespaces/{{}}/secrets",
     "PersistentVolumeClaim": f"{_CORE}/namespaces/{{}}/persistentvolumeclaims",
+    "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
     "ServiceAccount": f"{_CORE}/namespaces/{{}}/serviceaccounts",
 }
 KINDS = sorted([*_CLUSTERED, *_NAMESPACED])

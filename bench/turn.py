@@ -17,7 +17,8 @@ from pathlib import Path
 from bench import proc
 from bench.balance import Balance, requested
 from bench.burst import API_SERVER, ETCD, Burst
-from bench.contenders import Contender, Running
+from bench.contenders import Contender, Running, Site
+from bench.distance import distant
 from bench.ground import Gone, Ground
 from bench.histogram import quantile, read_buckets
 from bench.live import Live
@@ -78,13 +79,14 @@ class Turn:
 class Arena:
     """Where turns are taken: the control plane, what all of them find there, and what happens in each.
 
-    `seconds` is the patience with one turn.
+    `seconds` is the patience with one turn, `latency` how many milliseconds later each call of a contender is answered.
     """
 
     plane: Plane
     ground: Ground
     program: Program
     seconds: float
+    latency: int = 0
 
     @property
     def backstage(self) -> dict[str, int]:
@@ -151,7 +153,10 @@ async def _measured(arena: Arena, contender: Contender, folder: Path, changed: s
         load, before = os.getloadavg()[0], _Readings.take(backstage)
         known, ends = await bulk.count(EVENTS), list[_Readings]()
         watch.at_end = partial(_note, ends, backstage)
-        async with contender.start(plane, contender.scheduler_name, folder) as running:
+        async with (
+            distant(plane, arena.latency) as server,
+            contender.start(Site(plane, server), contender.scheduler_name, folder) as running,
+        ):
             ready = proc.now()
             live = Live(bulk, watch, contender.scheduler_name, program.pending, changed)
             try:

@@ -27,7 +27,7 @@ _labels = click.option(
     "--label",
     multiple=True,
     metavar="L",
-    help="Only workloads with this label: short, performance, large, start. May be repeated.",
+    help="Only workloads with this label: short, performance, large, start, latency. May be repeated.",
 )
 
 
@@ -71,6 +71,12 @@ def _module(name: str) -> Any:
     metavar="NAME=NUMBER",
     help="Another size than the workload's: measurePods=2000. May be repeated.",
 )
+@click.option(
+    "--latency",
+    metavar="MS,...",
+    help="Put a proxy between each contender and the API server that makes every call take so many milliseconds longer,"
+    " once for each of these: 5,20,50,100. Without --workload and --label: everything labelled latency.",
+)
 @click.option("--json", type=FILE, metavar="FILE", help="Write figures and turns there as JSON.")
 @click.option("--markdown", type=FILE, metavar="FILE", help="Write the tables there.")
 @click.option("--seconds", type=click.FloatRange(min=1), default=120.0, help="Patience with one turn.")
@@ -80,6 +86,7 @@ def compare(
     rounds: int,
     contenders: str,
     param: tuple[str, ...],
+    latency: str | None,
     json: Path | None,
     markdown: Path | None,
     seconds: float,
@@ -90,8 +97,10 @@ def compare(
     """
     suite, comparison = _module("suite"), _module("compare")
     try:
-        labels = label or (() if workload else ("short",))
+        latencies = _milliseconds(latency)
+        labels = label or (() if workload else ("latency" if any(latencies) else "short",))
         cases = comparison.with_params(suite.select(suite.load(), workload, labels), _params(param))
+        cases = comparison.at_latencies(cases, latencies)
         plan = comparison.Plan(comparison.chosen(contenders), cases, rounds, seconds)
         finished = comparison.run(plan, comparison.Output(json, markdown))
     except suite.SuiteError as problem:
@@ -128,6 +137,14 @@ def _lent(name: str, what: str) -> None:
 
 _lent("decide", "Measure decisions alone, in process and without an API server")
 _lent("idle", "Measure what pods cost that nothing fits, while they wait")
+
+
+def _milliseconds(given: str | None) -> list[int]:
+    """Parse whole milliseconds with commas between them; [0], no latency, without any. Raises BadParameter."""
+    found = ["0"] if given is None else [each.strip() for each in given.split(",")]
+    if not all(each.isdecimal() for each in found):
+        raise click.BadParameter(f"{given} is not a list of milliseconds such as 5,20,50", param_hint="--latency")
+    return [int(each) for each in found]
 
 
 def _params(given: Iterable[str]) -> dict[str, int]:

@@ -19,11 +19,11 @@ from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
 from pyscheduler.cli.pod_groups import PodGroupKeeper
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.shell import logs
+from pyscheduler.shell import descriptors, logs
 from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.cores import interrupt_nobody
 from pyscheduler.shell.heartbeat import Heartbeat
-from pyscheduler.shell.kube.connection import ConnectionOptions, connect
+from pyscheduler.shell.kube.connection import CONNECTIONS, ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import Reloader, Source
@@ -92,7 +92,7 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
     batch = interrupt_nobody()
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
-    limits = ConnectionOptions(qps=client.qps, burst=client.burst, content_type=client.content_type)
+    limits = ConnectionOptions(descriptors.connections(CONNECTIONS), client.qps, client.burst, client.content_type)
     async with AsyncExitStack() as stack:
         heartbeat = await stack.enter_async_context(Heartbeat(clock))
         stack.enter_context(Watchdog(heartbeat, metrics))

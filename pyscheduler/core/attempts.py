@@ -55,7 +55,7 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), now)
-    assumed = Assumed(queued, pod, choice.node.name, cycle, profile, choice.minds_others)
+    assumed = Assumed(queued, pod, choice.node.name, cycle, profile)
     return _take_place(context, assumed, choice.node, now)
 
 

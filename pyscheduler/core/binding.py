@@ -32,7 +32,7 @@ def start_binding(context: Context, assumed: Assumed) -> list[Command]:
     """Hand the pod to the shell. From here on the queue need not keep events for it."""
     assumed.stage = _BINDING
     context.queue.done(assumed.pod.uid)
-    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, _plan(context, assumed), assumed.minds_others)]
+    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, _plan(context, assumed))]
 
 
 def _plan(context: Context, assumed: Assumed) -> BindingPlan:

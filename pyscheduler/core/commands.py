@@ -28,9 +28,6 @@ class Bind(Struct, frozen=True):
     node_name: str
     cycle: Cycle
     plan: BindingPlan
-    minds_others: bool = True
-    """Whether pods on other nodes had a say in where it goes; nobody looks at that again, as the kubelet does at room.
-    """
 
 
 class CallOff(Struct, frozen=True):

@@ -53,8 +53,6 @@ class Assumed(msgspec.Struct, eq=False):
     node_name: str
     cycle: Cycle
     profile: Profile
-    minds_others: bool = True
-    """Whether pods on other nodes had a say in the choice, for all one knows."""
     stage: Stage = Stage.WAITING
     confirmed: bool = False
     """Whether the watch has shown the pod on its node; binding may still be under way here."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from pyscheduler.api.handle import ApiWriter
 from pyscheduler.core.commands import Bind, CallOff, Command, Consult, GetPod, PatchStatus, Record
@@ -15,6 +14,7 @@ from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding.bindings import Bindings
+from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.evictor import Evictor
 from pyscheduler.shell.kube.recorder import Recorder
@@ -24,8 +24,6 @@ from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
 
 log = logs.get("executor")
-WORKERS: Final = 96
-"""The most bindings under way; an API server of default settings has 245 calls of service accounts in hand at once."""
 
 
 class Executor:
@@ -38,11 +36,11 @@ class Executor:
         recorder: Recorder,
         traffic: Traffic,
         clock: Clock,
-        workers: int = WORKERS,
+        limit: ConcurrencyLimit,
     ) -> None:
         self.tell: Callable[[Event], None] = lambda _: None
         """Where outcomes go; the loop sets it."""
-        self.bindings = Bindings(api, traffic, clock, workers)
+        self.bindings = Bindings(api, traffic, clock, limit)
         self.bindings.tell = lambda event: self.tell(event)
         self.bindings.record = recorder.record
         self.consult: Callable[[Consult], None] = _nobody
@@ -66,7 +64,7 @@ class Executor:
         self.bindings.instrument = instrument
 
     def is_full(self, waiting: int, nodes: int) -> bool:
-        """Whether as many bindings are under way as should be while so many pods are ready for an attempt."""
+        """Return True while the concurrency limit of bindings is reached, with `waiting` pods ready for an attempt."""
         return self.bindings.is_full(waiting, nodes)
 
     @property

@@ -19,10 +19,10 @@ from pyscheduler.shell.kube.status import StatusWriter
 from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("patcher")
-WORKERS = 4
-"""Pods whose status is written at the same time."""
-YIELD = 0.02
-"""Seconds that each of them leaves to the bindings under way before it writes."""
+WORKERS = 16
+"""Pods whose status is written at the same time: 320 a second on a server that is 50 ms away."""
+YIELD = 0.08
+"""Seconds that each of them leaves to the bindings under way before it writes: at most 200 a second beside those."""
 
 
 class Patcher:

@@ -32,7 +32,7 @@ from pyscheduler.core.events import (
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell import garbage, logs
-from pyscheduler.shell.binding.breadth import SEVERAL
+from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
@@ -102,7 +102,8 @@ class Scheduler:
         handle = CoreHandle()
         profiles = self._extenders.with_binders(build_profiles(config, handle), handle)
         self.machine = Machine(profiles, handle, instrument, settings)
-        self.executor = _executor(connections, clock, metrics)
+        self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
+        self.executor = _executor(connections, clock, metrics, self._limit)
         self.executor.instrument = instrument
         self.executor.bindings.timeout = binding_timeout(config)
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
@@ -225,9 +226,14 @@ class Scheduler:
     async def _sync(self, watches: _Running) -> None:
         started = self._clock.now()
         # The first pods should not wait for connections that could be made while the lists are written.
-        async with _Running([self._connection.warm(int(SEVERAL))]):
+        async with _Running([self._warm()]):
             await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
         log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
+
+    async def _warm(self) -> None:
+        """Open as many connections as bindings will be in flight at first, by how far away the server is."""
+        self._limit.expect(await self._connection.latency())
+        await self._connection.warm(int(self._limit.limit(waiting=0, nodes=0)))
 
     def _show(self, gates: Gates) -> None:
         """Let the metrics read what nobody counts for them."""
@@ -362,7 +368,7 @@ def _tell_failure(task: asyncio.Task[None]) -> None:
         log.crash("A watch has ended", error)
 
 
-def _executor(connections: Connections, clock: Clock, metrics: Metrics) -> Executor:
+def _executor(connections: Connections, clock: Clock, metrics: Metrics, limit: ConcurrencyLimit) -> Executor:
     """Bindings and statuses on one connection, Events on the other, which yields to the bindings under way."""
     traffic = Traffic()
     return Executor(
@@ -371,4 +377,5 @@ def _executor(connections: Connections, clock: Clock, metrics: Metrics) -> Execu
         Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
         traffic,
         clock,
+        limit,
     )

@@ -79,22 +79,30 @@ class ControlPlane:
     async def __aexit__(self, *_: object) -> None:
         await self._exit.aclose()
 
-    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig whose client certificate says `user` and `groups`."""
-        return self._access.for_user(self.server, user, groups)
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = (), server: str | None = None) -> Path:
+        """A kubeconfig whose client certificate says `user` and `groups`; `server` may be a proxy's URL."""
+        return self._access.for_user(server or self.server, user, groups)
 
-    async def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with a token for an existing service account, good for a day. Raises ApiError."""
+    async def kubeconfig_for_service_account(self, namespace: str, name: str, server: str | None = None) -> Path:
+        """A kubeconfig with a token for an existing service account, good for a day. Raises ApiError.
+
+        `server` may be a proxy's URL.
+        """
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         made = await self.api.create(path, {**request, "spec": {"expirationSeconds": DAY_SECONDS}})
-        return self._access.for_token(self.server, f"{namespace}:{name}", made["status"]["token"])
+        return self._access.for_token(server or self.server, f"{namespace}:{name}", made["status"]["token"])
 
     @asynccontextmanager
-    async def kube_scheduler(self, config: str | None = None) -> AsyncIterator[KubeScheduler]:
-        """The real kube-scheduler with this KubeSchedulerConfiguration (YAML text), ready, until the block is left."""
+    async def kube_scheduler(
+        self, config: str | None = None, server: str | None = None
+    ) -> AsyncIterator[KubeScheduler]:
+        """The real kube-scheduler with this KubeSchedulerConfiguration (YAML text), ready, until the block is left.
+
+        `server` may be a proxy's URL.
+        """
         [port] = free_ports(1)
-        kubeconfig = self.kubeconfig_for("system:kube-scheduler")
+        kubeconfig = self.kubeconfig_for("system:kube-scheduler", server=server)
         file = self._folder / f"scheduler-{port}.yaml"
         file.write_text(config_document(config, str(kubeconfig)))
         process = self._run("kube-scheduler", arguments.scheduler(port, self._access, file, kubeconfig))

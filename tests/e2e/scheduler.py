@@ -170,12 +170,12 @@ def _from_anywhere(*paths: Path) -> tuple[Path, ...]:
     return tuple(path.absolute() for path in paths)
 
 
-async def kubeconfig_of(plane: Plane) -> Path:
-    """With the rights that the manifests give, where there are rights."""
+async def kubeconfig_of(plane: Plane, server: str | None = None) -> Path:
+    """With the rights that the manifests give, where there are rights; `server` may be a proxy's URL."""
     await install(plane.api)
     if plane.real is None:
         return plane.kubeconfig
-    return await plane.real.kubeconfig_for_service_account("kube-system", "pyscheduler")
+    return await plane.real.kubeconfig_for_service_account("kube-system", "pyscheduler", server)
 
 
 def _serving(plane: Plane, folder: Path) -> tuple[list[str], ssl.SSLContext | None]:

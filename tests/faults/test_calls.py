@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -12,7 +13,7 @@ import pytest
 from tests.e2e.story import alive
 from tests.e2e.workloads import placed
 from tests.faults.asked import Asked, Matcher, events, evictions, lists, pod_statuses, watches, within
-from tests.faults.proxy import Fault, Rule
+from tests.faults.proxy import Exchange, Fault, Rule
 from tests.faults.subject import PATIENCE
 from tests.faults.troubles import (
     GONE,
@@ -23,6 +24,7 @@ from tests.faults.troubles import (
     first,
     hangs_up,
     loses_the_answer,
+    passes,
     refuses,
     says_500_though_done,
     stalls,
@@ -34,6 +36,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 OUTAGE = 1.0
 """Seconds."""
 URGENT = "system-cluster-critical"
+HOSTNAME = "kubernetes.io/hostname"
+SPREAD = 60
+"""Pods."""
 FAULTS: dict[str, Fault] = {
     "reset before it arrives": hangs_up,
     "reset in mid-body": breaks_off,
@@ -104,6 +109,29 @@ async def test_lists(world: World) -> None:
         await world.flood(10)
         await world.many_bound(10)
         await world.all_watched(before)
+
+
+async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world: World) -> None:
+    """Pods are decided on beside others whose bindings then fail."""
+    own = {"matchLabels": {"app": world.namespace}}
+    evenly = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
+    failing, let_go = itertools.cycle([hangs_up, passes, loses_the_answer, passes]), asyncio.Event()
+
+    async def late(exchange: Exchange) -> None:
+        is_first = not let_go.is_set()
+        await let_go.wait()
+        await (next(failing) if is_first else passes)(exchange)
+
+    with world.proxy.rule(world.bindings, late) as rule:
+        for i in range(SPREAD):
+            await world.pod(f"p-{i}", cpu="50m", labels={"app": world.namespace}, topologySpreadConstraints=[evenly])
+        await rule.met(30)
+        assert len({asked.pod for asked in rule.struck[:30]}) > 16, "few pods, again and again"
+        let_go.set()
+        where = await world.bound(*(f"p-{i}" for i in range(SPREAD)))
+    on_each = Counter(where.values())
+    assert len(on_each) == NODES
+    assert max(on_each.values()) - min(on_each.values()) <= 1
 
 
 async def test_preemption(world: World) -> None:

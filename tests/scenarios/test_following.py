@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.core.commands import Bind
 from pyscheduler.intree.affinity.domain_counts import DomainCounts
 from pyscheduler.intree.spread.counts import Skew
 from pyscheduler.testing import Harness, node, pod
-from pyscheduler.testing.builders import PodBuilder
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WEB = {"matchLabels": {"app": "web"}}
@@ -63,37 +61,3 @@ def test_a_basis_that_never_changes_is_noticed(cls: Any, story: Any, monkeypatch
     monkeypatch.setattr(cls, "basis", 7)
     with pytest.raises(AssertionError):
         story()
-
-
-NEAR = {"topologyKey": ZONE, "labelSelector": WEB}
-
-
-def spreading(how: str) -> dict[str, Any]:
-    return {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": how, "labelSelector": WEB}
-
-
-@pytest.mark.parametrize(
-    ("subject", "minds"),
-    [
-        pytest.param(pod("a").requests(cpu="1"), False, id="room is the kubelet's to look at again"),
-        pytest.param(pod("a").node_selector(**{HOSTNAME: "n1"}), False, id="and so are the node's labels"),
-        pytest.param(pod("a").node_selector(**{HOSTNAME: "n1"}).host_port(80), False, id="and its ports"),
-        pytest.param(pod("a").nominated("n1"), False, id="on the node that was nominated too"),
-        pytest.param(pod("a").label("app", "web").near(NEAR), True, id="affinity is not"),
-        pytest.param(pod("a").apart(NEAR), True, id="nor anti-affinity"),
-        pytest.param(pod("a").apart(NEAR).nominated("n1"), True, id="even on the nominated node"),
-        pytest.param(pod("a").label("app", "lone"), True, id="nor that of pods that are there"),
-        pytest.param(pod("a").prefers_near(1, NEAR), True, id="nor what is only preferred"),
-        pytest.param(pod("a").spec(topologySpreadConstraints=[spreading("DoNotSchedule")]), True, id="nor spreading"),
-        pytest.param(pod("a").spec(topologySpreadConstraints=[spreading("ScheduleAnyway")]), True, id="soft or hard"),
-    ],
-)
-def test_a_binding_tells_whether_pods_elsewhere_had_a_say(subject: PodBuilder, minds: bool) -> None:
-    harness = Harness()
-    harness.add(*(node(f"n{i}").label(ZONE, f"z{i}").label(HOSTNAME, f"n{i}") for i in range(3)))
-    harness.add(pod("there").label("app", "web").on("n0"))
-    away = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "lone"}}}
-    harness.add(pod("alone").apart(away).on("n2"))
-    harness.add(subject)
-    harness.run()
-    assert [command.minds_others for command in harness.commands if isinstance(command, Bind)] == [minds]

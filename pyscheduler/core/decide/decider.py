@@ -52,11 +52,10 @@ class _Points(NamedTuple):
 
 
 class Choice(Struct, frozen=True):
-    """The node for the pod, how many nodes fitted, and whether pods on other nodes had a say, for all one knows."""
+    """The node for the pod, and how many nodes fitted."""
 
     node: NodeRow
     feasible: int
-    minds_others: bool = True
 
 
 class Decider:
@@ -107,7 +106,7 @@ class Decider:
         self._points.pre_filter.leave()
         nominated = finder.nominated(cycle, pod, pre)
         if nominated is not None and nominated.refusal is None:
-            return Choice(nominated.node, 1, self._minds_others(cycle))
+            return Choice(nominated.node, 1)
         self._points.filter.enter()
         if pre.names is None:
             found = finder.everywhere(cycle, pod, pre, evaluation)
@@ -121,39 +120,30 @@ class Decider:
         self._points.filter.leave()
         if feasible == 1:
             node = self._state.rows[int(np.argmax(found.fits) if rows is None else rows[0])]
-            return Choice(node, 1, self._minds_others(cycle))
-        node, unscored = self._best(cycle, pod, found, rows)
-        return Choice(node, feasible, self._minds_others(cycle) or not self._profile.far_scores <= unscored)
+            return Choice(node, 1)
+        return Choice(self._best(cycle, pod, found, rows), feasible)
 
-    def _minds_others(self, cycle: Cycle) -> bool:
-        """Whether pods on other nodes have a say in which nodes fit."""
-        return not self._profile.far_filters <= cycle.skipped
-
-    def _best(self, cycle: Cycle, pod: Pod, found: Found, rows: Rows | None) -> tuple[NodeRow, frozenset[str]]:
-        """The best of `rows`, of those that the evaluation holds feasible where that is None.
-
-        And the plugins that had nothing to say of them.
-        """
+    def _best(self, cycle: Cycle, pod: Pod, found: Found, rows: Rows | None) -> NodeRow:
+        """The best of `rows`, of those that the evaluation holds feasible where that is None."""
         evaluation = found.kept
         if evaluation is not None and (rows is None or len(rows) == evaluation.fitting):
             self._points.pre_score.enter()
-            unscored = evaluation.pre_score(cycle, pod)
+            evaluation.pre_score(cycle, pod)
             self._points.pre_score.leave()
             self._points.score.enter()
             evaluation.refresh_scores(cycle, pod)
             self._points.score.leave()
             if rows is None:
-                return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)], unscored
-            return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])], unscored
+                return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)]
+            return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])]
         # Scores are normalised over the nodes that count, and those kept are of others too.
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
         ]
-        totals, unscored = self._totals(cycle, pod, fitting)
-        return fitting[self._order.pick(totals, cycle)], unscored
+        return fitting[self._order.pick(self._totals(cycle, pod, fitting), cycle)]
 
-    def _totals(self, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> tuple[Scores, frozenset[str]]:
-        """What plugins give to each of some nodes, where no others count; and those that had nothing to say."""
+    def _totals(self, cycle: Cycle, pod: Pod, nodes: Sequence[NodeRow]) -> Scores:
+        """Weighted total score of each of some nodes, normalised over them alone."""
         self._points.pre_score.enter()
         among = np.array([node.row for node in nodes], np.intp)
         skipped = pre_score_rows(self._profile, self._state, cycle, pod, among)
@@ -161,7 +151,7 @@ class Decider:
         self._points.score.enter()
         totals = score_nodes(self._profile, self._state, cycle, pod, nodes, skipped)
         self._points.score.leave()
-        return totals, skipped
+        return totals
 
     def _evaluation(self, pod: Pod) -> Evaluation:
         """What is kept for pods of the template, the newest at the end."""

@@ -150,8 +150,8 @@ class Evaluation:
         """Whether the filters let the pod in, be the node promised to others or not."""
         return self.filters.first.item(row) == FITS
 
-    def pre_score(self, cycle: Cycle, pod: Pod) -> frozenset[str]:
-        """Ask PreScore, before `refresh_scores`; who left themselves out. PluginFailed if a plugin raises."""
+    def pre_score(self, cycle: Cycle, pod: Pod) -> None:
+        """Run PreScore, before `refresh_scores`. PluginFailed if a plugin raises."""
         if self._refit:
             everyone = self.fitting == self._size and not self._is_small
             self._fitting_rows = slice(0, self._size) if everyone else np.flatnonzero(self.feasible)
@@ -164,7 +164,6 @@ class Evaluation:
         skipped = run_pre_score(profile.pre_score, cycle, pod, table, self._pre_score, asked)
         if self.scores.activate(skipped):
             self._due, self._refit = None, True
-        return skipped
 
     def refresh_scores(self, cycle: Cycle, pod: Pod) -> None:
         """Bring the totals of all feasible nodes up to date. PluginFailed if a plugin raises."""

@@ -90,16 +90,6 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(plugin.name for plugin in self.plugins if plugin.reads_named_nodes)
 
     @cached_property
-    def far_filters(self) -> frozenset[str]:
-        """The names of the Filter plugins that look beyond a node and the pods on it."""
-        return frozenset(plugin.name for plugin in self.filter if plugin.reads >= Reads.DOMAINS)
-
-    @cached_property
-    def far_scores(self) -> frozenset[str]:
-        """The names of the Score plugins that do."""
-        return frozenset(each.plugin.name for each in self.score if each.plugin.reads >= Reads.DOMAINS)
-
-    @cached_property
     def evaluations(self) -> Evaluations:
         """How often its plugins have been asked."""
         return Evaluations(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])

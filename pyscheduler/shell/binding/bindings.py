@@ -1,9 +1,9 @@
 """The binding cycles under way: begun, looked after, and ended before their time where that must be.
 
 Bindings wait in one line and are made by a fixed set of workers, so that a burst neither opens a thousand connections
-nor starves the watches. What is decided early is decided on an older cluster and only waits: `is_full` tells the loop
-to decide no further until a worker is about to be free. PreBind may wait for minutes (volumes), so such pods get a task
-of their own until they can be bound.
+nor starves the watches. A decision that only waits for its turn is one on an older cluster: `is_full` stops the loop
+from deciding on more pods while the concurrency limit is reached. PreBind may wait for minutes (volumes), so such pods
+get a task of their own until they can be bound.
 
 Once a second somebody looks after those that take long: a plugin that keeps a pod is named, others wait for it no more,
 and when its time is up the cycle is called off. So is that of a pod that has lost its place.
@@ -21,8 +21,8 @@ from pyscheduler.core.commands import Bind, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
-from pyscheduler.shell.binding.breadth import Breadth
 from pyscheduler.shell.binding.calling_off import ended, settled
+from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit
 from pyscheduler.shell.binding.crew import Crew, stopped
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
 from pyscheduler.shell.binding.hand import Hand
@@ -43,7 +43,7 @@ log = logs.get("bindings")
 class Bindings:
     """Takes pods to be bound, never blocks, and answers through `tell`."""
 
-    def __init__(self, api: ApiWriter, traffic: Traffic, clock: Clock, workers: int) -> None:
+    def __init__(self, api: ApiWriter, traffic: Traffic, clock: Clock, limit: ConcurrencyLimit) -> None:
         self.tell: Callable[[Event], None] = lambda _: None
         """Where outcomes go."""
         self.record: Callable[[Record], None] = lambda _: None
@@ -59,23 +59,19 @@ class Bindings:
         self._api = api
         self._traffic = traffic
         self._clock = clock
-        self._breadth = Breadth(workers)
-        self._minds_others = True
-        """Whether the pod that was decided on last does."""
-        self._crew = Crew(api, self._bind, workers)
+        self._limit = limit
+        self._crew = Crew(api, self._bind, limit.most)
         self._preparing: dict[str, Hand] = {}
         """Those in PreBind, by the pod's UID."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_full(self, waiting: int, nodes: int) -> bool:
-        """Whether as many bindings are under way as should be while `waiting` pods are ready for an attempt.
+        """Return True while the concurrency limit is reached, with `waiting` pods ready for an attempt.
 
-        Whatever makes it less full is told.
-
-        The next pod is taken to be like the last one. Those that PreBind has not let through yet, and those that a
-        plugin keeps for long, wait for something else than a worker.
+        An event is emitted when it no longer is. Pods that PreBind has not let through yet, and those that a plugin
+        keeps for long, wait for something else than a worker.
         """
-        return self._crew.busy >= self._breadth.most(waiting, nodes, self._minds_others)
+        return self._crew.busy >= self._limit.limit(waiting, nodes)
 
     def held_up(self) -> dict[tuple[str, ...], float]:
         """How many pods each plugin keeps for long, by its name and the extension point."""
@@ -85,7 +81,6 @@ class Bindings:
     def begin(self, command: Bind) -> None:
         """Bind a pod; how it came out is told."""
         self.unfinished += 1
-        self._minds_others = command.minds_others
         if command.plan.pre_bind:
             hand = self._preparing[command.pod.uid] = Hand(self._api)
             hand.takes(command, self._clock.now())
@@ -186,7 +181,7 @@ class Bindings:
             del self._preparing[uid]
 
     async def _bind(self, hand: Hand, command: Bind) -> None:
-        began = self._clock.now()
+        began, in_flight = self._clock.now(), self._crew.busy
         hand.takes(command, began)
         self._traffic.begin()
         try:
@@ -198,9 +193,10 @@ class Bindings:
                 self._traffic.end()
         if hand.is_called_off:
             return
-        if isinstance(outcome, Bound):  # what fails may fail at once, and would make all others look slow
-            self._breadth.took(self._clock.now() - began)
-        elif hand.is_unsure:
+        took = self._clock.now() - began
+        if isinstance(outcome, Bound) or took > TOO_LONG:  # what fails at once would make all others look slow
+            self._limit.observe(took, in_flight)
+        if isinstance(outcome, BindFailed) and hand.is_unsure:
             outcome = await settled(hand, command, outcome, self._api, self._clock)
         self._end(hand, outcome)
 

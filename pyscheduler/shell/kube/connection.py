@@ -48,6 +48,7 @@ T = TypeVar("T")
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
+CONNECTIONS: Final = 448
 APART: Final = 60.0
 """Seconds in which calls go one by one, after several that were sent together were not all answered: not every proxy
 knows what to make of that."""
@@ -55,6 +56,8 @@ knows what to make of that."""
 _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
 _BUSY_TRIES = 10
 _FAULT_TRIES = 4
+_LATENCY_READS = 2
+"""The first may have to open the connection."""
 _FIRST_PAUSE = 0.1
 _NOT_IN_THIS_FORM = (406, 415)
 _log = logs.get("connection")
@@ -63,8 +66,9 @@ _log = logs.get("connection")
 class ConnectionOptions(msgspec.Struct, frozen=True):
     """How much we ask of the API server."""
 
-    connections: int = 128
-    """Kept-alive connections for calls; more calls than that wait. Watches are not counted."""
+    connections: int = CONNECTIONS
+    """Kept-alive connections for calls, opened when needed: for all bindings that may be in flight, with evictions and
+    statuses beside them. More calls than that wait. Watches are not counted."""
     qps: float = 0.0
     burst: int = 0
     """clientConnection's: 0 means kube-scheduler's default (50 and 100), a negative qps no limit."""
@@ -256,6 +260,20 @@ class Connection:
             yield stream.chunks
         finally:
             stream.close()
+
+    async def latency(self) -> float:
+        """Seconds that a small read takes on an open connection, the least of a few; 0 if there is no answer."""
+        least = 0.0
+        for _ in range(_LATENCY_READS):
+            began = self._clock.now()
+            try:
+                await self._once(Call("GET", "/version"))
+            except ApiError as problem:
+                if not problem.status:
+                    return 0.0
+            seconds = self._clock.now() - began
+            least = min(least or seconds, seconds)
+        return least
 
     async def warm(self, connections: int) -> None:
         """Make so many connections ahead of the calls, as far as the server lets us."""

@@ -83,6 +83,8 @@ class Pool:
         self._loop = asyncio.get_running_loop()
         self._wires: set[Wire] = set()
         self._opening = 0
+        self._warming = 0
+        """Those of them that no call has begun."""
         self._idle: list[tuple[float, Wire]] = []
         """The unused ones and since when, the last used at the end: what is not needed grows old and goes."""
         self._resting: dict[StreamWire, asyncio.TimerHandle] = {}
@@ -236,9 +238,9 @@ class Pool:
         return None
 
     async def _next_wire(self, deadline: float) -> Wire:
-        """A new connection, or with all in use the next that becomes free, in the order of asking."""
+        """A new connection, or the next that is made ahead or becomes free where there may be no more, in turn."""
         came_late = False
-        while len(self._wires) + self._opening >= self._size:
+        while len(self._turns) < self._warming or len(self._wires) + self._opening >= self._size:
             handed = await self._turn(deadline, came_late)
             if handed is not None and handed.is_open:
                 return handed
@@ -262,8 +264,14 @@ class Pool:
             del self._due[turn]
 
     async def _warm_one(self) -> None:
-        with suppress(Refused):
-            self._hand_on(await self._new_wire(self._loop.time() + self._deadlines.connect))
+        self._warming += 1
+        try:
+            wire = await self._new_wire(self._loop.time() + self._deadlines.connect)
+        except Refused:
+            return
+        finally:
+            self._warming -= 1
+        self._hand_on(wire)
 
     async def _new_wire(self, deadline: float) -> Wire:
         self._opening += 1

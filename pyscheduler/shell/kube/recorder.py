@@ -210,13 +210,13 @@ class Recorder:
             self._idle.set()
 
     def _next(self) -> list[Series]:
-        """What to write now: several new Events where more wait than there are writers, and no binding is under way."""
+        """Take the Events to be written now: several new ones together where more wait than there are writers."""
         queue = self._new or self._repeats
         if not queue:
             self._work.clear()
             return []
         many = 1
-        if queue is self._new and not self._is_busy():
+        if queue is self._new:
             many = max(1, min(_TOGETHER, -(-len(queue) // _WRITERS), self._connection.together))
         self._writing += many
         return [queue.popleft() for _ in range(many)]

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench import compare
+from bench.compare import Plan
 from pyscheduler.cli import bench
 from pyscheduler.cli.problems import CommandProblem
 
@@ -47,6 +49,28 @@ def test_a_parameter_is_a_name_and_a_number() -> None:
 
     assert code == 2
     assert "measurePods=many is not NAME=NUMBER" in output
+
+
+@pytest.mark.parametrize("given", ["fast", "5;20", "-5", "5,", "1.5"])
+def test_a_latency_is_whole_milliseconds(given: str) -> None:
+    code, output, _ = run("compare", "--latency", given)
+
+    assert code == 2
+    assert "is not a list of milliseconds such as 5,20,50" in output
+
+
+def test_latency_runs_its_own_workloads_once_for_each_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[Plan] = []
+    monkeypatch.setattr(compare, "run", lambda plan, _: plans.append(plan))
+
+    run("compare", "--latency", "50,100")
+    run("compare", "--latency", "20", "--workload", "SchedulingBasic/500Nodes")
+
+    own, other = ([case.name for case in plan.cases] for plan in plans)
+    kinds = ("Plain", "Deployment", "Spreading", "Affinity")
+    assert own == [f"Latency{kind}/1000Nodes/{latency}ms" for kind in kinds for latency in (50, 100)]
+    assert other == ["SchedulingBasic/500Nodes/20ms"]
+    assert [case.targets for case in plans[0].cases[:2]] == [{"pods_per_second": 3}, {"pods_per_second": 2}]
 
 
 def test_decide_has_options_of_its_own() -> None:

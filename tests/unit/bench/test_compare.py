@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from io import StringIO
 
 import pytest
 from aiohttp import ClientConnectionError
+from rich.console import Console
 
 from bench import compare
-from bench.compare import Plan, chosen, with_params
+from bench.compare import Plan, at_latencies, chosen, with_params
 from bench.contenders import CONTENDERS
-from bench.suite import SuiteError, load, select
+from bench.program import Program
+from bench.report import Outcome
+from bench.suite import Case, SuiteError, load, select
 from tests.controlplane.process import ProcessFailed
 from tests.e2e.plane import Plane
 from tests.unit.bench.cases import case, program
@@ -64,13 +69,35 @@ async def test_a_control_plane_that_fails_costs_one_workload_and_not_what_was_me
     first, second = case(operations), case(operations)
     plan = Plan(chosen("pyscheduler,kube-scheduler"), [first, second], 1, 1.0)
 
-    outcome = await compare._by_itself(plan, second, program(operations))
+    [outcome] = [outcome async for outcome in compare._by_itself(plan, [second], program(operations))]
     assert [(each.contender, each.reason) for each in outcome.failures] == [
         ("pyscheduler", str(problem)),
         ("kube-scheduler", str(problem)),
     ]
     with pytest.raises(type(problem)):  # the first tells that nothing works here
-        await compare._by_itself(plan, first, program(operations))
+        await anext(compare._by_itself(plan, [first], program(operations)))
+
+
+async def test_latencies_of_a_workload_share_a_control_plane(monkeypatch: pytest.MonkeyPatch) -> None:
+    planes = list[object]()
+
+    @asynccontextmanager
+    async def a_plane() -> AsyncIterator[object]:
+        planes.append(object())
+        yield planes[-1]
+
+    async def measured(_plan: Plan, case: Case, _program: Program, _plane: Plane) -> Outcome:
+        return Outcome(case)
+
+    monkeypatch.setattr(compare, "real_plane", a_plane)
+    monkeypatch.setattr(compare, "measure", measured)
+    workloads = select(SUITE, ["LatencyPlain", "LatencySpreading"])
+    plan = Plan(chosen("pyscheduler"), at_latencies(workloads, [5, 50]), 1, 1.0)
+
+    outcomes = await compare._run(plan, compare.Output(), Console(file=StringIO()))
+
+    assert [outcome.case.latency for outcome in outcomes] == [5, 50, 5, 50]
+    assert len(planes) == 2
 
 
 def test_all_pods_of_a_contender_are_its_own() -> None:

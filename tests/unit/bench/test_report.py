@@ -53,6 +53,24 @@ def test_turns_are_listed_in_order_with_what_else_went_on() -> None:
     assert rows[4] == ["2", "ours", "50", "1.000", "7.2", "1.50"]
 
 
+def test_latencies_are_columns_of_one_table() -> None:
+    made = case("[]")
+    outcomes = [Outcome(replace(made, latency=5), TURNS), Outcome(replace(made, latency=50), failures=[FAILURE])]
+
+    assert report.latencies(outcomes, BOTH) == [
+        ["pods/s, ours against kube-scheduler", "5 ms", "50 ms"],
+        ["Case", "3.0 (75 against 25)", "-"],
+    ]
+    assert "| Case | 3.0 (75 against 25) | - |" in report.markdown("All", outcomes, BOTH)
+
+
+def test_without_latency_or_rival_there_is_no_table_of_them() -> None:
+    made = case("[]")
+
+    assert not report.latencies([Outcome(made, TURNS)], BOTH)
+    assert not report.latencies([Outcome(replace(made, latency=5), TURNS)], ["ours"])
+
+
 def test_the_overview_has_a_row_a_workload() -> None:
     header, row = report.overview([Outcome(aimed_at(pods_per_second=2.0), TURNS)], BOTH)
 

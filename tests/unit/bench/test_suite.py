@@ -38,7 +38,7 @@ def test_names_of_workloads_are_unique() -> None:
 
 
 def test_every_test_case_has_a_small_size_but_those_about_the_start() -> None:
-    small = {case.test.name for case in SUITE if {"short", "start"} & set(case.workload.labels)}
+    small = {case.test.name for case in SUITE if {"short", "start", "latency"} & set(case.workload.labels)}
 
     assert small == {case.test.name for case in SUITE}
 
@@ -136,7 +136,7 @@ def test_workloads_are_picked_by_name_and_label(names: list[str], labels: list[s
     ("names", "labels", "message"),
     [
         (["Nonsense"], [], "there is no workload Nonsense; there are SchedulingPodAntiAffinity, "),
-        ([], ["huge"], "no workload has the label huge; there are large, performance, short, start"),
+        ([], ["huge"], "no workload has the label huge; there are large, latency, performance, short, start"),
         (["ColdStart"], ["short"], "none of ColdStart has the label short"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 from bench import bulk, compare
 from bench.balance import Balance
 from bench.compare import Plan, outcome_of
-from bench.contenders import CONTENDERS, OURS, Contender, Running
+from bench.contenders import CONTENDERS, OURS, Contender, Running, Site
 from bench.ground import Ground
 from bench.program import Program, compiled
 from bench.suite import SuiteError
@@ -92,7 +92,7 @@ async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: 
 
 
 @asynccontextmanager
-async def dead_at_once(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+async def dead_at_once(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
     """A contender whose process has ended."""
     log = folder / "log"
     log.write_text("I give up")
@@ -138,10 +138,10 @@ async def test_every_contender_finds_an_api_server_that_has_just_started(
         told.append("garbage collected")
 
     @asynccontextmanager
-    async def starts(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
-        made = await plane.api.list("/api/v1/namespaces/measured/pods")
+    async def starts(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        made = await site.plane.api.list("/api/v1/namespaces/measured/pods")
         told.append(f"contender started beside {len(made)} pods")
-        async with dead_at_once(plane, scheduler_name, folder) as running:
+        async with dead_at_once(site, scheduler_name, folder) as running:
             yield running
 
     monkeypatch.setattr("bench.turn.BindWatch", Watch)
@@ -196,9 +196,9 @@ async def test_who_has_failed_gets_no_further_turn(plane: Plane) -> None:
     started: list[str] = []
 
     @asynccontextmanager
-    async def starts(plane: Plane, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+    async def starts(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
         started.append(scheduler_name)
-        async with dead_at_once(plane, scheduler_name, folder) as running:
+        async with dead_at_once(site, scheduler_name, folder) as running:
             yield running
 
     workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")

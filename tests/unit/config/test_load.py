@@ -78,6 +78,13 @@ EVERYTHING = profile("""
     """)
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_shipped_file_does_not_bound_the_rate_of_bindings(path: Path) -> None:
+    """kube-scheduler's defaults of 50 and 100 would: 50 pods a second, after the first 100."""
+    client = load(path).configuration.client_connection
+    assert (client.qps, client.burst) == (5000, 5000)
+
+
 def test_several_profiles_one_of_which_scores_nothing() -> None:
     loaded = loads(SEVERAL_PROFILES)
     assert [p.scheduler_name for p in loaded.profiles] == ["default-scheduler", "no-scoring-scheduler"]

@@ -71,6 +71,13 @@ def test_each_configuration_is_valid(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.name)
+def test_the_rate_of_bindings_is_not_bounded_by_the_client(path: Path) -> None:
+    """kube-scheduler's defaults of 50 and 100 would: 50 pods a second, after the first 100."""
+    client = loaded(path).configuration.client_connection
+    assert (client.qps, client.burst) == (5000, 5000)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.name)
 def test_replicas_elect_a_leader_on_the_lease_that_they_have_rights_to(path: Path) -> None:
     election = loaded(path).configuration.leader_election
     expected = "kube-scheduler" if path.parent.name == "default-scheduler" else "pyscheduler"

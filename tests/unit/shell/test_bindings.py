@@ -17,7 +17,7 @@ from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.shell.binding import calling_off, crew
 from pyscheduler.shell.binding.bindings import LONG, Bindings
-from pyscheduler.shell.binding.breadth import SMALL
+from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.metrics import Metrics
@@ -116,7 +116,7 @@ class World:
         subject = pod(name).label("at", at).label("how", how).build()
         acting = (self.acts,)
         plan = BindingPlan(acting if at == "PreBind" else (), acting, acting if at == "PostBind" else ())
-        self.bindings.begin(Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), plan, minds_others=True))
+        self.bindings.begin(Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), plan))
 
     @property
     def is_full(self) -> bool:
@@ -150,7 +150,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 async def world() -> AsyncIterator[World]:
     made = World()
     made.server.answers.set()
-    bindings = made._bindings = Bindings(cast(ApiWriter, made.server), made.traffic, made.clock, WORKERS)
+    api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
+    bindings = made._bindings = Bindings(api, made.traffic, made.clock, limit)
     bindings.tell, bindings.record = made.told.append, made.recorded.append
     bindings.instrument = MetricsInstrument(made.metrics, made.clock.now)
     work = asyncio.create_task(bindings.run())

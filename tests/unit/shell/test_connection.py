@@ -32,7 +32,8 @@ from pyscheduler.shell.kube.connection import (
     unanswered,
 )
 from pyscheduler.shell.kube.credentials import load
-from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
+from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
+from pyscheduler.shell.kube.pool import Pool
 from pyscheduler.shell.kube.tally import CallTally
 
 from .conftest import write_kubeconfig
@@ -205,6 +206,32 @@ async def test_the_rate_limit_spaces_calls(api: FakeApi, kubeconfig: Path, clock
         await connection.request("GET", PATH)
     await connection.close()
     assert clock.slept == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("status", [pytest.param(200, id="version"), pytest.param(403, id="refusal")])
+async def test_latency_is_that_of_the_quickest_of_a_few_small_reads(
+    kubeconfig: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """The first may have to open the connection."""
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
+    seconds = iter([0.15, 0.05])
+
+    async def call(*_: object) -> Answer:
+        clock.at += next(seconds)
+        return Answer(status, b"{}")
+
+    monkeypatch.setattr(Pool, "call", call)
+    assert await connection.latency() == pytest.approx(0.05)
+    await connection.close()
+
+
+async def test_latency_of_a_server_that_does_not_answer_is_not_known(
+    api: FakeApi, kubeconfig: Path, clock: VirtualClock
+) -> None:
+    connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
+    api.script("/version", Hangup())
+    assert await connection.latency() == 0.0
+    await connection.close()
 
 
 async def test_an_unknown_token_is_read_again_once(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
