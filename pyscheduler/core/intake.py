@@ -114,13 +114,19 @@ def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
         context.promise_ended(old, now)
 
 
-def adopt(context: Context, names: Collection[str], now: float) -> None:
+def adopt(context: Context, names: Collection[str]) -> None:
     """Pending pods of these scheduler names are ours from now on, in the order in which they were seen first."""
-    if not names:
-        return
-    found = [pod for pod in context.pods.values() if pod.scheduler_name in names and not pod.node_name]
-    for pod in found:
-        if pod.uid not in context.assumed and not context.queue.in_flight(pod.uid):
+    if names:
+        context.adopted.extend([uid for uid, pod in context.pods.items() if pod.scheduler_name in names])
+
+
+def advance_adoption(context: Context, now: float) -> None:
+    """Add a slice of the adopted pods to the queue, those that still are pending and ours."""
+    for _ in range(min(context.settings.slice_pods, len(context.adopted))):
+        pod = context.pods.get(context.adopted.popleft())
+        if pod is None or pod.node_name or pod.uid in context.assumed or not context.is_ours(pod):
+            continue
+        if not context.queue.in_flight(pod.uid):
             _pending(context, None, pod, now)
 
 

@@ -117,15 +117,14 @@ class BackoffQueue:
         """Something has happened since that may help a pod."""
         self._hopeless_until = 0.0
 
-    def release(self, now: float) -> list[QueuedPod]:
-        """Take out all pods whose backoff is over: first rejected pods, then those of errors."""
+    def release(self, now: float) -> QueuedPod | None:
+        """Take out a pod whose backoff is over: rejected pods first, then those of errors. None if there is none."""
         second = math.floor(now)
-        released = []
         for pods in (self._rejected, self._errors):
-            while (head := pods.first()) is not None and head.backoff_expiry < second:
-                pods.pop()
-                released.append(head)
-        return released
+            head = pods.first()
+            if head is not None and head.backoff_expiry < second:
+                return pods.pop()
+        return None
 
     def next_release(self) -> float | None:
         """When `release` will next have something to give."""
