@@ -427,6 +427,7 @@ def _in_one_world(world: World, parts: Sequence[Callable[[World], Iterator[Row]]
                 yield row
         gc.callbacks.remove(pauses)
     yield Row("a garbage collection", pauses.longest, 1)
+    click.echo(f"{gc.collect():,} objects were garbage that had been left alone", err=True)
 
 
 @click.command(context_settings={"show_default": True})

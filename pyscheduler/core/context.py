@@ -10,8 +10,7 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections import deque
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -125,8 +124,8 @@ class Context(msgspec.Struct, eq=False):
     """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
     attempts: int = 0
     """How many there have been."""
-    adopted: deque[str] = msgspec.field(default_factory=deque)
-    """Pods, by UID, that may be pending under a profile that is new, in the order in which they were seen first."""
+    adopting: Iterator[str] | None = None
+    """The pods, by UID, among which those of a new profile are still to be found, in the order of their arrival."""
     settling: bool = False
     """Pods that Permit has let go of are still to be sent on."""
     consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)

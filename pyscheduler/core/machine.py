@@ -88,7 +88,7 @@ class Machine:
     def busy(self) -> bool:
         """Return True if work is under way that has to be done before the next attempt."""
         context = self.context
-        return context.queue.busy or context.settling or bool(context.adopted)
+        return context.queue.busy or context.settling or context.adopting is not None
 
     @property
     def attempting(self) -> bool:
@@ -152,8 +152,8 @@ class Machine:
         context = self.context
         if context.queue.busy:
             context.queue.advance()
-        elif context.adopted:
-            intake.advance_adoption(context, now)
+        elif context.adopting is not None:
+            intake.advance_adoption(context, context.adopting, now)
         return commands
 
     def _follow_up(self, now: float) -> list[Command]:

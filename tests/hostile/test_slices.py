@@ -35,7 +35,7 @@ class Work(Instrument):
     def hint_entered(self) -> None:
         self.weighed += 1
 
-    def queue_incoming(self, queue: str, event: str) -> None:  # noqa: ARG002
+    def queue_incoming(self, queue: str, event: str) -> None:
         self.moved += 1
 
 
@@ -66,9 +66,7 @@ class Backlogged:
             if calls == 0:
                 happen(harness)
             else:
-                assert harness.machine.cycle(harness.now) == [], (
-                    "no attempt is made before all pods are where they belong"
-                )
+                assert harness.machine.cycle(harness.now) == [], "no attempt is made meanwhile"
             assert self.work.weighed <= 2 * SLICE, "a pod is weighed for each of its two rejectors"
             assert self.work.moved <= SLICE
             calls += 1

@@ -99,6 +99,10 @@ class BackoffQueue:
         """Take the pod out; None if it is not there."""
         return self._rejected.remove(uid) or self._errors.remove(uid)
 
+    def pop(self) -> QueuedPod | None:
+        """Take out any pod; None if there is none."""
+        return self._rejected.pop() or self._errors.pop()
+
     def pop_early(self, now: float) -> QueuedPod | None:
         """The rejected pod that would be the next to leave, before its time; None if there is none to be had."""
         ready = self.next_early()

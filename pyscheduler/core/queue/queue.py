@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
 from pyscheduler.api.pod import Pod
@@ -71,8 +70,6 @@ class SchedulingQueue:
         self.nominator = Nominator()
         self._slice = slice_pods
         self._backlog = Backlog()
-        self._former: dict[str, QueuedPod] = {}
-        """Pods that are still to be admitted under other plugins than before."""
         self._rejections = RejectionCounts()
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
@@ -81,7 +78,7 @@ class SchedulingQueue:
         self._next_flush = 0.0
         self._use(profiles, backoff)
 
-    def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff) -> None:
+    def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, former: Tiers | None = None) -> None:
         """Empty tiers, and the plugins that see to them."""
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
         self._hints = {name: Hints(profile.interests, instrument) for name, profile in profiles.items()}
@@ -90,7 +87,7 @@ class SchedulingQueue:
         self._active = ActiveQueue(sort, instrument)
         self._backoff = BackoffQueue(sort, instrument)
         self._unschedulable = UnschedulablePods()
-        self._tiers = Tiers(self._active, self._backoff, self._unschedulable, self._former)
+        self._tiers = Tiers(self._active, self._backoff, self._unschedulable, former)
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
         """Other plugins from now on: each pod that waits may be tried at once, those of profiles that are gone leave.
@@ -98,10 +95,9 @@ class SchedulingQueue:
         Pods in flight stay so: the new plugins are asked about the events that have been kept for them. Those of
         profiles that are gone end with `done`, and are not to be put back.
         """
-        waiting = chain(self._active, self._backoff, self._unschedulable)
-        self._former |= {queued.pod.uid: queued for queued in waiting}
-        self._use(profiles, backoff)
-        self._backlog.restart(now, iter(list(self._former.values())))
+        former = self._tiers
+        self._use(profiles, backoff, former)
+        self._backlog.restart(now, former.drain())
 
     # What is in it
 
@@ -200,9 +196,7 @@ class SchedulingQueue:
         promised = self.nominator.remove(uid)
         self._gates.forget(uid)
         self._rejections.remove(uid)
-        self._former.pop(uid, None)
-        for tier in (self._active, self._backoff, self._unschedulable):
-            tier.remove(uid)
+        self._tiers.remove(uid)
         return promised
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
@@ -331,12 +325,12 @@ class SchedulingQueue:
 
     def _advance_readmission(self, readmission: Readmission) -> None:
         if (queued := next(readmission.pods, None)) is None:
+            self._tiers.former = None
             self._backlog.finish()
-        elif self._former.get(queued.pod.uid) is queued:
+        else:
             self._readmit(queued, readmission)
 
     def _readmit(self, queued: QueuedPod, readmission: Readmission) -> None:
-        del self._former[queued.pod.uid]
         self._rejections.remove(queued.pod.uid)
         if queued.pod.scheduler_name not in self._hints:
             self.nominator.remove(queued.pod.uid)
@@ -359,7 +353,7 @@ class SchedulingQueue:
         """Do for one pod what the backlog has for it, so that what happens to it now comes after that."""
         for task in self._backlog:
             if isinstance(task, Readmission):
-                if (queued := self._former.get(uid)) is not None:
+                if self._tiers.former is not None and (queued := self._tiers.former.remove(uid)) is not None:
                     self._readmit(queued, task)
             elif isinstance(task, Move):
                 queued = self._unschedulable.get(uid)
@@ -407,13 +401,14 @@ class SchedulingQueue:
         return min((time for time in times if time is not None), default=None)
 
     def _flush(self, now: float) -> None:
-        left_over = self._unschedulable.since_before(now - self._max_in_unschedulable, self._gates.broken)
-        if left_over:
-            for queued in left_over:
-                queued.flushed = True
+        before, broken = now - self._max_in_unschedulable, self._gates.broken
+
+        def is_left_over(queued: QueuedPod) -> bool:
+            return queued.timestamp < before and (not queued.gating_plugin or queued.pod.uid in broken)
+
+        if any(map(is_left_over, self._unschedulable)):
             self._in_flight.record(TIMEOUT)
-            flushed = self._backlog.move(TIMEOUT, now, None, lambda queued: queued.flushed)
-            flushed.pods, flushed.with_gated = iter(left_over), True
+            self._backlog.move(TIMEOUT, now, None, is_left_over).with_gated = True
 
     def _wakers(self, event: ClusterEvent) -> list[Waker] | None:
         """The (profile, plugin) pairs that registered for the event; None for an event that asks no plugin."""
@@ -428,6 +423,7 @@ class SchedulingQueue:
         queued.weighed = move.number
         if move.only is not None and not move.only(queued):
             return False
+        queued.flushed = queued.flushed or move.event is TIMEOUT
         # Preemptors wait by the hundred until their victims are gone, and each sees the events of all others' victims.
         if queued.gating_plugin and self._gates.is_shut(queued):
             return False

@@ -6,7 +6,7 @@ whose events can wake them, and an event looks only at the pods of the plugins t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from pyscheduler.api.queued import QueuedPod
 
@@ -82,8 +82,3 @@ class UnschedulablePods:
     def gated(self) -> list[QueuedPod]:
         """The pods that are gated."""
         return list(self._gated.values())
-
-    def since_before(self, time: float, gated: Container[str]) -> list[QueuedPod]:
-        """Pods last tried before `time`; of the gated ones only those named in `gated`."""
-        rejected = [queued for queued in self._rejected.values() if queued.timestamp < time]
-        return rejected + [q for uid, q in self._gated.items() if uid in gated and q.timestamp < time]
