@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 
 class World:
-    """A machine with nodes, pods on them and pods that wait; time passes when it is told to."""
+    """A machine with nodes, pods on them and pods that wait; time passes by `settle` only."""
 
     def __init__(self, nodes: int, pods: int, config: str = CONFIG, per_node: int = PER_NODE) -> None:
         self.now = 1000.0
@@ -115,8 +115,8 @@ class World:
         kinds = list(WAITING)
         for i in range(count):
             kind = kinds[i % len(kinds)]
-            asks, _ = WAITING[kind]
-            own = {**asks, "terminationGracePeriodSeconds": i // len(kinds) % SHAPES}
+            fields, _ = WAITING[kind]
+            own = {**fields, "terminationGracePeriodSeconds": i // len(kinds) % SHAPES}
             source = pod(f"waits-{i}", own, {"app": "web", "kind": kind.replace(" ", "-")}, cpu="1000")
             source["spec"]["preemptionPolicy"] = "Never"
             source["spec"]["containers"][0]["image"] = f"image-{i // len(kinds) % SHAPES}"
@@ -149,11 +149,11 @@ class World:
             longest, calls = max(longest, spent), calls + 1
         return longest, calls
 
-    def attempt(self, asks: Json, **more: Any) -> tuple[float, int, list[Command]]:
+    def attempt(self, fields: Json, **more: Any) -> tuple[float, int, list[Command]]:
         """A pod like no other is tried: the longest call, how many, and what came of it."""
         self.serial += 1
         name = f"new-{self.serial}"
-        source = pod(name, asks, {"app": "web"}, cpu=more.pop("cpu", "100m"))
+        source = pod(name, fields, {"app": "web"}, cpu=more.pop("cpu", "100m"))
         source["spec"] |= {"priority": 1000, **more}
         source["spec"]["containers"][0]["image"] = f"new-{self.serial}"
         longest, calls = self.event(PodChanged(self.now, _object(source)))
@@ -186,10 +186,10 @@ def node(name: str, i: int, cpu: str = "64", **labels: str) -> Json:
     return {"metadata": {"name": name, "labels": {**own, **labels}}, "spec": {}, "status": {"allocatable": allocatable}}
 
 
-def pod(name: str, asks: Json, labels: dict[str, str], node_name: str = "", cpu: str = "100m") -> Json:
+def pod(name: str, fields: Json, labels: dict[str, str], node_name: str = "", cpu: str = "100m") -> Json:
     """A pod with one container."""
     container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "200Mi"}}}
-    spec = {"containers": [container], "schedulerName": "default-scheduler", "nodeName": node_name, **asks}
+    spec = {"containers": [container], "schedulerName": "default-scheduler", "nodeName": node_name, **fields}
     return {"metadata": {"namespace": "default", "name": name, "uid": name, "labels": labels}, "spec": spec}
 
 
@@ -320,20 +320,20 @@ def measure_attempts(world: World) -> Iterator[Row]:
     world.machine.handle(ObjectChanged(world.now, world.kinds["PersistentVolumeClaim"], claimed))
     service = _named("web", namespace="default", spec={"selector": {"app": "web"}})
     world.machine.handle(ObjectChanged(world.now, world.kinds["Service"], service))
-    for what, asks in ATTEMPTS.items():
+    for what, fields in ATTEMPTS.items():
         found = []
         for i in range(REPEATS):
             # A node has changed since, as always: what was computed over all nodes is old.
             world.machine.handle(NodeChanged(world.now, msgspec.convert(node(f"x-{what}-{i}", i, cpu="1"), NodeObject)))
             while world._busy():
                 world.machine.cycle(world.now)
-            found.append(world.attempt(asks))
+            found.append(world.attempt(fields))
         least = min(found, key=lambda each: each[0])
         kind = "" if any(isinstance(c, Bind) for c in least[2]) else " (fits nowhere)"
         yield Row(f"first pod: {what}{kind}", least[0], least[1], found[0][0])
-    for what, asks in {"nothing": {}, "spread": ASKS["spread-hard"], "affinity": ASKS["affinity-required"]}.items():
+    for what, fields in {"nothing": {}, "spread": ASKS["spread-hard"], "affinity": ASKS["affinity-required"]}.items():
         for kind, cpu in ("preemption", "63950m"), ("fits nowhere", "70"):
-            found = [world.attempt(asks, cpu=cpu) for _ in range(REPEATS)]
+            found = [world.attempt(fields, cpu=cpu) for _ in range(REPEATS)]
             assert any(isinstance(c, Evict) for c in found[0][2]) == (kind == "preemption"), found[0]
             least = min(found, key=lambda each: each[0])
             yield Row(f"{kind}: {what}", least[0], least[1], found[0][0])
@@ -342,8 +342,8 @@ def measure_attempts(world: World) -> Iterator[Row]:
 def measure_victims(nodes: int) -> Iterator[Row]:
     """Preemption where every node has a hundred victims, and all of them are tried."""
     world = World(nodes, 0, EXHAUSTIVE, per_node=100)
-    for what, asks in {"nothing": {}, "spread": ASKS["spread-hard"]}.items():
-        found = [world.attempt(asks, cpu="63950m") for _ in range(REPEATS)]
+    for what, fields in {"nothing": {}, "spread": ASKS["spread-hard"]}.items():
+        found = [world.attempt(fields, cpu="63950m") for _ in range(REPEATS)]
         assert any(isinstance(c, Evict) for c in found[0][2]), found[0][2]
         least = min(found, key=lambda each: each[0])
         yield Row(f"preemption among 100 victims a node: {what}", least[0], least[1], found[0][0])

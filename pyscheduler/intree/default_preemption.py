@@ -61,7 +61,7 @@ BATCH = 256
 """Nodes that are looked at in one step, fewer where they have many pods."""
 BATCH_PODS = 1024
 TRIALS = 64
-"""Pods that are put back in trials in one step: each time all plugins are asked again, which takes up to 0.2 ms."""
+"""Pods that are put back in trials in one step: each time all plugins filter again, which takes up to 0.2 ms."""
 Steps = Generator[None, None, T]
 FEW = 8
 """Up to so many nodes are tried one after the other: to look at all of them at once would take longer."""
