@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -208,6 +208,18 @@ class PostFilterPlugin(Plugin):
         A nomination or an unresolvable rejection is the last word; after any other rejection the next plugin is asked,
         and what all of them said is told.
         """
+
+    def post_filter_steps(
+        self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
+    ) -> Generator[None, None, Nominate | Revoke | Rejection]:
+        """The answer of `post_filter`, with a bare `yield` after every few milliseconds of work.
+
+        This is what the scheduler calls; it handles other events at each `yield`, and closes the generator if one of
+        them comes: the attempt is begun anew. Override it, and let `post_filter` exhaust it, where many nodes are
+        tried.
+        """
+        yield from ()
+        return self.post_filter(cycle, pod, diagnosis)
 
 
 class PreScorePlugin(Plugin):

@@ -29,6 +29,8 @@ class QueuedPod:
     gating_plugin: str = ""
     flushed: bool = False
     """Whether the pod came back only because it had waited too long (the 5-minute flush)."""
+    weighed: int = 0
+    """The number of the last event that the pod was weighed against while it waited; the queue's own bookkeeping."""
 
     @property
     def rejectors(self) -> set[str]:

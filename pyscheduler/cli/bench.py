@@ -136,6 +136,7 @@ def _lent(name: str, what: str) -> None:
 
 
 _lent("decide", "Measure decisions alone, in process and without an API server")
+_lent("longest", "Measure the longest call of the scheduler's thread, with many nodes and waiting pods")
 _lent("idle", "Measure what pods cost that nothing fits, while they wait")
 
 

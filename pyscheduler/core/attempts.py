@@ -1,8 +1,10 @@
 """One scheduling attempt: pop a pod, choose its node, take the place, ask Reserve and Permit.
 
 This is kube-scheduler's ScheduleOne up to the point where binding starts; it is one synchronous call, so nothing it
-looks at can change under it. Only an attempt that asks extenders is made in steps: while they think, events are
-handled, but no other attempt is made, as kube-scheduler's next cycle waits for the one before.
+looks at can change under it. Two kinds of attempts are made in steps, and no other attempt is made between them, as
+kube-scheduler's next cycle waits for the one before. While extenders think, events are handled, and the answers are
+checked against what there is then. A PostFilter that takes long pauses so that the thread is free in between: an event
+that comes then voids the attempt, which is made anew.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from pyscheduler.core.binding import park, release, start_binding
 from pyscheduler.core.commands import Command, Consult
 from pyscheduler.core.context import Assumed, Consulting, Context
 from pyscheduler.core.decide.decider import NO_NODES
-from pyscheduler.core.decide.postfilter import PostFiltered, run_post_filter
+from pyscheduler.core.decide.postfilter import PostFiltered, PostFilterSteps, post_filter_steps
 from pyscheduler.core.decide.talk import Steps, Talk
 from pyscheduler.core.decide.trimming import consulted_post_filter
 from pyscheduler.core.events import Consulted
@@ -50,11 +52,11 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     cycle.watch = context.instrument.watch(context.attempts)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
-        if isinstance(choice, Diagnosis):
-            return _no_node(context, profile, cycle, queued, choice)
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), now)
+    if isinstance(choice, Diagnosis):
+        return _advance(context, Consulting(queued, pod, _no_node(context, profile, cycle, queued, choice)))
     assumed = Assumed(queued, pod, choice.node.name, cycle, profile)
     return _take_place(context, assumed, choice.node, now)
 
@@ -68,6 +70,14 @@ def consulted(context: Context, event: Consulted) -> list[Command]:
         return _advance(context, consulting, event)
     except Exception as error:
         return broken(context, consulting.queued, error, event.at)
+
+
+def resumed(context: Context, consulting: Consulting, now: float) -> list[Command]:
+    """Go on with a paused attempt, in which nothing has happened."""
+    try:
+        return _advance(context, consulting)
+    except Exception as error:
+        return broken(context, consulting.queued, error, now)
 
 
 def overtaken(context: Context, now: float) -> QueuedPod | None:
@@ -99,16 +109,19 @@ def _stands(context: Context, consulting: Consulting) -> bool:
 
 
 def _advance(context: Context, consulting: Consulting, event: Consulted | None = None) -> list[Command]:
-    """Make an attempt in steps up to the next question, or to its end."""
+    """Make an attempt in steps up to the next question or pause, or to its end."""
     context.consulting = None
     try:
         calls = next(consulting.steps) if event is None else consulting.steps.send(event)
     except StopIteration as end:
         commands: list[Command] = end.value
         return commands
+    context.consulting = consulting
+    consulting.paused = calls is None
+    if calls is None:
+        return []
     context.consultations += 1
     consulting.id = context.consultations
-    context.consulting = consulting
     return [Consult(consulting.id, consulting.pod, calls)]
 
 
@@ -152,11 +165,16 @@ def broken(context: Context, queued: QueuedPod, error: Exception, now: float) ->
 
 def _no_node(
     context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
-) -> list[Command]:
+) -> PostFilterSteps[list[Command]]:
     """Nothing fits: let PostFilter make room, and put the pod back."""
     outcome = PostFiltered()
-    if diagnosis.total_nodes:
-        outcome = run_post_filter(profile.post_filter, cycle, queued.pod, diagnosis, context.instrument)
+    try:
+        if diagnosis.total_nodes:
+            plugins = profile.post_filter
+            outcome = yield from post_filter_steps(plugins, cycle, queued.pod, diagnosis, context.instrument)
+    except PluginFailed as failed:
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        return fail(context, queued, Failure.error(str(failed)), cycle.now)
     return _unplaced(context, queued, diagnosis, outcome, cycle.now)
 
 

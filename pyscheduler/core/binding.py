@@ -17,6 +17,8 @@ from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
 from pyscheduler.core.instrument import SUCCESS
 
+SETTLED = 200
+"""Pods that one call lets out of Permit: a gang of 10,000 is let go at once."""
 # Looking a member up in its class costs more than what is done with it here, for every pod.
 _BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
 _PRE_FLIGHT, _UNRESERVE, _SKIP = "PreBindPreFlight", "Unreserve", Code.SKIP.camel
@@ -64,10 +66,12 @@ def expire_waits(context: Context, now: float) -> None:
 
 
 def settle_waiting(context: Context, now: float) -> list[Command]:
-    """Send the parked pods on that plugins have decided on: to binding, or back to the queue."""
+    """Send the parked pods on that plugins have decided on: to binding, or back to the queue; a slice of them."""
     commands: list[Command] = []
+    left = SETTLED
     # Giving one place back may make a plugin reject others, so this goes on until nothing is left to settle.
-    while settled := context.handle.take_settled():
+    while left and (settled := context.handle.take_settled(left)):
+        left -= len(settled)
         for waiting in settled:
             assumed = context.assumed[waiting.pod.uid]
             code = Code.UNSCHEDULABLE if waiting.rejected_by else Code.SUCCESS
@@ -77,6 +81,7 @@ def settle_waiting(context: Context, now: float) -> list[Command]:
                 commands += give_back(context, assumed, refusal, now)
             else:
                 commands += start_binding(context, assumed)
+    context.settling = not left
     return commands
 
 

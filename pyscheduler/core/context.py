@@ -10,7 +10,7 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -29,7 +29,7 @@ from pyscheduler.core.extending import EXTENDER, Extender
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
-from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.state import ClusterState, Shapes
 from pyscheduler.core.state.images import SharedImages
 
@@ -59,7 +59,7 @@ class Assumed(msgspec.Struct, eq=False):
 
 
 class Consulting(msgspec.Struct, eq=False):
-    """The attempt that waits for what extenders say of `pod`; as long as there is one, no other is made."""
+    """An attempt in steps, for `pod`, between two of them; as long as there is one, no other is made."""
 
     queued: QueuedPod
     pod: Pod
@@ -68,7 +68,9 @@ class Consulting(msgspec.Struct, eq=False):
     id: int = 0
     """Which of all consultations: an answer to an earlier one comes too late."""
     outdated: bool = False
-    """Whether the configuration has changed since, so that the attempt is to be made anew."""
+    """Something has changed since that voids the attempt: it is to be made anew."""
+    paused: bool = False
+    """No answer is waited for: the next call of `cycle` goes on."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -78,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True):
     initial_backoff: float = 1.0
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
+    slice_pods: int = SLICE
+    """How many waiting pods one call looks at."""
     extenders: tuple[Extender, ...] = ()
     """In the order in which they are asked."""
 
@@ -121,6 +125,10 @@ class Context(msgspec.Struct, eq=False):
     """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
     attempts: int = 0
     """How many there have been."""
+    adopting: Iterator[str] | None = None
+    """The pods, by UID, among which those of a new profile are still to be found, in the order of their arrival."""
+    settling: bool = False
+    """Pods that Permit has let go of are still to be sent on."""
     consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)
     """The deciders again, where there are extenders."""
     consulting: Consulting | None = None
@@ -135,6 +143,7 @@ class Context(msgspec.Struct, eq=False):
             Backoff(settings.initial_backoff, settings.max_backoff),
             instrument,
             settings.max_in_unschedulable,
+            settings.slice_pods,
         )
         context = Context({}, handle, instrument, settings, queue)
         context.decide_by(profiles)

@@ -5,7 +5,8 @@ An object that cannot be read raises ValueError before anything has changed, so 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, ResourceKind
@@ -117,14 +118,23 @@ def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
         context.promise_ended(old, now)
 
 
-def adopt(context: Context, names: Collection[str], now: float) -> None:
+def adopt(context: Context, names: Collection[str]) -> None:
     """Pending pods of these scheduler names are ours from now on, in the order in which they were seen first."""
-    if not names:
-        return
-    found = [pod for pod in context.pods.values() if pod.scheduler_name in names and not pod.node_name]
-    for pod in found:
-        if pod.uid not in context.assumed and not context.queue.in_flight(pod.uid):
+    if names:
+        context.adopting = iter(list(context.pods))
+
+
+def advance_adoption(context: Context, uids: Iterator[str], now: float) -> None:
+    """Look at a slice of the pods that are known, and add to the queue those that are pending, ours and not in it."""
+    queue, looked_at = context.queue, list(islice(uids, context.settings.slice_pods))
+    for uid in looked_at:
+        pod = context.pods.get(uid)
+        if pod is None or pod.node_name or uid in context.assumed or not context.is_ours(pod):
+            continue
+        if uid not in queue and not queue.in_flight(uid):
             _pending(context, None, pod, now)
+    if not looked_at:
+        context.adopting = None
 
 
 def pod_gone(context: Context, uid: str, now: float) -> None:

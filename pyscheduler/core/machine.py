@@ -2,6 +2,11 @@
 
 These are its only two doors. It has no clock and no chance of its own: the same events and cycles at the same times
 give the same commands, in production, in the simulator and in replay.
+
+No call is long. What an event means for many pods (they are moved, released from their backoff, admitted anew, adopted,
+let out of Permit) is done in slices: the call that brings the event does the first, and while the machine is `busy`
+each further call does one more. A call of `cycle` makes no attempt then, so attempts see what they would have seen if
+all had been done at once.
 """
 
 from __future__ import annotations
@@ -9,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyscheduler.core import intake
-from pyscheduler.core.attempts import attempt, broken, consulted, overtaken
+from pyscheduler.core.attempts import attempt, broken, consulted, overtaken, resumed
 from pyscheduler.core.binding import bind_failed, bound, expire_waits, look_up, looked_up, settle_waiting
 from pyscheduler.core.commands import CallOff, Command
 from pyscheduler.core.context import Context, Settings
@@ -50,16 +55,27 @@ class Machine:
 
     def handle(self, event: Event) -> list[Command]:
         """Take one event in. ValueError, with nothing changed, for an object that scheduling cannot read."""
-        commands = self._dispatch(event) + self._follow_up(event.at)
+        consulting = self.context.consulting
+        if consulting is not None and consulting.paused:
+            consulting.outdated = True
+        commands = self._dispatch(event) + self._advance(event.at)
         if self.context.called_off:
             commands += map(CallOff, self.context.called_off)
             self.context.called_off.clear()
         return commands
 
     def cycle(self, now: float) -> list[Command] | None:
-        """Make one scheduling attempt; None when no pod is ready for one, or one is still under way."""
+        """Make one scheduling attempt or the next step of one, or go on with what is under way if the machine is busy.
+
+        None when no pod is ready for an attempt, or one waits for extenders.
+        """
         context = self.context
-        queued = context.queue.pop(now) if context.consulting is None else overtaken(context, now)
+        if self.busy:
+            return self._advance(now)
+        consulting = context.consulting
+        if consulting is not None and self.attempting:
+            return resumed(context, consulting, now) + self._advance(now)
+        queued = context.queue.pop(now) if consulting is None else overtaken(context, now)
         if queued is None:
             return None
         queued.tried = now
@@ -67,7 +83,19 @@ class Machine:
             commands = attempt(context, queued, now)
         except Exception as error:
             commands = broken(context, queued, error, now)
-        return commands + self._follow_up(now)
+        return commands + self._advance(now)
+
+    @property
+    def busy(self) -> bool:
+        """Return True if work is under way that has to be done before the next attempt."""
+        context = self.context
+        return context.queue.busy or context.settling or context.adopting is not None
+
+    @property
+    def attempting(self) -> bool:
+        """Return True between two steps of an attempt, which an event would void."""
+        consulting = self.context.consulting
+        return consulting is not None and consulting.paused and not consulting.outdated
 
     @property
     def ready(self) -> int:
@@ -122,10 +150,21 @@ class Machine:
                 return look_up(context, event.at)
         return []
 
+    def _advance(self, now: float) -> list[Command]:
+        """Do a slice of what is under way."""
+        commands = self._follow_up(now)
+        context = self.context
+        if context.queue.busy:
+            context.queue.advance()
+        elif context.adopting is not None:
+            intake.advance_adoption(context, context.adopting, now)
+        return commands
+
     def _follow_up(self, now: float) -> list[Command]:
         """Do what plugins have asked for during their calls; giving back a place may make them ask for more."""
         self._activate(now)
         if not self.context.handle.waiting:
+            self.context.settling = False
             return []
         commands = settle_waiting(self.context, now)
         self._activate(now)

@@ -31,7 +31,7 @@ def reconfigure(context: Context, event: Reconfigured) -> None:
         context.consulting.outdated = True
     context.queue.reconfigure(queue_profiles(event.profiles, context.settings), Backoff(initial, most), event.at)
     _call_back(context)
-    intake.adopt(context, context.profiles.keys() - before, event.at)
+    intake.adopt(context, context.profiles.keys() - before)
 
 
 def _call_back(context: Context) -> None:

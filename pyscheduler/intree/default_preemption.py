@@ -7,11 +7,12 @@ Each node that could fit the pod without some of its pods is tried out, and the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyscheduler.api import (
     POD,
@@ -42,16 +43,26 @@ from pyscheduler.intree._problems import invalid, refuse
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
 from pyscheduler.intree.preemption.remembered import Outcome, Remembered
 from pyscheduler.intree.preemption.victims import (
+    Loss,
     Returning,
     best,
     candidate,
     is_being_preempted,
+    least,
+    loss,
     returning,
     try_out,
 )
 
+T = TypeVar("T")
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
+BATCH = 256
+"""Nodes that are looked at in one step, fewer where they have many pods."""
+BATCH_PODS = 1024
+TRIALS = 64
+"""Pods that are put back in trials in one step: each time all plugins filter again, which takes up to 0.2 ms."""
+Steps = Generator[None, None, T]
 FEW = 8
 """Up to so many nodes are tried one after the other: to look at all of them at once would take longer."""
 _WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
@@ -107,6 +118,8 @@ class _DryRun:
     """How many nodes stay as they are, by the reasons."""
     errors: list[str] = field(default_factory=list)
     violating: int = 0
+    losses: dict[str, Loss] = field(default_factory=dict)
+    """Of the candidates."""
 
     def note(self, name: str, outcome: Outcome) -> None:
         if isinstance(outcome, Status) and outcome.code is Code.ERROR:
@@ -117,6 +130,7 @@ class _DryRun:
             self.errors.append(f'expected at least one victim pod on node "{name}"')
         else:
             self.candidates[name] = outcome
+            self.losses[name] = loss(outcome)
             self.violating += outcome.pdb_violations > 0
 
     def suffices(self, enough: int) -> bool:
@@ -143,7 +157,12 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         return _WAITING if self.handle.is_preempting(pod.uid) else None
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
-        found = self._search(cycle, pod, diagnosis, exhaustive=False)
+        return exhaust(self.post_filter_steps(cycle, pod, diagnosis))
+
+    def post_filter_steps(
+        self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
+    ) -> Generator[None, None, Nominate | Revoke | Rejection]:
+        found = yield from self._search(cycle, pod, diagnosis, exhaustive=False)
         if found.status is Code.ERROR:
             raise StatusError(found.message)
         if found.nominated_node:
@@ -152,19 +171,19 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         return rejection if found.nominated_node is None else Revoke(rejection)
 
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
-        return self._search(cycle, pod, diagnosis, exhaustive=True)
+        return exhaust(self._search(cycle, pod, diagnosis, exhaustive=True))
 
     def choose(self, candidates: Mapping[str, Candidate]) -> str:
         return best(candidates)[0]
 
-    def _search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> PreemptionSearch:
+    def _search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[PreemptionSearch]:
         reason = self._not_eligible(pod, diagnosis)
         if reason:
             return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {reason}")
-        tried = self._dry_run(cycle, pod, diagnosis, exhaustive)
+        tried = yield from self._dry_run(cycle, pod, diagnosis, exhaustive)
         if not tried.candidates:
             return _nothing_found(diagnosis.total_nodes, tried)
-        ties = best(tried.candidates)
+        ties = least(tried.losses)
         return PreemptionSearch(Code.SUCCESS, "", ties[0], tried.candidates, ties)
 
     def _not_eligible(self, pod: Pod, diagnosis: Diagnosis) -> str:
@@ -178,7 +197,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         pods = node.pods.values() if node else ()
         return _UNDER_WAY if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
 
-    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> _DryRun:
+    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[_DryRun]:
         """Make room on one node after the other, from a random one on, until there are enough candidates."""
         tried, nodes = _DryRun(), self.handle.nodes()
         helpful = diagnosis.resolvable(nodes)
@@ -197,11 +216,16 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         enough = total + 1 if exhaustive else self.args.enough(total)
         infos = list(nodes)
         while worth_trying.size:
+            yield
             # Many at once, and no more than will do if each is a candidate.
             missing = enough - len(tried.candidates)
-            batch, worth_trying = np.split(worth_trying, [missing if missing > 0 else max(1, enough)])
-            for name, outcome in self._outcomes(cycle, pod, {place: infos[place] for place in batch.tolist()}):
-                tried.note(name, outcome)
+            most = min(missing if missing > 0 else max(1, enough), BATCH)
+            batch, worth_trying = np.split(worth_trying, [_within_step(infos, worth_trying[:most])])
+            for found in self._outcomes(cycle, pod, {place: infos[place] for place in batch.tolist()}):
+                if found is None:
+                    yield
+                    continue
+                tried.note(*found)
                 if tried.suffices(enough):
                     return tried
         tried.refusals[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
@@ -210,16 +234,24 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             tried.refusals[rejection.reasons] += count
         return tried
 
-    def _outcomes(self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[str, Outcome]]:
-        """What trying out some nodes shows, in their order; `nodes` by their places."""
+    def _outcomes(self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[str, Outcome] | None]:
+        """What trying out some nodes shows, in their order; `nodes` by their places. None where a step ends."""
         known = self._remembered.of(pod.shape.template, self.handle.objects_version(PDB))
         rests_on = {place: self.handle.footing(cycle, pod, node) for place, node in nodes.items()}
         untried = {place: node for place, node in nodes.items() if not known.holds(node.name, rests_on[place])}
         budgets = Budgets(self.handle.objects(PDB))
         pods = {place: returning(pod, node, budgets) for place, node in untried.items()}
+        yield None
         stay = self._staying(cycle, pod, pods) if len(pods) > FEW else {}
+        yield None
+        trials = 0
         for place, node in nodes.items():
             if place in untried:
+                if place not in stay:
+                    trials += 1 + len(pods[place].order)
+                    if trials > TRIALS:
+                        trials = 0
+                        yield None
                 outcome = self._try_out(cycle, pod, node, pods[place], stay.get(place))
                 known.keep(node.name, rests_on[place], outcome)
                 yield node.name, outcome
@@ -234,6 +266,26 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             return candidate(pods, stay)
         with self.handle.trial(cycle, pod, node.name) as trial:
             return try_out(trial, pods, node)
+
+
+def exhaust(steps: Steps[T]) -> T:
+    """Make all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+
+
+def _within_step(infos: Sequence[NodeInfo], places: NDArray[np.intp]) -> int:
+    """How many of the nodes have no more pods together than one step should look at, at least one."""
+    total = 0
+    for count, place in enumerate(places.tolist()):
+        total += len(infos[place].pods)
+        if total > BATCH_PODS:
+            return max(1, count)
+    return len(places)
 
 
 def _may_help(status: Status | None) -> bool:

@@ -1,12 +1,14 @@
 """The loop that drives the machine: events in, attempts while there are pods, commands out.
 
 Scheduling runs in one thread. Attempts are made in bursts of a few milliseconds, so that watches and bindings never
-starve behind a long queue, and no burst starts while the API server is behind with bindings.
+starve behind a long queue, and no burst starts while the API server is behind with bindings. An event that comes between
+two steps of an attempt waits until its end: it would void the attempt.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from pyscheduler.core.commands import Command
@@ -15,10 +17,15 @@ from pyscheduler.core.machine import Machine
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import Executor
 
+Refused = Callable[[Exception], None]
 BURST = 0.005
 """Seconds of attempts before the event loop gets its turn."""
 NAP = 0.001
 """Seconds to rest at least, however early something is due."""
+
+
+def _raise(problem: Exception) -> None:
+    raise problem
 
 
 class Loop:
@@ -35,15 +42,34 @@ class Loop:
         self._awake = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
+        self._spent = 0.0
+        """Seconds that the attempt under way has cost."""
+        self._running = False
+        self._held: deque[tuple[Event, Refused]] = deque()
         executor.tell = self.tell
 
-    def tell(self, event: Event) -> None:
-        """Give the machine an event at once. ValueError if it is about an object that cannot be read."""
-        self._carry_out(self._machine.handle(event))
+    def tell(self, event: Event, refused: Refused = _raise) -> None:
+        """Give the machine an event, at once or after the attempt under way.
+
+        `refused` is called with what the machine raises, a ValueError if the object cannot be read.
+        """
+        if self._running and (self._held or self._machine.attempting):
+            self._held.append((event, refused))
+        else:
+            self._handle(event, refused)
         self._awake.set()
+
+    def _handle(self, event: Event, refused: Refused) -> None:
+        try:
+            commands = self._machine.handle(event)
+        except Exception as problem:
+            refused(problem)
+        else:
+            self._carry_out(commands)
 
     async def run(self) -> None:
         """Make attempts until cancelled."""
+        self._running = True
         try:
             while True:
                 self._tick()
@@ -55,8 +81,13 @@ class Loop:
                     await self._awake.wait()
         finally:
             self._stop_alarm()
+            self._running = False
+            while self._held:
+                self._handle(*self._held.popleft())
 
     def _tick(self) -> None:
+        if self._held or self._machine.attempting:
+            return
         now = self._clock.now()
         due = self._machine.next_wake()
         if due is not None and due <= now:
@@ -64,17 +95,31 @@ class Loop:
 
     def _burst(self) -> bool:
         """Make attempts for a few milliseconds; whether there may be more to do."""
+        machine = self._machine
         now = start = self._clock.now()
         while now - start < BURST:
-            if self._executor.is_full(self._machine.ready, self._machine.nodes):
+            if self._held and not machine.attempting:
+                self._handle(*self._held.popleft())
+                now = self._clock.now()
+                continue
+            busy = machine.busy
+            if not busy and not machine.attempting and self._executor.is_full(machine.ready, machine.nodes):
                 return False
-            commands = self._machine.cycle(now)
+            commands = machine.cycle(now)
             if commands is None:
                 return False
             before, now = now, self._clock.now()
-            self._took(now - before)
+            if not busy:
+                self._decided(now - before)
             self._carry_out(commands)
         return True
+
+    def _decided(self, seconds: float) -> None:
+        """A step of an attempt has been made; most attempts have one."""
+        self._spent += seconds
+        if not self._machine.attempting:
+            self._took(self._spent)
+            self._spent = 0.0
 
     def _set_alarm(self, due: float | None) -> None:
         """See to it that the loop is awake when time is up for somebody; one timer, not one for each time it rests."""

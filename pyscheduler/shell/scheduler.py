@@ -282,11 +282,9 @@ class Scheduler:
             self.loop.tell(PodGone(now, change.namespace, change.name, change.uid))
             return
         pod: PodObject = change.object
-        try:
-            self.loop.tell(PodChanged(now, pod))
-        except Exception as problem:
-            # Anybody may create a pod; whatever it makes us stumble over, the others are to be scheduled.
-            self._refusals.report("pods", pod.metadata.namespace, pod.metadata.name, problem)
+        # Anybody may create a pod; whatever it raises, the others are to be scheduled.
+        refused = partial(self._refusals.report, "pods", pod.metadata.namespace, pod.metadata.name)
+        self.loop.tell(PodChanged(now, pod), refused)
 
     def _node(self, change: Change) -> None:
         now = self._clock.now()
@@ -294,10 +292,7 @@ class Scheduler:
             self.loop.tell(NodeGone(now, change.name))
             return
         node: NodeObject = change.object
-        try:
-            self.loop.tell(NodeChanged(now, node))
-        except Exception as problem:
-            self._refusals.report("nodes", "", node.metadata.name, problem)
+        self.loop.tell(NodeChanged(now, node), partial(self._refusals.report, "nodes", "", node.metadata.name))
 
     def _object_of(self, kind: ResourceKind) -> Callable[[Change], None]:
         def emit(change: Change) -> None:

@@ -6,6 +6,7 @@ It says what the real one must do. Events are words here, and `WAKES` says which
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -57,6 +58,11 @@ class ModelQueue:
     def tiers(self) -> dict[str, str]:
         public = {"errors": "backoff"}
         return {uid: public.get(pod.tier, pod.tier) for uid, pod in self.pods.items() if pod.tier}
+
+    def rejected_by(self) -> Counter[tuple[str, str]]:
+        """Pods in the tiers by (plugin, scheduler name)."""
+        waiting = [pod for pod in self.pods.values() if pod.tier not in ("", "inflight")]
+        return Counter((plugin, "default-scheduler") for pod in waiting for plugin in pod.rejectors | pod.pending)
 
     def place(self, *tiers: str) -> list[ModelPod]:
         return [pod for pod in self.pods.values() if pod.tier in tiers]

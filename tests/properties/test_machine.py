@@ -105,7 +105,7 @@ def _told_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def _errors_never_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(BackoffQueue, "release", lambda self, now: [])
+    patch.setattr(BackoffQueue, "release", lambda self, now: None)
 
 
 def _gates_stay_closed(patch: pytest.MonkeyPatch) -> None:

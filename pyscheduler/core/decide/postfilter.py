@@ -6,7 +6,9 @@ all that is told; other refusals are collected.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
@@ -17,8 +19,10 @@ from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 
+T = TypeVar("T")
 POST_FILTER = "PostFilter"
 Answer = Nominate | Revoke | Rejection | StatusError
+PostFilterSteps = Generator[None, None, T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +70,34 @@ def run_post_filter(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
 ) -> PostFiltered:
     """Ask the plugins in turn. PluginFailed if one raises."""
+    steps = post_filter_steps(plugins, cycle, pod, diagnosis, instrument)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            outcome: PostFiltered = end.value
+            return outcome
+
+
+def post_filter_steps(
+    plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
+) -> PostFilterSteps[PostFiltered]:
+    """The same in steps of a few milliseconds. Nothing may change in between: close it instead."""
     if not plugins:
         return PostFiltered(nominate="")
     with instrument.point(POST_FILTER, cycle.profile) as point:
-        outcome = _run(plugins, cycle, pod, diagnosis, instrument)
+        outcome = yield from _run(plugins, cycle, pod, diagnosis, instrument)
         point.status = outcome.code.camel
     return outcome
 
 
 def _run(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
-) -> PostFiltered:
+) -> PostFilterSteps[PostFiltered]:
     nominate = None
     reasons: list[str] = []
     for plugin in plugins:
-        answer = _ask(plugin, cycle, pod, diagnosis)
+        answer = yield from _ask(plugin, cycle, pod, diagnosis)
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()
         if isinstance(answer, Nominate):
@@ -95,14 +112,28 @@ def _run(
     return PostFiltered(", ".join(reasons), nominate)
 
 
-def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Answer:
+def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PostFilterSteps[Answer]:
+    """The plugin's answer; each step counts as a call of the plugin where the attempt is watched."""
     try:
-        if cycle.watch is None:
-            return plugin.post_filter(cycle, pod, diagnosis)
-        return cycle.watch(plugin.name, POST_FILTER, plugin.post_filter, cycle, pod, diagnosis)
+        steps = plugin.post_filter_steps(cycle, pod, diagnosis)
+        while True:
+            answer = _step(steps) if cycle.watch is None else cycle.watch(plugin.name, POST_FILTER, _step, steps)
+            if answer is not None:
+                return answer
+            yield
     except StatusError as status:
         return status
     except PluginFailed:
         raise  # another plugin, asked in a trial
     except Exception as error:
         raise PluginFailed(plugin.name, POST_FILTER, error) from error
+
+
+def _step(steps: PostFilterSteps[Nominate | Revoke | Rejection]) -> Nominate | Revoke | Rejection | None:
+    """Make a step; the answer if it was the last one."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        answer: Nominate | Revoke | Rejection = end.value
+        return answer
+    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -155,9 +156,9 @@ class CoreHandle:
         pods, self._activated = self._activated, []
         return pods
 
-    def take_settled(self) -> list[Waiting]:
-        """The parked pods that have been decided on, removed from the waiting room."""
-        settled = [w for w in self.waiting.values() if w.settled]
+    def take_settled(self, most: int) -> list[Waiting]:
+        """Up to `most` of the parked pods that have been decided on, removed from the waiting room."""
+        settled = list(islice((w for w in self.waiting.values() if w.settled), most))
         for waiting in settled:
             del self.waiting[waiting.pod.uid]
         return settled

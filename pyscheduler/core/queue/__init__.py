@@ -1,8 +1,10 @@
 """The scheduling queue: which pod is to be tried next, and what has to happen before the others are."""
 
+from pyscheduler.core.queue.backlog import SLICE
 from pyscheduler.core.queue.backoff import Backoff
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.queue.queue import QueueProfile, SchedulingQueue
+from pyscheduler.core.queue.profile import QueueProfile
+from pyscheduler.core.queue.queue import SchedulingQueue
 
-__all__ = ["Backoff", "Nominator", "QueueEntry", "QueueProfile", "SchedulingQueue", "Tier"]
+__all__ = ["SLICE", "Backoff", "Nominator", "QueueEntry", "QueueProfile", "SchedulingQueue", "Tier"]

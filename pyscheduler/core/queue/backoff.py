@@ -99,6 +99,10 @@ class BackoffQueue:
         """Take the pod out; None if it is not there."""
         return self._rejected.remove(uid) or self._errors.remove(uid)
 
+    def pop(self) -> QueuedPod | None:
+        """Take out any pod; None if there is none."""
+        return self._rejected.pop() or self._errors.pop()
+
     def pop_early(self, now: float) -> QueuedPod | None:
         """The rejected pod that would be the next to leave, before its time; None if there is none to be had."""
         ready = self.next_early()
@@ -117,15 +121,14 @@ class BackoffQueue:
         """Something has happened since that may help a pod."""
         self._hopeless_until = 0.0
 
-    def release(self, now: float) -> list[QueuedPod]:
-        """Take out all pods whose backoff is over: first rejected pods, then those of errors."""
+    def release(self, now: float) -> QueuedPod | None:
+        """Take out a pod whose backoff is over: rejected pods first, then those of errors. None if there is none."""
         second = math.floor(now)
-        released = []
         for pods in (self._rejected, self._errors):
-            while (head := pods.first()) is not None and head.backoff_expiry < second:
-                pods.pop()
-                released.append(head)
-        return released
+            head = pods.first()
+            if head is not None and head.backoff_expiry < second:
+                return pods.pop()
+        return None
 
     def next_release(self) -> float | None:
         """When `release` will next have something to give."""

@@ -17,6 +17,8 @@ POD_POPPED = "PodPopped"
 """No event, but what kube-scheduler's count of events in flight calls a pod that is being attempted."""
 RECONFIGURED = "Reconfigured"
 """Ours: other plugins may have other answers."""
+TOO_MANY_EVENTS = "TooManyEvents"
+"""Ours: more events than could be weighed for each pod."""
 
 
 def label_of(event: ClusterEvent) -> str:

@@ -10,9 +10,10 @@
 
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's clock, which must not run backwards. Nothing blocks: `pop` gives None
-when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. Two things differ: there is a
-rest before a pod is taken out of its backoff early (`backoff.EARLY_REST`, `IN_VAIN`), and of the events during one
-attempt no more than `inflight.MOST_EVENTS` are kept.
+when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. No call looks at more than a slice
+of the waiting pods: the rest goes into the `backlog`, `advance` goes on with it, and `pop` gives None until it is
+empty. Two things differ: there is a rest before a pod is taken out of its backoff early (`backoff.EARLY_REST`,
+`IN_VAIN`), and of the events during one attempt no more than `inflight.MOST_EVENTS` are kept.
 
 What the caller has to keep to:
 - `pop` puts a pod in flight; each popped pod needs one `put_back` or one `done`. `done` comes before PreBind: a pod
@@ -22,47 +23,36 @@ What the caller has to keep to:
 - `put_back` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
 - A change of status.nominatedNodeName, or the deletion of a pod that had one, makes room: the caller tells the pods
   of the same or a lower priority by `move_all(…, only=…)`.
+- Whatever may move many pods only adds to the backlog: `advance` follows.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent, Interest
-from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
+from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import labels
 from pyscheduler.core.queue.active import ActiveQueue
+from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmission, Release
 from pyscheduler.core.queue.backoff import Backoff, BackoffQueue
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.gates import Gates
 from pyscheduler.core.queue.hints import Hints, Requeue, is_wildcard
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
+from pyscheduler.core.queue.profile import QueueProfile
+from pyscheduler.core.queue.rejections import RejectionCounts
+from pyscheduler.core.queue.tiers import Tiers
 from pyscheduler.core.queue.unschedulable import UnschedulablePods, Waker
 
 FLUSH_PERIOD = 30.0
 """Seconds between two looks for pods that have been unschedulable for too long."""
 
 _ACTIVE, _BACKOFF, _UNSCHEDULABLE = Tier.ACTIVE.value, Tier.BACKOFF.value, Tier.UNSCHEDULABLE.value
-_TIMEOUT = ClusterEvent(ANY_RESOURCE, Action.ALL, label=labels.UNSCHEDULABLE_TIMEOUT)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueProfile:
-    """What the queue needs of one profile; `interests` are (plugin name, interest) in the order of the plugins.
-
-    All profiles share one QueueSort plugin, as in kube-scheduler; the first profile's is used.
-    """
-
-    sort: QueueSortPlugin
-    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
-    interests: tuple[tuple[str, Interest], ...] = ()
 
 
 class SchedulingQueue:
@@ -74,15 +64,21 @@ class SchedulingQueue:
         backoff: Backoff,
         instrument: Instrument,
         max_in_unschedulable: float = 300.0,
+        slice_pods: int = SLICE,
     ) -> None:
+        """`slice_pods` is the number of waiting pods that one call looks at."""
         self.nominator = Nominator()
+        self._slice = slice_pods
+        self._backlog = Backlog()
+        self._rejections = RejectionCounts()
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
         self._in_flight = InFlight()
+        self._failed_after = 0  # the number of the newest event when an attempt failed last
         self._next_flush = 0.0
         self._use(profiles, backoff)
 
-    def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff) -> None:
+    def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, former: Tiers | None = None) -> None:
         """Empty tiers, and the plugins that see to them."""
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
         self._hints = {name: Hints(profile.interests, instrument) for name, profile in profiles.items()}
@@ -91,6 +87,7 @@ class SchedulingQueue:
         self._active = ActiveQueue(sort, instrument)
         self._backoff = BackoffQueue(sort, instrument)
         self._unschedulable = UnschedulablePods()
+        self._tiers = Tiers(self._active, self._backoff, self._unschedulable, former)
 
     def reconfigure(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, now: float) -> None:
         """Other plugins from now on: each pod that waits may be tried at once, those of profiles that are gone leave.
@@ -98,23 +95,23 @@ class SchedulingQueue:
         Pods in flight stay so: the new plugins are asked about the events that have been kept for them. Those of
         profiles that are gone end with `done`, and are not to be put back.
         """
-        waiting = self.pending()
-        self._use(profiles, backoff)
-        for queued in waiting:
-            if queued.pod.scheduler_name not in profiles:
-                self.nominator.remove(queued.pod.uid)
-                continue
-            queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = set(), set(), ""
-            self._to_active(queued, labels.RECONFIGURED, now)
+        former = self._tiers
+        self._use(profiles, backoff, former)
+        self._backlog.restart(now, former.drain())
 
     # What is in it
 
     def __len__(self) -> int:
-        return len(self._active) + len(self._backoff) + len(self._unschedulable)
+        return len(self._tiers)
 
     def __contains__(self, uid: str) -> bool:
         """Whether the pod waits in one of the tiers; a pod in flight does not."""
-        return uid in self._active or uid in self._unschedulable or uid in self._backoff
+        return uid in self._tiers
+
+    @property
+    def busy(self) -> bool:
+        """Return True while `advance` has something to go on with."""
+        return len(self._backlog) > 0
 
     @property
     def ready(self) -> int:
@@ -128,7 +125,7 @@ class SchedulingQueue:
 
     def get(self, uid: str) -> QueuedPod | None:
         """The pod in one of the tiers, or None."""
-        return self._active.get(uid) or self._unschedulable.get(uid) or self._backoff.get(uid)
+        return self._tiers.get(uid)
 
     def in_flight(self, uid: str) -> bool:
         """Whether the pod has been popped and is not done."""
@@ -141,25 +138,15 @@ class SchedulingQueue:
 
     def pending(self) -> list[QueuedPod]:
         """All pods in the tiers: active ones in their order, then backoff, unschedulable, gated."""
-        return [queued for _, queued in self._tiers()]
+        return [queued for _, queued in self._tiers]
 
     def pending_counts(self) -> Mapping[str, int]:
         """Pods by tier, under the names of `scheduler_pending_pods`."""
-        return {
-            Tier.ACTIVE.value: len(self._active),
-            Tier.BACKOFF.value: len(self._backoff),
-            Tier.UNSCHEDULABLE.value: self._unschedulable.rejected_count,
-            Tier.GATED.value: self._unschedulable.gated_count,
-        }
+        return self._tiers.counts()
 
     def rejected_by(self) -> Mapping[tuple[str, ...], int]:
         """Pods by (plugin that rejected them last, scheduler name), in whichever tier they wait."""
-        counts: Counter[tuple[str, ...]] = Counter()
-        for tier in (self._active, self._backoff, self._unschedulable):
-            for queued in tier:
-                if queued.unschedulable_plugins or queued.pending_plugins:
-                    counts.update((plugin, queued.pod.scheduler_name) for plugin in queued.rejectors)
-        return counts
+        return self._rejections.counts
 
     def in_flight_counts(self) -> Mapping[str, int]:
         """Events kept for the pods that are being attempted, by label, and those pods under `PodPopped`."""
@@ -171,14 +158,8 @@ class SchedulingQueue:
 
     def known(self) -> Iterator[tuple[Tier, QueuedPod]]:
         """Every pod of `dump` with its tier, to be read before the queue changes."""
-        yield from self._tiers()
+        yield from self._tiers
         yield from ((Tier.IN_FLIGHT, queued) for queued in self._in_flight)
-
-    def _tiers(self) -> Iterator[tuple[Tier, QueuedPod]]:
-        yield from ((Tier.ACTIVE, queued) for queued in self._active)
-        yield from ((Tier.BACKOFF, queued) for queued in self._backoff)
-        for queued in self._unschedulable:
-            yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued
 
     # Pods come, change and go
 
@@ -195,6 +176,7 @@ class SchedulingQueue:
         In flight, the events are kept for when it comes back; active or backing off, it keeps its tier; unschedulable,
         the events may wake it; unknown, it is new.
         """
+        self._catch_up(new.uid)
         if new.uid in self._in_flight:
             for event in events:
                 self._in_flight.record(event)
@@ -213,11 +195,12 @@ class SchedulingQueue:
         """The pod is gone, or was bound by someone else; the node that it was nominated to, or "". Unknown: ignored."""
         promised = self.nominator.remove(uid)
         self._gates.forget(uid)
-        for tier in (self._active, self._backoff, self._unschedulable):
-            tier.remove(uid)
+        self._rejections.remove(uid)
+        self._tiers.remove(uid)
         return promised
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
+        queued.weighed = self._backlog.number
         if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
 
@@ -233,8 +216,11 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """The pod to be tried next, now in flight; None if there is none.
 
-        With nothing active, a rejected pod that has rested a moment is taken out of its backoff before its time.
+        With nothing active, a rejected pod that has rested a moment is taken out of its backoff before its time. There
+        is none while pods are being moved, since one of a higher priority may become active.
         """
+        if self._backlog:
+            return None
         queued = self._active.pop()
         if queued is None:
             queued = self._backoff.pop_early(now)
@@ -244,6 +230,7 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         queued.attempts += 1
+        self._rejections.remove(queued.pod.uid)
         self._in_flight.start(queued)
         return queued
 
@@ -261,8 +248,10 @@ class SchedulingQueue:
             queued.pending_plugins = set(pending_plugins)
             queued.flushed = False
             queued.timestamp = now
+            queued.weighed = self._backlog.number
             self._count_failure(queued)
             self._backoff.tried_in_vain(now)
+            self._failed_after = self._backlog.number
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
         self.done(pod.uid)
 
@@ -296,21 +285,85 @@ class SchedulingQueue:
 
     # Waking
 
-    def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> int:
-        """Something has happened: wake the unschedulable pods that it may help, and keep it for those in flight.
-
-        `only` narrows the unschedulable pods. Returns how many have become active or now back off.
-        """
+    def move_all(self, event: ClusterEvent, now: float, only: Callable[[Pod], bool] | None = None) -> None:
+        """Something has happened, which may help unschedulable pods (of those, `only` some) and pods in flight."""
         wakers = self._wakers(event)
-        if wakers is None:
-            candidates = self._unschedulable.rejected()
-        elif wakers:
-            candidates = self._unschedulable.awaiting(wakers)
+        if wakers != []:
+            self._in_flight.record(event)
+            if self._unschedulable.has_any(wakers):
+                self._backlog.move(event, now, wakers, only and (lambda queued: only(queued.pod)))
+                self._backlog.limit(len(self._unschedulable))
+
+    def advance(self) -> int:
+        """Go on with the backlog by one slice; the number of pods that have become active or now back off."""
+        moved = 0
+        for _ in range(self._slice):
+            task = self._backlog.first()
+            if isinstance(task, Move):
+                moved += self._advance_move(task)
+            elif isinstance(task, Release):
+                self._advance_release(task)
+            elif task is not None:
+                self._advance_readmission(task)
+            else:
+                break
+        return moved
+
+    def _advance_move(self, move: Move) -> bool:
+        if move.pods is None:
+            move.pods = self._candidates(move)
+        if (queued := next(move.pods, None)) is not None:
+            return self._judge(queued, move)
+        self._backlog.finish()
+        return False
+
+    def _advance_release(self, release: Release) -> None:
+        if (queued := self._backoff.release(release.at)) is None:
+            self._backlog.finish()
         else:
-            return 0
-        if only is not None:
-            candidates = [queued for queued in candidates if only(queued.pod)]
-        return self._move(candidates, event, now)
+            self._to_active(queued, labels.BACKOFF_COMPLETE, release.at, admitted=True)
+
+    def _advance_readmission(self, readmission: Readmission) -> None:
+        if (queued := next(readmission.pods, None)) is None:
+            self._tiers.former = None
+            self._backlog.finish()
+        else:
+            self._readmit(queued, readmission)
+
+    def _readmit(self, queued: QueuedPod, readmission: Readmission) -> None:
+        self._rejections.remove(queued.pod.uid)
+        if queued.pod.scheduler_name not in self._hints:
+            self.nominator.remove(queued.pod.uid)
+            return
+        queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = set(), set(), ""
+        queued.weighed = readmission.number
+        self._to_active(queued, labels.RECONFIGURED, readmission.at)
+
+    def _candidates(self, move: Move) -> Iterator[QueuedPod]:
+        """The pods that the event may wake, from the first slice on; pods that come later have seen it."""
+        if move.wakers is not None:
+            for waker in move.wakers:
+                yield from self._unschedulable.awaiting(waker)
+            return
+        yield from self._unschedulable.rejected()
+        if move.with_gated:
+            yield from self._unschedulable.gated()
+
+    def _catch_up(self, uid: str) -> None:
+        """Do for one pod what the backlog has for it, so that what happens to it now comes after that."""
+        for task in self._backlog:
+            if isinstance(task, Readmission):
+                if self._tiers.former is not None and (queued := self._tiers.former.remove(uid)) is not None:
+                    self._readmit(queued, task)
+            elif isinstance(task, Move):
+                queued = self._unschedulable.get(uid)
+                if queued is not None and self._concerns(task, queued):
+                    self._judge(queued, task)
+
+    def _concerns(self, move: Move, queued: QueuedPod) -> bool:
+        if move.wakers is not None:
+            return self._unschedulable.is_awaiting(queued.pod.uid, move.wakers)
+        return move.with_gated or not queued.gating_plugin
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
         """Make the pods active without regard to backoff; those in flight are retried after their backoff.
@@ -318,6 +371,7 @@ class SchedulingQueue:
         Gates still hold, and unknown pods are ignored.
         """
         for pod in pods:
+            self._catch_up(pod.uid)
             if pod.uid in self._in_flight:
                 self._in_flight.record(ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=labels.FORCE_ACTIVATE))
             elif (queued := self._backoff.remove(pod.uid)) is not None:
@@ -327,8 +381,9 @@ class SchedulingQueue:
 
     def tick(self, now: float) -> None:
         """Time has passed: end backoffs, and every 30 seconds retry what has been unschedulable for too long."""
-        for queued in self._backoff.release(now):
-            self._to_active(queued, labels.BACKOFF_COMPLETE, now, admitted=True)
+        due = self._backoff.next_release()
+        if self._backlog or (due is not None and due <= now):
+            self._backlog.release(now)
         if now >= self._next_flush:
             self._next_flush = (math.floor(now / FLUSH_PERIOD) + 1) * FLUSH_PERIOD
             self._flush(now)
@@ -346,11 +401,14 @@ class SchedulingQueue:
         return min((time for time in times if time is not None), default=None)
 
     def _flush(self, now: float) -> None:
-        left_over = self._unschedulable.since_before(now - self._max_in_unschedulable, self._gates.broken)
-        if left_over:
-            for queued in left_over:
-                queued.flushed = True
-            self._move(left_over, _TIMEOUT, now)
+        before, broken = now - self._max_in_unschedulable, self._gates.broken
+
+        def is_left_over(queued: QueuedPod) -> bool:
+            return queued.timestamp < before and (not queued.gating_plugin or queued.pod.uid in broken)
+
+        if any(map(is_left_over, self._unschedulable)):
+            self._in_flight.record(TIMEOUT)
+            self._backlog.move(TIMEOUT, now, None, is_left_over).with_gated = True
 
     def _wakers(self, event: ClusterEvent) -> list[Waker] | None:
         """The (profile, plugin) pairs that registered for the event; None for an event that asks no plugin."""
@@ -358,19 +416,23 @@ class SchedulingQueue:
             return None
         return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
 
-    def _move(self, candidates: Iterable[QueuedPod], event: ClusterEvent, now: float) -> int:
-        moved, label = 0, labels.label_of(event)
-        for queued in candidates:
-            # Preemptors wait by the hundred until their victims are gone, and hear of all the others' meanwhile.
-            if queued.gating_plugin and self._gates.is_shut(queued):
-                continue
-            how = self._weigh(queued, event)
-            if how is not Requeue.SKIP and self._wake(queued, how, label, now):
-                moved += 1
-        if moved:
+    def _judge(self, queued: QueuedPod, move: Move) -> bool:
+        """Weigh a pod against an event, unless it has been or has left its tier; True if it may be tried again."""
+        if queued.weighed >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
+            return False
+        queued.weighed = move.number
+        if move.only is not None and not move.only(queued):
+            return False
+        queued.flushed = queued.flushed or move.event is TIMEOUT
+        # Preemptors wait by the hundred until their victims are gone, and each sees the events of all others' victims.
+        if queued.gating_plugin and self._gates.is_shut(queued):
+            return False
+        how = self._weigh(queued, move.event)
+        if how is Requeue.SKIP or not self._wake(queued, how, labels.label_of(move.event), move.at):
+            return False
+        if move.number > self._failed_after:
             self._backoff.may_fit_now()
-        self._in_flight.record(event)
-        return moved
+        return True
 
     def _weigh(self, queued: QueuedPod, event: ClusterEvent) -> Requeue:
         return self._hints[queued.pod.scheduler_name].weigh(queued, event)
@@ -414,6 +476,7 @@ class SchedulingQueue:
         if queued.initial_attempt is None:
             queued.initial_attempt = now
         self._active.add(queued)
+        self._rejections.add(queued)
         self._instrument.queue_incoming(_ACTIVE, label)
         return True
 
@@ -422,10 +485,12 @@ class SchedulingQueue:
             self._park(queued, label)
             return False
         self._backoff.add(queued)
+        self._rejections.add(queued)
         self._instrument.queue_incoming(_BACKOFF, label)
         return True
 
     def _park(self, queued: QueuedPod, label: str) -> None:
         self._unschedulable.add(queued)
+        self._rejections.add(queued)
         # Gated pods count here too: kube-scheduler's queue_incoming_pods_total knows no queue of theirs.
         self._instrument.queue_incoming(_UNSCHEDULABLE, label)

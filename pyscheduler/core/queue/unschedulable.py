@@ -6,7 +6,7 @@ whose events can wake them, and an event looks only at the pods of the plugins t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from pyscheduler.api.queued import QueuedPod
 
@@ -63,18 +63,22 @@ class UnschedulablePods:
                 del self._by_waker[waker]
         return self._rejected.pop(uid, None) or self._gated.pop(uid, None)
 
-    def awaiting(self, wakers: Iterable[Waker]) -> list[QueuedPod]:
-        """The pods that one of the plugins can wake, each once, in an order that does not depend on hashing."""
-        found: dict[str, QueuedPod] = {}
-        for waker in wakers:
-            found.update(self._by_waker.get(waker, ()))
-        return list(found.values())
+    def has_any(self, wakers: Iterable[Waker] | None) -> bool:
+        """Return True if one of the plugins can wake a pod; None stands for whatever wakes pods that are not gated."""
+        return bool(self._rejected) if wakers is None else any(waker in self._by_waker for waker in wakers)
+
+    def is_awaiting(self, uid: str, wakers: Iterable[Waker]) -> bool:
+        """Return True if one of the plugins can wake the pod."""
+        return not set(wakers).isdisjoint(self._wakers.get(uid, ()))
+
+    def awaiting(self, waker: Waker) -> list[QueuedPod]:
+        """The pods that the plugin can wake, in an order that does not depend on hashing."""
+        return list(self._by_waker.get(waker, {}).values())
 
     def rejected(self) -> list[QueuedPod]:
         """The pods that are not gated."""
         return list(self._rejected.values())
 
-    def since_before(self, time: float, gated: Container[str]) -> list[QueuedPod]:
-        """Pods last tried before `time`; of the gated ones only those named in `gated`."""
-        rejected = [queued for queued in self._rejected.values() if queued.timestamp < time]
-        return rejected + [q for uid, q in self._gated.items() if uid in gated and q.timestamp < time]
+    def gated(self) -> list[QueuedPod]:
+        """The pods that are gated."""
+        return list(self._gated.values())

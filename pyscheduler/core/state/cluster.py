@@ -143,8 +143,7 @@ class ClusterState:
         column = self.columns.labels.get(key)
         if column is None:
             column = self.columns.new_label(key)
-            for node in self.rows:
-                column.set(node.row, node.labels.get(key))
+            column.fill([node.labels.get(key) for node in self.rows])
         return column
 
     @property

@@ -5,7 +5,7 @@ All grow by doubling, so that a row keeps its place and adding a node is cheap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -77,6 +77,15 @@ class Categories(Generic[V]):
             known = self._of[value] = len(self._values)
             self._values.append(value)
         self._ids[row] = known
+
+    def fill(self, values: Sequence[V]) -> None:
+        """Write all rows from the first on, where none has been written."""
+        for value in dict.fromkeys(values):
+            if value not in self._of:
+                self._of[value] = len(self._values)
+                self._values.append(value)
+        self._ids = _grown(self._ids, max(len(values) - 1, 0))
+        self._ids[: len(values)] = np.fromiter(map(self._of.__getitem__, values), np.int32, len(values))
 
     def get(self, row: int) -> V:
         """The value of one row."""

@@ -7,9 +7,10 @@ counts that nobody needs any more cost nothing; one that has fallen too far behi
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,16 @@ class Group:
     shape: PodShape
     deleting: bool
     nodes: dict[NodeRow, int] = field(default_factory=dict)
+    in_rows: InRows | None = None
+    """The same as arrays, while it holds."""
+
+
+class InRows(NamedTuple):
+    """The rows of a group's nodes, and how many of its pods each has; as of that version of `PlacedPods`."""
+
+    version: tuple[int, int]
+    rows: NDArray[np.intp]
+    pods: NDArray[np.int64]
 
 
 class PlacedPods:
@@ -59,6 +70,8 @@ class PlacedPods:
         self._counts: OrderedDict[PodCount, _Count] = OrderedDict()
         self._sums: OrderedDict[tuple[PodCount, int], _Sums] = OrderedDict()
         self._facets: OrderedDict[PodFacet, _Facet] = OrderedDict()
+        self._moves = 0
+        """How many nodes have changed their row."""
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
@@ -106,6 +119,7 @@ class PlacedPods:
             with suppress(Exception):  # a plugin's bug is told when the plugin next asks, and counts afresh
                 count.catch_up(self)
             count.move(source, target)
+        self._moves += 1
 
     # -- what plugins ask --------------------------------------------------------------------------------------------
 
@@ -163,6 +177,16 @@ class PlacedPods:
         """The entries after `mark` as (row, group, sign); None if the journal does not reach back that far."""
         start = mark - self._base
         return None if start < 0 else self._journal[start:]
+
+    def in_rows(self, group: Group) -> InRows:
+        """The nodes of a group as arrays: many counts are made afresh one after the other."""
+        version = self.mark, self._moves
+        found, nodes = group.in_rows, group.nodes
+        if found is None or found.version != version:
+            rows = np.fromiter([node.row for node in nodes], np.intp, len(nodes))
+            pods = np.fromiter(nodes.values(), np.int64, len(nodes))
+            found = group.in_rows = InRows(version, rows, pods)
+        return found
 
     def groups(self) -> Iterator[Group]:
         """All groups that have pods."""
@@ -238,17 +262,17 @@ class _Count:
         for group in pods.groups():
             each = self._each.of(group)
             if each:
-                self._add(group.nodes, each)
+                self._add(pods, group, each)
 
-    def _add(self, nodes: Mapping[NodeRow, int], each: int) -> None:
-        if len(nodes) <= FEW:
-            for node, pods in nodes.items():
+    def _add(self, pods: PlacedPods, group: Group, each: int) -> None:
+        if len(group.nodes) <= FEW:
+            for node, number in group.nodes.items():
                 self.fit(node.row + 1)
-                self.cells[node.row] += each * pods
+                self.cells[node.row] += each * number
             return
-        rows = np.fromiter([node.row for node in nodes], np.intp, len(nodes))
+        _, rows, numbers = pods.in_rows(group)
         self.fit(int(rows.max()) + 1)
-        self.cells[rows] += each * np.fromiter(nodes.values(), np.int64, len(nodes))
+        self.cells[rows] += each * numbers
 
 
 class _Sums:

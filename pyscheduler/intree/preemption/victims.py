@@ -12,6 +12,7 @@ from pyscheduler.api import Candidate, NodeInfo, Pod, Status, Trial
 from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.go_sort import go_sort
 
+Loss = tuple[int, int, int, int, float]
 _OFFSET = 1 << 31
 """Makes all priorities positive, so that a sum of them never gets better by one more victim."""
 
@@ -105,9 +106,18 @@ def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
     """The nodes that are equally good to preempt on, in the order given (kube-scheduler's pickOneNodeForPreemption)."""
     if len(candidates) == 1:
         return tuple(candidates)
-    losses = {name: (candidate.pdb_violations, *_loss(candidate.victims)) for name, candidate in candidates.items()}
-    least = min(losses.values())
-    return tuple(name for name, loss in losses.items() if loss == least)
+    return least({name: loss(candidate) for name, candidate in candidates.items()})
+
+
+def least(losses: Mapping[str, Loss]) -> tuple[str, ...]:
+    """The nodes with the least loss, in the order given."""
+    lowest = min(losses.values())
+    return tuple(name for name, loss in losses.items() if loss == lowest)
+
+
+def loss(candidate: Candidate) -> Loss:
+    """What is lost if the victims go, as a tuple that compares; there is at least one victim."""
+    return (candidate.pdb_violations, *_loss(candidate.victims))
 
 
 @lru_cache(maxsize=1 << 10)

@@ -59,7 +59,10 @@ nothing else that it was well.
 """
 _RELIST_AFTER = 5
 _YIELD_EVERY = 100
-"""Objects after which what has come meanwhile is read: a page that nobody reads holds the server up."""
+_YIELD_AFTER = 0.005
+"""Objects, and seconds, after which the event loop has its turn: a page that is not read holds the server up, and an
+object that concerns many waiting pods takes milliseconds.
+"""
 _log = logs.get("reflector")
 
 
@@ -87,6 +90,21 @@ class Watched(NamedTuple):
     kind: ResourceKind
     field_selector: str = ""
     page: int = 10_000
+
+
+class _Turn:
+    """The time since the event loop has had its turn, in objects and seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._objects, self._began = 0, clock.now()
+
+    async def end_if_long(self) -> None:
+        """One more object has been emitted."""
+        self._objects += 1
+        if self._objects >= _YIELD_EVERY or self._clock.now() - self._began >= _YIELD_AFTER:
+            await asyncio.sleep(0)
+            self._objects, self._began = 0, self._clock.now()
 
 
 class Reflector(Generic[T]):
@@ -166,10 +184,10 @@ class Reflector(Generic[T]):
                     self._listed()
                 await self._watch(self._version)
             except (ApiError, UnreadableList, LineTooLong) as problem:
-                await self._clock.sleep(self._recover(problem))
+                await self._clock.sleep(await self._recover(problem))
             except Exception as problem:
                 _log.crash("Following a resource failed, relisting", problem, resource=self.name)
-                await self._clock.sleep(self._recover(problem))
+                await self._clock.sleep(await self._recover(problem))
 
     def _listed(self) -> None:
         self._watched_at = self._clock.now()
@@ -191,8 +209,7 @@ class Reflector(Generic[T]):
                 # The pages have expired under us: start over, in one piece that cannot expire.
                 seen.clear()
                 limit, page = 0, await self._page(0, "", seen)
-        for key in [key for key in self._known if key not in seen]:
-            self._forget(key)
+        await self._forget_all([key for key in self._known if key not in seen])
         return page.version
 
     async def _page(self, limit: int, token: str, seen: set[tuple[str, str]]) -> Page[T]:
@@ -206,11 +223,11 @@ class Reflector(Generic[T]):
         return page
 
     async def _take_in(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
-        for count, item in enumerate(items, 1):
+        turn = _Turn(self._clock)
+        for item in items:
             seen.add(item.identity[:2])
             self._upsert(item)
-            if count % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
+            await turn.end_if_long()
 
     async def _watch(self, version: str) -> None:
         """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
@@ -237,11 +254,13 @@ class Reflector(Generic[T]):
             raise ApiError(0, "ShortWatch", how)
 
     async def _hear(self, chunks: AsyncIterator[bytes]) -> None:
-        """Emit what a watch tells until it ends."""
+        """Emit the events of a watch until it ends."""
         lines = Lines()
         async for chunk in chunks:
+            turn = _Turn(self._clock)
             for line in lines.feed(chunk):
                 self._happened(line)
+                await turn.end_if_long()
 
     def _happened(self, data: bytes) -> None:
         line = self._decoder.line(data)
@@ -281,11 +300,18 @@ class Reflector(Generic[T]):
         if known is not None:
             self._emit(Gone(*key, uid or known[0]))
 
-    def _recover(self, problem: Exception) -> float:
+    async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
+        """The objects are gone: a relist may find that most of 100,000 pods have been deleted."""
+        turn = _Turn(self._clock)
+        for key in keys:
+            self._forget(key)
+            await turn.end_if_long()
+
+    async def _recover(self, problem: Exception) -> float:
         """Decide how to go on after a problem; returns the seconds to wait before."""
         status = problem.status if isinstance(problem, ApiError) else None
         if status == _ABSENT:
-            return self._absent()
+            return await self._absent()
         if status == _FORBIDDEN and self._watched.kind.optional and not self._known:
             return self._closed(problem)
         self._failures += 1
@@ -302,12 +328,11 @@ class Reflector(Generic[T]):
         level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
         return pause
 
-    def _absent(self) -> float:
+    async def _absent(self) -> float:
         """A kind that is not installed has no objects, which is all there is to know about it."""
         if not self.synced.is_set() or self._known:
             _log.info("The server does not serve this kind; looking again now and then", resource=self.name)
-        for key in list(self._known):
-            self._forget(key)
+        await self._forget_all(list(self._known))
         self._version, self._failures, self.problem = None, 0, ""
         self._watched_at = self._clock.now()
         self.synced.set()

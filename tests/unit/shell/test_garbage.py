@@ -80,9 +80,18 @@ def test_survivors_are_left_alone_after(seconds: float, generation: int, left_al
         assert (gc.get_freeze_count() - before >= len(kept)) is left_alone
 
 
+def test_so_much_that_it_would_take_long_is_not_looked_at_again() -> None:
+    watch = Watch()
+    with put_off(), SeldomCollected(watch, most_thorough=1000) as collector:
+        collection(collector, watch, seconds=LONG)
+        watch.seconds = THOROUGH_EVERY
+        collection(collector, watch, seconds=0.0)
+        assert gc.get_freeze_count() > 1000
+
+
 def test_once_an_hour_all_are_looked_at() -> None:
     watch = Watch()
-    with put_off(), SeldomCollected(watch) as collector:
+    with put_off(), SeldomCollected(watch, most_thorough=10**9) as collector:
         collection(collector, watch, seconds=LONG)
         assert gc.get_freeze_count() > 0
         watch.seconds = THOROUGH_EVERY

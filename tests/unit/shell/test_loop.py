@@ -29,18 +29,32 @@ class FakeMachine:
     wake: float | None = None
     cycles: int = 0
     handled: list[Event] = field(default_factory=list)
+    slices: int = 0
+    """Calls of `cycle` that it takes until attempts may be made."""
+    attempting: bool = False
+    broken: str = ""
+    """The UID of a pod that cannot be read."""
+
+    @property
+    def busy(self) -> bool:
+        return self.slices > 0
 
     @property
     def ready(self) -> int:
         return self.attempts
 
     def handle(self, event: Event) -> list[Command]:
+        if isinstance(event, PodGone) and event.uid == self.broken:
+            raise ValueError("unreadable")
         self.handled.append(event)
         if isinstance(event, Tick):
             self.wake = None
         return []
 
     def cycle(self, now: float) -> list[Command] | None:
+        if self.slices:
+            self.slices -= 1
+            return []
         if not self.attempts:
             return None
         self.attempts -= 1
@@ -140,3 +154,43 @@ async def test_a_stop_at_the_very_moment_of_an_event_is_a_stop(turns: int) -> No
     ended = work.cancelled()
     work.cancel()
     assert ended
+
+
+async def test_waiting_pods_are_moved_though_the_executor_is_full() -> None:
+    machine = FakeMachine(attempts=1, slices=7)
+    async with looping(machine, FakeExecutor(room_from=inf), SteppedClock()):
+        assert (machine.slices, machine.cycles) == (0, 0)
+
+
+async def test_an_event_between_two_steps_of_an_attempt_is_handled_after_it() -> None:
+    machine, clock = FakeMachine(attempting=True), SteppedClock()
+    machine.wake = clock.now()
+    first, second = PodGone(1.0, "default", "a", "a"), PodGone(1.0, "default", "b", "b")
+    async with looping(machine, FakeExecutor(), clock) as loop:
+        loop.tell(first)
+        await settle()
+        assert machine.handled == []
+        machine.attempting = False
+        loop.tell(second)
+        await settle()
+        assert machine.handled[:2] == [first, second]
+
+
+async def test_an_unreadable_object_that_was_held_back_is_reported() -> None:
+    machine, problems = FakeMachine(attempting=True, broken="a"), list[Exception]()
+    async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
+        loop.tell(PodGone(1.0, "default", "a", "a"), problems.append)
+        machine.attempting = False
+        loop.tell(PodGone(1.0, "default", "b", "b"))
+        await settle()
+    assert [str(problem) for problem in problems] == ["unreadable"]
+    assert len(machine.handled) == 1
+
+
+async def test_events_held_back_are_handled_when_the_loop_stops() -> None:
+    machine = FakeMachine(attempting=True)
+    async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
+        loop.tell(Bound(1.0, "a"))
+        assert machine.handled == []
+    loop.tell(Bound(1.0, "b"))
+    assert machine.handled == [Bound(1.0, "a"), Bound(1.0, "b")]

@@ -125,9 +125,11 @@ def test_time_between_two_flushes_is_thirty_seconds_however_often_it_ticks() -> 
     world.add("p")
     world.try_and_fail("Fit")
     for tenth in range(1000, 4200):
-        world.queue.tick(tenth / 10)
+        world.now = tenth / 10
+        world.tick()
         assert world.counts() == (0, 0, 1, 0)
-    world.queue.tick(420.0)
+    world.now = 420.0
+    world.tick()
     assert world.counts() == (1, 0, 0, 0)
 
 
@@ -205,7 +207,7 @@ def test_a_move_can_be_narrowed_to_some_pods() -> None:
     world.add(pod("low").priority(1).build(), pod("high").priority(9).build())
     world.try_and_fail("Fit")
     world.try_and_fail("Fit")
-    assert world.queue.move_all(POD_DELETED, world.now, only=lambda pod: pod.priority <= 5) == 1
+    assert world.move(POD_DELETED, only=lambda pod: pod.priority <= 5) == 1
     world.rest()
     assert world.pop_all() == ["low"]
 
@@ -224,7 +226,7 @@ def test_an_event_looks_only_at_pods_whose_rejectors_registered_for_it() -> None
     world.add("a", "b", "c")
     for rejectors in (["Fit"], ["Affinity"], ["Fit", "Affinity"]):
         world.try_and_fail(*rejectors)
-    world.queue.move_all(NODE_ADDED, world.now, only=lambda pod: not looked_at.append(pod.name))  # type: ignore[func-returns-value]
+    world.move(NODE_ADDED, only=lambda pod: not looked_at.append(pod.name))  # type: ignore[func-returns-value]
     assert (looked_at, asked) == (["b", "c"], ["b", "c"])
 
 

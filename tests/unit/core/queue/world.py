@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from pyscheduler.api import (
@@ -117,11 +117,16 @@ class World:
         """Let time pass with a tick whenever the queue asked for one; nothing is popped meanwhile."""
         while (wake := self.queue.next_wake()) is not None and wake <= time:
             self.now = max(self.now, wake)
-            self.queue.tick(self.now)
+            self.tick()
             if self.queue.next_wake() == wake:
                 break  # it waits for a pop
         self.now = time
-        self.queue.tick(time)
+        self.tick()
+
+    def tick(self) -> None:
+        """Time has passed, and everything is done that it brings."""
+        self.queue.tick(self.now)
+        self.queue.advance()
 
     def rest(self) -> None:
         """So much time that a pod may be taken out of its backoff early."""
@@ -152,8 +157,9 @@ class World:
         self.fail(queued, *rejected_by, pending=pending)
         return queued.pod.name
 
-    def move(self, event: ClusterEvent) -> int:
-        return self.queue.move_all(event, self.now)
+    def move(self, event: ClusterEvent, only: Callable[[Pod], bool] | None = None) -> int:
+        self.queue.move_all(event, self.now, only)
+        return self.queue.advance()
 
     def counts(self) -> tuple[int, int, int, int]:
         """Active, backoff, unschedulable, gated."""

@@ -1,0 +1,457 @@
+"""The longest call: how long the scheduler's thread is taken at most by one event, one attempt or one scrape.
+
+Run `pyscheduler bench longest`. A machine holds 50,000 nodes and 100,000 waiting pods of several kinds; then each kind
+of event happens, pods that are like no other are tried, and metrics are read. What is measured is CPU time of single
+calls of the machine, between which the shell reads watches and renews its lease. Each row is repeated and the quickest
+repetition counts, since noise only ever adds. The garbage collector's own pauses have a row of their own.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from bench.asks import ASKS, Json
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.load import loads
+from pyscheduler.core.commands import Bind, Command, Evict
+from pyscheduler.core.context import Settings
+from pyscheduler.core.events import (
+    Event,
+    NodeChanged,
+    NodeGone,
+    ObjectChanged,
+    ObjectGone,
+    PodChanged,
+    PodGone,
+    Reconfigured,
+    Tick,
+)
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.machine import Machine
+from pyscheduler.shell.garbage import SeldomCollected
+
+ZONES = 10
+PER_NODE = 2
+"""Pods that run on each node."""
+REPEATS = 3
+LIMIT_MS = 50.0
+MOST_ATTEMPTS = 20
+"""Attempts that are made after an event."""
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+"""
+GANG = CONFIG + "  plugins: {multiPoint: {enabled: [{name: Gang}]}}\n"
+EXHAUSTIVE = (
+    CONFIG
+    + """  pluginConfig:
+  - {name: DefaultPreemption, args: {minCandidateNodesPercentage: 100, minCandidateNodesAbsolute: 100}}
+"""
+)
+OTHERS = CONFIG + "- schedulerName: others\n"
+
+WAITING: dict[str, tuple[Json, frozenset[str]]] = {
+    "resources": ({"nodeSelector": {"pool": "a"}}, frozenset({"NodeResourcesFit"})),
+    "node affinity": ({"nodeSelector": {"pool": "none"}}, frozenset({"NodeAffinity"})),
+    "pod affinity": (ASKS["affinity-required"], frozenset({"InterPodAffinity"})),
+    "hard spread": (ASKS["spread-hard"], frozenset({"PodTopologySpread", "NodeResourcesFit"})),
+    "volumes": (
+        {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]},
+        frozenset({"VolumeBinding"}),
+    ),
+    "taints": ({}, frozenset({"TaintToleration", "NodeResourcesFit", "PodTopologySpread", "NodeVolumeLimits"})),
+    "gated": ({"schedulingGates": [{"name": "example.com/hold"}]}, frozenset()),
+    "error": ({}, frozenset()),
+}
+"""What waiting pods ask for, and which plugins have rejected them."""
+SHAPES = 100
+"""Templates of each kind."""
+
+
+class Row(NamedTuple):
+    """One thing that happens, and the longest call that it took, in milliseconds."""
+
+    what: str
+    longest: float
+    calls: int
+    """Calls of the machine until all was done."""
+    first: float = 0.0
+    """The longest call of the first time, when columns of labels may still have to be built."""
+
+
+class World:
+    """A machine with nodes, pods on them and pods that wait; time passes by `settle` only."""
+
+    def __init__(self, nodes: int, pods: int, config: str = CONFIG, per_node: int = PER_NODE) -> None:
+        self.now = 1000.0
+        self.handle = CoreHandle()
+        loaded = loads(config)
+        self.machine = Machine(build_profiles(loaded, self.handle), self.handle, None, Settings())
+        self.kinds = {k.kind: k for p in self.machine.context.profiles.values() for k in p.watches}
+        self.sources: dict[str, Json] = {}
+        self.pauses: list[float] = []
+        self.serial = 0
+        for i in range(nodes):
+            self.machine.handle(NodeChanged(self.now, msgspec.convert(node(f"node-{i}", i), NodeObject)))
+        for i in range(nodes * per_node):
+            labels = {"app": "web" if i % 2 else "other"}
+            self.machine.handle(PodChanged(self.now, _object(pod(f"old-{i}", {}, labels, f"node-{i * 7 % nodes}"))))
+        self._wait(pods)
+
+    def _wait(self, count: int) -> None:
+        kinds = list(WAITING)
+        for i in range(count):
+            kind = kinds[i % len(kinds)]
+            fields, _ = WAITING[kind]
+            own = {**fields, "terminationGracePeriodSeconds": i // len(kinds) % SHAPES}
+            source = pod(f"waits-{i}", own, {"app": "web", "kind": kind.replace(" ", "-")}, cpu="1000")
+            source["spec"]["preemptionPolicy"] = "Never"
+            source["spec"]["containers"][0]["image"] = f"image-{i // len(kinds) % SHAPES}"
+            self.sources[source["metadata"]["name"]] = source
+            self.machine.handle(PodChanged(self.now, _object(source)))
+        self.settle()
+
+    def settle(self) -> None:
+        """All pods have been tried in vain, and have waited long enough to be out of their backoff."""
+        queue = self.machine.context.queue
+        while True:
+            while self._busy():
+                self.machine.cycle(self.now)
+            queued = queue.pop(self.now)
+            if queued is None:
+                break
+            kind = queued.pod.labels.get("kind", "error").replace("-", " ")
+            queue.put_back(queued, queued.pod, set(WAITING[kind][1]), set(), self.now)
+            queued.unschedulable_count = queued.error_count = 1
+        self.now += 11.0
+
+    def event(self, *events: Event) -> tuple[float, int]:
+        """Longest call, and how many there were, until the machine has done with it."""
+        longest, calls = 0.0, 0
+        for each in events:
+            spent, _ = timed(partial(self.machine.handle, each))
+            longest, calls = max(longest, spent), calls + 1
+        while self._busy():
+            spent, _ = timed(lambda: self.machine.cycle(self.now))
+            longest, calls = max(longest, spent), calls + 1
+        return longest, calls
+
+    def attempt(self, fields: Json, **more: Any) -> tuple[float, int, list[Command]]:
+        """A pod like no other is tried: the longest call, how many, and what came of it."""
+        self.serial += 1
+        name = f"new-{self.serial}"
+        source = pod(name, fields, {"app": "web"}, cpu=more.pop("cpu", "100m"))
+        source["spec"] |= {"priority": 1000, **more}
+        source["spec"]["containers"][0]["image"] = f"new-{self.serial}"
+        longest, calls = self.event(PodChanged(self.now, _object(source)))
+        commands: list[Command] = []
+        while not commands:
+            spent, done = timed(lambda: self.machine.cycle(self.now))
+            longest, calls = max(longest, spent), calls + 1
+            assert done is not None, name
+            commands += done
+        self.machine.handle(PodGone(self.now, "default", name, name))
+        while self._busy():
+            self.machine.cycle(self.now)
+        return longest, calls, commands
+
+    def _busy(self) -> bool:
+        return bool(getattr(self.machine, "busy", False))
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    """Milliseconds of CPU, and what came of it."""
+    began = time.process_time()
+    answer = call()
+    return (time.process_time() - began) * 1e3, answer
+
+
+def node(name: str, i: int, cpu: str = "64", **labels: str) -> Json:
+    """A node in the zone of its turn."""
+    own = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{i % ZONES}", "pool": f"{i % 7}"}
+    allocatable = {"cpu": cpu, "memory": "256Gi", "pods": "110"}
+    return {"metadata": {"name": name, "labels": {**own, **labels}}, "spec": {}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, fields: Json, labels: dict[str, str], node_name: str = "", cpu: str = "100m") -> Json:
+    """A pod with one container."""
+    container = {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "200Mi"}}}
+    spec = {"containers": [container], "schedulerName": "default-scheduler", "nodeName": node_name, **fields}
+    return {"metadata": {"namespace": "default", "name": name, "uid": name, "labels": labels}, "spec": spec}
+
+
+def _object(source: Json) -> PodObject:
+    return msgspec.convert(source, PodObject)
+
+
+def _named(name: str, **fields: Any) -> Json:
+    return {"metadata": {"name": name, "namespace": fields.pop("namespace", ""), **fields.pop("meta", {})}, **fields}
+
+
+def event_rows(world: World) -> Iterator[tuple[str, Callable[[int], Sequence[Event]]]]:
+    """What happens, by name; each is given how often it has happened before."""
+    kinds = world.kinds
+
+    def changed_node(name: str, i: int, **fields: Any) -> NodeChanged:
+        made = node(name, i, fields.pop("cpu", "64"), **fields.pop("labels", {}))
+        made["spec"] |= fields
+        return NodeChanged(world.now, msgspec.convert(made, NodeObject))
+
+    def of_kind(kind: str, obj: Json) -> ObjectChanged:
+        return ObjectChanged(world.now, kinds[kind], obj)
+
+    def running(i: int, **labels: str) -> PodChanged:
+        source = pod(f"old-{i}", {}, {"app": "web", **labels}, f"node-{i * 7 % len(world.machine.context.state)}")
+        return PodChanged(world.now, _object(source))
+
+    def waiting(i: int, **labels: str) -> PodChanged:
+        source = world.sources[f"waits-{i}"]
+        meta = {**source["metadata"], "labels": {**source["metadata"]["labels"], **labels}, "resourceVersion": f"{i}"}
+        return PodChanged(world.now, _object({**source, "metadata": meta}))
+
+    claim = {"spec": {"volumeName": "pv-1", "storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}}
+    yield "node added", lambda i: [changed_node(f"extra-{i}", i)]
+    yield "node label", lambda i: [changed_node(f"node-{i}", i, labels={"turn": f"{i}"})]
+    yield "node has more cpu", lambda i: [changed_node(f"node-{i + 10}", i + 10, cpu="96")]
+    yield (
+        "node tainted",
+        lambda i: [changed_node(f"node-{i + 20}", i + 20, taints=[{"key": "k", "effect": "NoSchedule"}])],
+    )
+    yield "node cordoned", lambda i: [changed_node(f"node-{i + 30}", i + 30, unschedulable=True)]
+    yield "node gone", lambda i: [NodeGone(world.now, f"node-{i + 40}")]
+    yield "running pod gone", lambda i: [PodGone(world.now, "default", f"old-{2 * i + 301}", f"old-{2 * i + 301}")]
+    yield "running pod relabelled", lambda i: [running(2 * i + 501, turn=f"{i}")]
+    yield (
+        "running pod added",
+        lambda i: [PodChanged(world.now, _object(pod(f"more-{i}", {}, {"app": "web"}, "node-100")))],
+    )
+    yield "waiting pod added", lambda i: [PodChanged(world.now, _object(pod(f"late-{i}", {}, {"app": "web"})))]
+    yield "waiting pod relabelled", lambda i: [waiting(8 * i, turn=f"{i}")]
+    yield "waiting pod gone", lambda i: [PodGone(world.now, "default", f"waits-{8 * i + 803}", "")]
+    yield "namespace", lambda i: [of_kind("Namespace", _named("default", meta={"labels": {"t": f"{i}"}}))]
+    yield "volume", lambda i: [of_kind("PersistentVolume", _named(f"pv-{i}", spec={}))]
+    yield "claim", lambda i: [of_kind("PersistentVolumeClaim", _named(f"c-{i}", namespace="default", **claim))]
+    yield (
+        "missing claim",
+        lambda i: [of_kind("PersistentVolumeClaim", _named("missing", namespace="default", **claim, turn=i))],
+    )
+    yield "missing claim gone", lambda _: [ObjectGone(world.now, kinds["PersistentVolumeClaim"], "default", "missing")]
+    yield "storage class", lambda i: [of_kind("StorageClass", _named(f"class-{i}", provisioner="x"))]
+    yield "CSI node", lambda i: [of_kind("CSINode", _named(f"node-{i}", spec={"drivers": []}))]
+    yield "volume attachment", lambda i: [of_kind("VolumeAttachment", _named(f"va-{i}", spec={}))]
+    yield "a flood of 50 nodes", lambda i: [changed_node(f"flood-{i}-{j}", j) for j in range(50)]
+    yield "leftovers flushed", lambda _: [Tick(_later(world, 400.0))]
+
+
+def _later(world: World, seconds: float) -> float:
+    world.now += seconds
+    return world.now
+
+
+def measure_events(world: World) -> Iterator[Row]:
+    """Each event, a few times, on a queue that has come to rest."""
+    for what, events in event_rows(world):
+        found = []
+        for i in range(REPEATS):
+            found.append(world.event(*events(i)))
+            world.settle()
+        yield Row(what, *min(found))
+
+
+def measure_backoff(world: World) -> Iterator[Row]:
+    """All pods back off and become active in the same second."""
+    found = []
+    for _ in range(REPEATS):
+        queue = world.machine.context.queue
+        queue.activate(list(world.machine.context.pods.values()), world.now)
+        while (queued := queue.pop(world.now)) is not None:
+            queue.put_back(queued, queued.pod, set(), set(), world.now)
+        world.now += 12.0
+        found.append(world.event(Tick(world.now)))
+        world.settle()
+    yield Row("all backoffs end", *min(found))
+
+
+def measure_reconfigured(world: World) -> Iterator[Row]:
+    """Other profiles, and then one more whose pods have been there before."""
+    loaded = loads(CONFIG)
+    found = []
+    for _ in range(REPEATS):
+        profiles = tuple(build_profiles(loaded, world.handle))
+        found.append(world.event(Reconfigured(world.now, profiles, 1.0, 10.0)))
+        world.settle()
+    yield Row("reconfigured", *min(found))
+    for i in range(len(world.sources)):
+        source = pod(f"foreign-{i}", {"schedulerName": "others"}, {"app": "web"})
+        world.machine.handle(PodChanged(world.now, _object(source)))
+    profiles = tuple(build_profiles(loads(OTHERS), world.handle))
+    yield Row("a profile for pods that wait", *world.event(Reconfigured(world.now, profiles, 1.0, 10.0)))
+
+
+ATTEMPTS: dict[str, Json] = {
+    **ASKS,
+    "node affinity": {"nodeSelector": {"pool": "3"}},
+    "a label no pod asked for": {"nodeSelector": {"kubernetes.io/hostname": "node-17"}},
+    "volume": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "bound"}}]},
+    "default spreading": {},
+}
+
+
+def measure_attempts(world: World) -> Iterator[Row]:
+    """The first pod of each shape, then pods that nothing fits, with and without victims."""
+    volume = {"spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"]}}
+    claim = {"spec": {"volumeName": "pv-b", "storageClassName": "", "accessModes": ["ReadWriteOnce"]}}
+    bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    world.machine.handle(ObjectChanged(world.now, world.kinds["PersistentVolume"], _named("pv-b", **volume)))
+    claimed = _named("bound", namespace="default", meta=bound, **claim)
+    world.machine.handle(ObjectChanged(world.now, world.kinds["PersistentVolumeClaim"], claimed))
+    service = _named("web", namespace="default", spec={"selector": {"app": "web"}})
+    world.machine.handle(ObjectChanged(world.now, world.kinds["Service"], service))
+    for what, fields in ATTEMPTS.items():
+        found = []
+        for i in range(REPEATS):
+            # A node has changed since, as always: what was computed over all nodes is old.
+            world.machine.handle(NodeChanged(world.now, msgspec.convert(node(f"x-{what}-{i}", i, cpu="1"), NodeObject)))
+            while world._busy():
+                world.machine.cycle(world.now)
+            found.append(world.attempt(fields))
+        least = min(found, key=lambda each: each[0])
+        kind = "" if any(isinstance(c, Bind) for c in least[2]) else " (fits nowhere)"
+        yield Row(f"first pod: {what}{kind}", least[0], least[1], found[0][0])
+    for what, fields in {"nothing": {}, "spread": ASKS["spread-hard"], "affinity": ASKS["affinity-required"]}.items():
+        for kind, cpu in ("preemption", "63950m"), ("fits nowhere", "70"):
+            found = [world.attempt(fields, cpu=cpu) for _ in range(REPEATS)]
+            assert any(isinstance(c, Evict) for c in found[0][2]) == (kind == "preemption"), found[0]
+            least = min(found, key=lambda each: each[0])
+            yield Row(f"{kind}: {what}", least[0], least[1], found[0][0])
+
+
+def measure_victims(nodes: int) -> Iterator[Row]:
+    """Preemption where every node has a hundred victims, and all of them are tried."""
+    world = World(nodes, 0, EXHAUSTIVE, per_node=100)
+    for what, fields in {"nothing": {}, "spread": ASKS["spread-hard"]}.items():
+        found = [world.attempt(fields, cpu="63950m") for _ in range(REPEATS)]
+        assert any(isinstance(c, Evict) for c in found[0][2]), found[0][2]
+        least = min(found, key=lambda each: each[0])
+        yield Row(f"preemption among 100 victims a node: {what}", least[0], least[1], found[0][0])
+
+
+def measure_metrics(world: World) -> Iterator[Row]:
+    """What a scrape reads of the queue."""
+    queue = world.machine.context.queue
+    for what, read in {
+        "pending_pods": queue.pending_counts,
+        "unschedulable_pods": queue.rejected_by,
+        "inflight_events": queue.in_flight_counts,
+        "next_wake": world.machine.next_wake,
+    }.items():
+        yield Row(f"metric {what}", min(timed(read)[0] for _ in range(REPEATS)), 1)
+
+
+def measure_gang(nodes: int, members: int) -> Iterator[Row]:
+    """A gang as large as this waits in Permit; its last member lets all go, and then one that is deleted, none."""
+    world = World(nodes, 0, GANG)
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": members}}
+    world.machine.handle(ObjectChanged(world.now, world.kinds["PodGroup"], group))
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    for i in range(members):
+        world.machine.handle(PodChanged(world.now, _object(pod(f"m-{i}", {}, labels))))
+    for _ in range(members - 1):
+        world.machine.cycle(world.now)
+    assert len(world.handle.waiting) == members - 1
+    longest, calls = 0.0, 0
+    while True:
+        spent, commands = timed(lambda: world.machine.cycle(world.now))
+        if commands is None:
+            break
+        longest, calls = max(longest, spent), calls + 1
+    yield Row(f"a gang of {members:,} is let go", longest, calls)
+
+
+class Pauses:
+    """How long the garbage collector takes."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+        self._began = 0.0
+
+    def __call__(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.process_time()
+        else:
+            self.longest = max(self.longest, (time.process_time() - self._began) * 1e3)
+
+
+def table(rows: Sequence[Row], limit: float) -> Table:
+    """The rows as people read them."""
+    shown = Table("what happens", "longest call, ms CPU", "calls", "the first time, ms")
+    for row in rows:
+        style = "bold red" if row.longest > limit else ""
+        first = f"{row.first:,.1f}" if row.first else ""
+        shown.add_row(row.what, f"{row.longest:,.1f}", f"{row.calls:,}", first, style=style)
+    return shown
+
+
+IN_ONE_WORLD: dict[str, Callable[[World], Iterator[Row]]] = {
+    "attempts": measure_attempts,
+    "metrics": measure_metrics,
+    "backoff": measure_backoff,
+    "events": measure_events,
+    "reconfigured": measure_reconfigured,
+}
+PARTS = (*IN_ONE_WORLD, "victims", "gang")
+
+
+def _in_one_world(world: World, parts: Sequence[Callable[[World], Iterator[Row]]]) -> Iterator[Row]:
+    """The rows of some parts, and of the garbage collector, which works as in the scheduler."""
+    pauses = Pauses()
+    gc.enable()
+    with SeldomCollected():
+        gc.callbacks.append(pauses)
+        for measure in parts:
+            for row in measure(world):
+                click.echo(f"{row.what}: {row.longest:.1f} ms", err=True)
+                yield row
+        gc.callbacks.remove(pauses)
+    yield Row("a garbage collection", pauses.longest, 1)
+    click.echo(f"{gc.collect():,} objects were garbage that had been left alone", err=True)
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--nodes", type=click.IntRange(min=200), default=50_000, help="Nodes of the cluster.")
+@click.option("--pods", type=click.IntRange(min=100), default=100_000, help="Pods that wait.")
+@click.option("--members", type=click.IntRange(min=2), default=10_000, help="Members of a gang.")
+@click.option("--limit", type=click.FloatRange(min=0), default=LIMIT_MS, help="Milliseconds that a call may take.")
+@click.option("--only", default="", help=f"Parts to measure, by commas: {', '.join(PARTS)}.")
+def main(nodes: int, pods: int, members: int, limit: float, only: str) -> None:
+    """Measure the longest single call of the machine; exit code 1 if one takes longer than the limit."""
+    wanted = set(only.split(",")) if only else set(PARTS)
+    rows: list[Row] = []
+    gc.disable()
+    if wanted & IN_ONE_WORLD.keys():
+        rows += _in_one_world(World(nodes, pods), [part for name, part in IN_ONE_WORLD.items() if name in wanted])
+    gc.enable()
+    if "victims" in wanted:
+        rows += measure_victims(min(nodes, 1000))
+    if "gang" in wanted:
+        rows += measure_gang(min(nodes, 5000), members)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table(rows, limit))
+    sys.exit(any(row.longest > limit for row in rows))
+
+
+if __name__ == "__main__":
+    main()

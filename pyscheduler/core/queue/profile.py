@@ -1,0 +1,20 @@
+"""The part of a profile that concerns the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyscheduler.api.events import Interest
+from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProfile:
+    """What the queue needs of one profile; `interests` are (plugin name, interest) in the order of the plugins.
+
+    All profiles share one QueueSort plugin, as in kube-scheduler; the first profile's is used.
+    """
+
+    sort: QueueSortPlugin
+    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    interests: tuple[tuple[str, Interest], ...] = ()
