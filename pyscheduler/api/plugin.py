@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pyscheduler.api.answers import FILTER, WrongAnswer, check_score
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.events import ANYTHING, ClusterEvent, Hint, Interest, ResourceKind
@@ -191,6 +192,8 @@ class FilterPlugin(Plugin):
         for i, node in enumerate(nodes):
             rejection = self.filter(cycle, pod, node)
             if rejection is not None:
+                if not isinstance(rejection, Rejection):
+                    raise WrongAnswer(self.filter, rejection, FILTER)
                 if rejection not in known:
                     verdicts.because.append(rejection)
                     known[rejection] = len(verdicts.because)
@@ -234,7 +237,11 @@ class ScorePlugin(Plugin):
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         """The same answers for many nodes at once."""
-        return np.fromiter((self.score(cycle, pod, node) for node in nodes), np.int64, len(nodes))
+        scores = [self.score(cycle, pod, node) for node in nodes]
+        if not {*map(type, scores)} <= {int}:
+            for score in scores:
+                check_score(self.score, score)
+        return np.array(scores, np.int64)
 
     def score_likeness(self, cycle: Cycle) -> Likeness | None:  # noqa: ARG002
         """Which nodes have the same raw score in this attempt, as PreScore found it: those that are alike by this.
@@ -304,6 +311,12 @@ class PreBindPlugin(Plugin):
 
 class BindPlugin(Plugin):
     """Binds the pod; the first that does not SKIP has done it."""
+
+    binds_elsewhere: ClassVar[bool] = False
+    """True for a plugin that has the pod bound without `api`, by a service of its own.
+
+    From any other, None without a call of `api.bind` is a wrong answer: the pod would hold a place that it never takes.
+    """
 
     @abstractmethod
     async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | Skip | None:

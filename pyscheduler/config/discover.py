@@ -22,6 +22,7 @@ from pyscheduler.api import Plugin
 from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.config.gates import DEFAULTS, Gates
 from pyscheduler.config.problems import Report, did_you_mean
+from pyscheduler.core.framework.failure import is_external
 from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
 
 if TYPE_CHECKING:
@@ -160,7 +161,9 @@ def _module(name: str) -> Any:
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as e:  # whatever a user's module does at import, the answer is one line
+    except BaseException as e:  # whatever a user's module does at import, the answer is one line
+        if is_external(e):
+            raise
         raise NotAPlugin(f'the module "{name}" cannot be imported: {_cause(e, here)}') from None
 
 

@@ -24,7 +24,7 @@ from pyscheduler.core.events import Consulted
 from pyscheduler.core.extending import Extender, ExtenderFailed
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.calls import called
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.failure import PluginFailed, is_external
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
@@ -67,7 +67,7 @@ def consulted(context: Context, event: Consulted) -> list[Command]:
         return []
     try:
         return _advance(context, consulting, event)
-    except Exception as error:
+    except BaseException as error:
         return broken(context, consulting.queued, error, event.at)
 
 
@@ -142,8 +142,10 @@ def _in_steps(
     return _take_place(context, Assumed(queued, pod, choice.node.name, talk.cycle, profile), choice.node, talk.now)
 
 
-def broken(context: Context, queued: QueuedPod, error: Exception, now: float) -> list[Command]:
+def broken(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
     """An attempt ended in a bug of ours: it costs its pod one backoff, and nobody else the scheduler."""
+    if is_external(error):
+        raise error
     context.instrument.plugin_failed("pyscheduler", "attempt", error)
     assumed = context.assumed.get(queued.pod.uid)
     if assumed is not None:

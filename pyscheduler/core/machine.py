@@ -65,7 +65,7 @@ class Machine:
         queued.tried = now
         try:
             commands = attempt(context, queued, now)
-        except Exception as error:
+        except BaseException as error:
             commands = broken(context, queued, error, now)
         return commands + self._follow_up(now)
 

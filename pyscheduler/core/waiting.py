@@ -20,6 +20,8 @@ from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.handle import Waiting
 
 PERMIT = "Permit"
+AFFECTED = "Affected"
+"""What `Instrument.plugin_failed` calls the point at which `PermitPlugin.affected` failed."""
 WAITING_ON_PERMIT = "WaitingOnPermit"
 """The reason in the PodScheduled condition; not Unschedulable, which autoscalers take for a demand for nodes."""
 
@@ -102,7 +104,7 @@ def _affected(context: Context, plugin: PermitPlugin, event: ClusterEvent, parke
     if not held:
         return ()
     try:
-        uids = guarded(plugin, PERMIT, lambda: [each.pod.uid for each in plugin.affected(event, held)])
+        uids = guarded(plugin.name, AFFECTED, lambda: [each.pod.uid for each in plugin.affected(event, held)])
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return held

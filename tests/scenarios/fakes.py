@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 from pyscheduler.api import (
+    NODE,
     POD,
     SKIP,
     Action,
@@ -30,6 +32,7 @@ from pyscheduler.api import (
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     QueuedPod,
@@ -39,6 +42,7 @@ from pyscheduler.api import (
     ReservePlugin,
     ResourceKind,
     ScorePlugin,
+    Scores,
     Skip,
     Wait,
 )
@@ -276,3 +280,80 @@ class Approval(PermitPlugin):
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
         return None if pod.labels.get("approved", "yes") == "yes" else Wait(60.0, "not approved yet")
+
+
+class Wild(
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    BindPlugin,
+    PostBindPlugin,
+):
+    """Does what `acts` holds at the method that the pod's `at` label names: raises an exception, or returns a value."""
+
+    name = "Wild"
+    acts: ClassVar[list[Any]] = []
+
+    def _act(self, pod: Pod, method: str, otherwise: Any = None) -> Any:
+        if pod.labels.get("at") != method or not self.acts:
+            return otherwise
+        if isinstance(self.acts[0], BaseException):
+            raise self.acts[0]
+        return self.acts[0]
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(NODE, Action.ALL, self._hint),)
+
+    def _hint(self, pod: Pod, event: ClusterEvent) -> Hint:
+        return cast(Hint, self._act(pod, "hint", Hint.QUEUE))
+
+    def pre_enqueue(self, pod: Pod) -> Any:
+        return self._act(pod, "pre_enqueue")
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self._act(pod, "pre_filter")
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return self._act(pod, "filter", Rejection("no room") if pod.labels.get("at") == "post_filter" else None)
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Any:
+        return self._act(pod, "post_filter", Rejection("no help"))
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self._act(pod, "pre_score")
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return self._act(pod, "score", 1)
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self._act(pod, "score_all", super().score_all(cycle, pod, nodes))
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Any:
+        return self._act(pod, "normalize", scores)
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return self._act(pod, "reserve")
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        self._act(pod, "unreserve")
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return Rejection("not now") if pod.labels.get("at") == "unreserve" else self._act(pod, "permit")
+
+    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Any:
+        return self._act(pod, "pre_flight")
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return self._act(pod, "pre_bind")
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return self._act(pod, "bind", SKIP)
+
+    async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return self._act(pod, "post_bind")

@@ -14,6 +14,7 @@ from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, StatusErr
 from pyscheduler.api.plugin import PostFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
+from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 
@@ -97,12 +98,9 @@ def _run(
 
 def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Answer:
     try:
-        if cycle.watch is None:
-            return plugin.post_filter(cycle, pod, diagnosis)
-        return cycle.watch(plugin.name, POST_FILTER, plugin.post_filter, cycle, pod, diagnosis)
-    except StatusError as status:
-        return status
-    except PluginFailed:
-        raise  # another plugin, asked in a trial
-    except Exception as error:
-        raise PluginFailed(plugin.name, POST_FILTER, error) from error
+        return called(plugin, POST_FILTER, plugin.post_filter, cycle, pod, diagnosis)
+    except PluginFailed as failed:
+        # At another point it is another plugin's, run in a trial.
+        if failed.point == POST_FILTER and isinstance(failed.error, StatusError):
+            return failed.error
+        raise

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from pyscheduler.api.answers import WrongAnswer
 from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, Interest, ResourceKind
 from pyscheduler.api.plugin import (
     BindPlugin,
@@ -26,6 +27,7 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.core.commands import BindingPlan
+from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.evaluations import Evaluations
 
 P = TypeVar("P", bound=Plugin)
@@ -121,7 +123,7 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _interests(self) -> tuple[tuple[Plugin, tuple[Interest, ...]], ...]:
-        given = [(plugin, tuple(plugin.interests())) for plugin in self.plugins]
+        given = [(plugin, guarded(plugin.name, "Interests", _interests_of, plugin)) for plugin in self.plugins]
         awaited = {NODE, POD, *(each.resource for _, interests in given for each in interests)} - {ANY_RESOURCE}
         return tuple(
             (plugin, tuple(each for interest in interests for each in _unrolled(plugin, interest, awaited)))
@@ -172,6 +174,13 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         permit=at("permit", PermitPlugin),
         plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),
     )
+
+
+def _interests_of(plugin: Plugin) -> tuple[Interest, ...]:
+    given: object = plugin.interests()
+    if not isinstance(given, Sequence) or not all(isinstance(interest, Interest) for interest in given):
+        raise WrongAnswer(plugin.interests, given, "a sequence of Interests", shown=repr(given))
+    return tuple(given)
 
 
 def _unrolled(plugin: Plugin, interest: Interest, awaited: Set[str]) -> Iterator[Interest]:
