@@ -147,6 +147,7 @@ class Context(msgspec.Struct, eq=False):
         for profile in profiles:
             self.handle.index(profile.indexes, self.pods.values())
         self.handle.scheduler_names = self.profiles
+        self.handle.watched = frozenset(kind for profile in profiles for kind in profile.watches)
         self.handle.trials = Trials(self.profiles, self.state, self.queue.nominator)
         self.deciders, self.consultants = {}, {}
         start, share = Start(), any(e.filters or e.prioritizes for e in self.settings.extenders)

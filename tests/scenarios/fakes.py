@@ -247,6 +247,22 @@ class Licence(PermitPlugin):
         return Wait(20.0, f"{used - spec['tokens']} too many for licence {name}", spec.get("recheckEvery", 0.0))
 
 
+class Undeclared(FilterPlugin):
+    """Reads what it has not declared: objects, or pods by the label that the pod's `read` label names."""
+
+    name = "Undeclared"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        match pod.labels.get("read"):
+            case "objects":
+                self.handle.objects(LICENCE)
+            case "version":
+                self.handle.objects_version(LICENCE)
+            case "pods":
+                self.handle.pods_labelled("app", pod.namespace, "x")
+        return None
+
+
 class Slow(PreBindPlugin):
     """Takes a minute to prepare pods with a `slow` label."""
 

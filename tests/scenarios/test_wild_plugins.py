@@ -221,6 +221,21 @@ def test_whatever_score_all_raises_costs_its_pod_one_backoff(error: BaseExceptio
     assert counting.counted == {("Wild", "Score")}
 
 
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        ("objects", "licences.example.com are not watched: add the kind to the `watches` of the plugin"),
+        ("version", "licences.example.com are not watched: add the kind to the `watches` of the plugin"),
+        ("pods", 'pods are not indexed by the label "app": add it to the `indexes` of the plugin'),
+    ],
+)
+def test_plugin_that_reads_what_it_has_not_declared_fails(read: str, text: str) -> None:
+    world = Harness(CONFIG.replace("Wild", "Undeclared").partition("    bind:")[0])
+    world.add(node("n1"), pod("a").label("read", read))
+    world.run()
+    assert world.why_pending("a") == f'running "Undeclared" filter plugin: LookupError: {text}'
+
+
 COLUMNS = [
     ([1], "score_all returned list, expected an array of int64"),
     (np.zeros(3, np.int64), "score_all returned 3 scores, expected one for each of 40 nodes"),

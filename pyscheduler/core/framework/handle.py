@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -119,6 +119,8 @@ class CoreHandle:
         """The names of the profiles; set once the cluster exists."""
         self.trials: Trials | None = None
         """Where what-ifs are tried; set once the cluster exists."""
+        self.watched: Set[ResourceKind] | None = None
+        """The kinds that plugins of the profiles watch; None until there are profiles."""
         self._activated: list[Pod] = []
         self._objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = {}
         self._versions: Counter[ResourceKind] = Counter()
@@ -137,13 +139,18 @@ class CoreHandle:
         self._activated.extend(pods)
 
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
+        self._check(kind)
         return self._objects.setdefault(kind, {})
 
     def objects_version(self, kind: ResourceKind) -> int:
+        self._check(kind)
         return self._versions[kind]
 
     def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
-        return self._labelled[key].get((namespace, value), _NO_PODS)
+        index = self._labelled.get(key)
+        if index is None:
+            raise LookupError(f'pods are not indexed by the label "{key}": add it to the `indexes` of the plugin')
+        return index.get((namespace, value), _NO_PODS)
 
     def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
         return self._grouped.get((namespace, name), _NO_PODS)
@@ -177,6 +184,12 @@ class CoreHandle:
         if self.trials is None:
             raise RuntimeError("there is no cluster yet: plugins may look at nodes in their calls, not at construction")
         return self.trials
+
+    def _check(self, kind: ResourceKind) -> None:
+        """LookupError for a kind that no plugin watches: it would look as if there were no objects of it."""
+        if self.watched is not None and kind not in self.watched and kind not in self._objects:
+            name = f"{kind.plural}.{kind.group}".rstrip(".")
+            raise LookupError(f"{name} are not watched: add the kind to the `watches` of the plugin")
 
     # -- for the machine -----------------------------------------------------------------------------------------
 
