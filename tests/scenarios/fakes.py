@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -373,3 +374,34 @@ class Wild(
 
     async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
         return self._act(pod, "post_bind")
+
+
+class Registers(PreBindPlugin):
+    """Sends the pod's name to a TCP server on the port that its `port` label names, and waits for the answer."""
+
+    name = "Registers"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        async with asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(pod.labels["port"]))
+            writer.write(f"{pod.name}\n".encode())
+            answer = (await reader.readline()).decode().strip()
+            writer.close()
+        return None if answer == "welcome" else Rejection(f"the registry answered {answer}")
+
+
+class TakesToken(PreBindPlugin):
+    """Takes a token from the Licence in the pod's `licence` label, polling the API server until there is one."""
+
+    name = "TakesToken"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        path = f"/apis/example.com/v1/licences/{pod.labels['licence']}"
+        for _ in range(5):
+            licence = await api.get(path)
+            if licence["spec"]["tokens"] > 0:
+                licence = {**licence, "spec": {"tokens": licence["spec"]["tokens"] - 1}}
+                await api.replace(path, licence)
+                return None
+            await api.sleep(2)
+        return Rejection("no token came in time")
