@@ -25,7 +25,7 @@ _TEXTS = {
 }
 _RAISE: Final = dis.opmap["RAISE_VARARGS"]
 _OURS: Final = PurePath(__file__).parents[2]
-_MACHINERY: Final = tuple(str(_OURS / part) for part in ("api", "config", "core", "shell", "testing"))
+_MACHINERY: Final = tuple(str(_OURS / part) for part in ("api", "cli", "config", "core", "shell", "testing"))
 
 
 class PluginFailed(Exception):
