@@ -117,6 +117,23 @@ def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
     assert "rejected due to timeout after waiting 30s at plugin Pair" in harness.why_pending("a")
 
 
+def test_pods_start_as_licences_have_tokens() -> None:
+    module = importlib.import_module("licence")
+    harness = Harness(config("licence:LicenceToken"))
+    cad = {"metadata": {"name": "cad"}, "spec": {"tokens": 1}}
+    harness.add_object(module.LICENCE, cad)
+    harness.add(node("n"), *(pod(name).label("licence", "cad") for name in "abc"))
+    harness.run()
+    (first,) = harness.where
+    (second, third) = sorted({*"abc"} - {first})
+    waits = 'waiting for plugin "LicenceToken": no token of licence cad is free'
+    assert [harness.why_pending(name) for name in (second, third)] == [waits, waits]
+    harness.delete_pod(first)
+    assert len(harness.where) == 0, "two have a place, and there is one token"
+    harness.add_object(module.LICENCE, {**cad, "spec": {"tokens": 2}})
+    assert set(harness.where) == {second, third}
+
+
 def test_packing_fills_one_node_first() -> None:
     harness = Harness(config("gpu_packing:GpuPacking"))
     gpu = "nvidia.com/gpu"
