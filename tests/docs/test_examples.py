@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from pyscheduler.api import Pod, Rejection
-from pyscheduler.config.discover import GROUP, check_class, load_class
+from pyscheduler.config.discover import GROUP, load_class
 from pyscheduler.config.load import loads
+from pyscheduler.config.plugin_class import check_class
 from pyscheduler.testing import Harness, assert_forms_agree, node, pod
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, Block, blocks
 
