@@ -7,6 +7,8 @@ scheduler will do next.
 from __future__ import annotations
 
 import enum
+import math
+from collections.abc import Set
 from dataclasses import dataclass
 
 import msgspec
@@ -80,6 +82,9 @@ class Rejection:
     pending: bool
 
     def __init__(self, *reasons: str, resolvable: bool = True, pending: bool = False) -> None:
+        for reason in reasons:
+            if not isinstance(reason, str):
+                raise TypeError(f"Rejection: a reason must be a str, not {type(reason).__name__}")
         object.__setattr__(self, "reasons", reasons)
         object.__setattr__(self, "resolvable", resolvable)
         object.__setattr__(self, "pending", pending)
@@ -100,12 +105,33 @@ class NodeNames(msgspec.Struct, frozen=True):
 
     names: frozenset[str]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, Set):
+            raise TypeError(f"NodeNames: names must be a frozenset, not {type(self.names).__name__}")
+
 
 class Wait(msgspec.Struct, frozen=True):
-    """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler)."""
+    """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler).
+
+    `reason` is shown in the pod's PodScheduled condition. With `recheck_every`, `permit` is run again each time that so
+    many seconds have passed; without it, after events and once when the time is up.
+    """
 
     seconds: float
     reason: str = ""
+    recheck_every: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field, value in (("seconds", self.seconds), ("recheck_every", self.recheck_every)):
+            if not _is_number(value):
+                shown = "nan" if value != value else type(value).__name__
+                raise TypeError(f"Wait: {field} must be a number, not {shown}")
+        if not isinstance(self.reason, str):
+            raise TypeError(f"Wait: reason must be a str, not {type(self.reason).__name__}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 class Nominate(msgspec.Struct, frozen=True):

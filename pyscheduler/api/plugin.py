@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from pyscheduler.api.answers import FILTER, WrongAnswer, check_score
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.events import ANYTHING, Interest, ResourceKind
-from pyscheduler.api.handle import ApiWriter, Handle
+from pyscheduler.api.events import ANYTHING, ClusterEvent, Hint, Interest, ResourceKind
+from pyscheduler.api.handle import ApiWriter, Handle, WaitingPod
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Revoke, Skip, Verdicts, Wait
@@ -191,6 +192,8 @@ class FilterPlugin(Plugin):
         for i, node in enumerate(nodes):
             rejection = self.filter(cycle, pod, node)
             if rejection is not None:
+                if not isinstance(rejection, Rejection):
+                    raise WrongAnswer(self.filter, rejection, FILTER)
                 if rejection not in known:
                     verdicts.because.append(rejection)
                     known[rejection] = len(verdicts.because)
@@ -246,7 +249,11 @@ class ScorePlugin(Plugin):
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         """The same answers for many nodes at once."""
-        return np.fromiter((self.score(cycle, pod, node) for node in nodes), np.int64, len(nodes))
+        scores = [self.score(cycle, pod, node) for node in nodes]
+        if not {*map(type, scores)} <= {int}:
+            for score in scores:
+                check_score(self.score, score)
+        return np.array(scores, np.int64)
 
     def score_likeness(self, cycle: Cycle) -> Likeness | None:  # noqa: ARG002
         """Which nodes have the same raw score in this attempt, as PreScore found it: those that are alike by this.
@@ -276,11 +283,27 @@ class ReservePlugin(Plugin):
 
 
 class PermitPlugin(Plugin):
-    """The last word before binding."""
+    """The last word before binding.
+
+    A pod that waits is not forgotten: `permit` is run again for it after each event that `interests` cover, each time
+    that `Wait.recheck_every` seconds have passed, and once when its time is up. None then lets the pod go, a Rejection
+    sends it back to the queue, Wait keeps it for the rest of the time that the first Wait gave it. `cycle` holds what
+    the plugin wrote in the attempt, with `cycle.now` brought up to date; `pod` and `node` are as they are now.
+    """
 
     @abstractmethod
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         """None approves, a Rejection denies, Wait parks the pod with its place held."""
+
+    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Iterable[WaitingPod]:
+        """Return the pods for which `permit` must be run again after an event that `interests` cover.
+
+        `waiting` are all pods that this plugin makes wait, oldest first. The base class returns those for which the
+        hint of an interest does not answer SKIP. Override it where a look-up finds the few that matter, or where one
+        run of `permit` decides for many.
+        """
+        hints = [interest.hint for interest in self.interests() if interest.covers(event)]
+        return [w for w in waiting if any(hint is None or hint(w.pod, event) is not Hint.SKIP for hint in hints)]
 
 
 class PreBindPlugin(Plugin):
@@ -300,6 +323,12 @@ class PreBindPlugin(Plugin):
 
 class BindPlugin(Plugin):
     """Binds the pod; the first that does not SKIP has done it."""
+
+    binds_elsewhere: ClassVar[bool] = False
+    """True for a plugin that has the pod bound without `api`, by a service of its own.
+
+    From any other, None without a call of `api.bind` is a wrong answer: the pod would hold a place that it never takes.
+    """
 
     @abstractmethod
     async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | Skip | None:

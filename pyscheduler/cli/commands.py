@@ -21,9 +21,7 @@ HELP: Final = {
     "evaluate": "Say what each plugin says of each node: JSON lines in, JSON lines out.",
     "config": "Check and show configuration files.",
     "plugins": "The plugins that configurations can name.",
-    "bench": (
-        "Measure the scheduler. Works in a checkout of the source, after `make check` or `make test` has set it up."
-    ),
+    "bench": "Measure a plugin or, in a checkout of the source after `make test`, the scheduler.",
 }
 """What `pyscheduler --help` says of each. The module of that name has a command of that name."""
 

@@ -12,6 +12,7 @@ from pyscheduler.api.plugin import Plugin
 from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
+from pyscheduler.core.framework.failure import PluginFailed, code_line, describe, is_external
 from pyscheduler.core.framework.profile import Profile, compile_profile
 
 
@@ -36,7 +37,8 @@ def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
     }
     try:
         profile = compile_profile(spec.scheduler_name, points)
-    except ValueError as error:
+        _ = profile.interests  # what a plugin raises there is found now, not when the first event comes
+    except (ValueError, PluginFailed) as error:
         raise ConfigError([Problem("profiles", str(error))]) from error
     return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
 
@@ -53,10 +55,13 @@ def _constructed(
             continue
         try:
             instances[name] = config.registry[name].cls(spec.args[name], handle)
-        except Exception as error:
+        except BaseException as error:
+            if is_external(error):
+                raise
             # A user's plugin may raise anything; its text is all that helps here, a traceback is not.
-            text = f'initializing plugin "{name}": {str(error) or type(error).__name__}'
-            problems.append(Problem(f"profiles[{i}]", text))
+            where = code_line(error)
+            at = f" ({where})" if where else ""
+            problems.append(Problem(f"profiles[{i}]", f'initializing plugin "{name}": {describe(error)}{at}'))
     return instances
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import DURATION, INT32, MISSING, Field, UnknownType, fields_of, is_record
 from pyscheduler.config.problems import Report, did_you_mean, shown, under
+from pyscheduler.core.framework.failure import is_external
 
 T = TypeVar("T")
 
@@ -87,11 +88,13 @@ class _Decoder:
             raise _Failed
         try:
             return cls(**given)
-        except Exception as e:  # a plugin author's own check; whatever it raises is about these values
+        except BaseException as e:  # a plugin author's own check; whatever it raises is about these values
+            if is_external(e):
+                raise
             self._refused(e, [f.key for f in fields], path, failed)
             raise _Failed from None
 
-    def _refused(self, error: Exception, known: list[str], path: str, failed: bool) -> None:
+    def _refused(self, error: BaseException, known: list[str], path: str, failed: bool) -> None:
         """Report what `__post_init__` says: `key: text`, or `[key: text, key: text]`, each at its key."""
         text = str(error) if isinstance(error, ValueError) else f"{error} ({type(error).__name__})"
         place = rf"(?:{'|'.join(map(re.escape, known))})(?:[.\[][^\s:]*)?"

@@ -19,20 +19,17 @@ import msgspec
 
 from pyscheduler import intree
 from pyscheduler.api import Plugin
-from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.config.gates import DEFAULTS, Gates
+from pyscheduler.config.plugin_class import NotAPlugin, check_class
 from pyscheduler.config.problems import Report, did_you_mean
-from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
+from pyscheduler.core.framework.failure import is_external
+from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint  # which takes long to import, and few starts have use for it
 
 GROUP = "pyscheduler.plugins"
 OWN_DISTRIBUTION = "pyscheduler"
-
-
-class NotAPlugin(Exception):
-    """An import path that does not lead to a usable plugin class; the message is one line that says why."""
 
 
 class Catalogue(msgspec.Struct):
@@ -126,33 +123,6 @@ def load_class(reference: str) -> type[Plugin]:
     return found
 
 
-def check_class(cls: type) -> str:
-    """The name of a plugin class that can be used; NotAPlugin says what is wrong with any other."""
-    where = f"{cls.__module__}:{cls.__qualname__}"
-    if not issubclass(cls, Plugin) or not points_of(cls):
-        raise NotAPlugin(f"{where} is not a plugin: inherit from FilterPlugin or another base class of pyscheduler.api")
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    if missing:
-        raise NotAPlugin(f"{where} does not define {', '.join(missing)}{_misspelt(cls, missing)}")
-    name = getattr(cls, "name", None)
-    if not isinstance(name, str) or not name or name == "*" or is_reference(name):
-        raise NotAPlugin(f'{where} has no name: give the class a line such as name = "{cls.__name__}"')
-    if not is_record(cls.Args):
-        raise NotAPlugin(f"{where} has Args that are not a dataclass: put @dataclass(frozen=True) above the class Args")
-    try:
-        fields_of(cls.Args)
-    except UnknownType as e:
-        raise NotAPlugin(f"{where} has Args that cannot be decoded: {e}") from None
-    return name
-
-
-def _misspelt(cls: type, missing: list[str]) -> str:
-    own = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
-    pairs = ((name, difflib.get_close_matches(name, own, n=1, cutoff=0.6)) for name in missing)
-    found = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
-    return f" ({', '.join(found)})" if found else ""
-
-
 def _module(name: str) -> Any:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
@@ -160,7 +130,9 @@ def _module(name: str) -> Any:
     importlib.invalidate_caches()
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as e:  # whatever a user's module does at import, the answer is one line
+    except BaseException as e:  # whatever a user's module does at import, the answer is one line
+        if is_external(e):
+            raise
         raise NotAPlugin(f'the module "{name}" cannot be imported: {_cause(e, here)}') from None
 
 

@@ -15,7 +15,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Rejection, Wait
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.binding import park, release, start_binding
+from pyscheduler.core.binding import release, start_binding
 from pyscheduler.core.commands import Command, Consult
 from pyscheduler.core.context import Assumed, Consulting, Context
 from pyscheduler.core.decide.decider import NO_NODES
@@ -26,11 +26,12 @@ from pyscheduler.core.events import Consulted
 from pyscheduler.core.extending import Extender, ExtenderFailed
 from pyscheduler.core.failures import Failure, fail, skipped
 from pyscheduler.core.framework.calls import called
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.failure import PluginFailed, is_external
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.waiting import park
 
 
 def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
@@ -68,7 +69,7 @@ def consulted(context: Context, event: Consulted) -> list[Command]:
         return []
     try:
         return _advance(context, consulting, event)
-    except Exception as error:
+    except BaseException as error:
         return broken(context, consulting.queued, error, event.at)
 
 
@@ -154,8 +155,10 @@ def _in_steps(
     return _take_place(context, Assumed(queued, pod, choice.node.name, talk.cycle, profile), choice.node, talk.now)
 
 
-def broken(context: Context, queued: QueuedPod, error: Exception, now: float) -> list[Command]:
+def broken(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
     """An attempt ended in a bug of ours: it costs its pod one backoff, and nobody else the scheduler."""
+    if is_external(error):
+        raise error
     context.instrument.plugin_failed("pyscheduler", "attempt", error)
     assumed = context.assumed.get(queued.pod.uid)
     if assumed is not None:
@@ -217,8 +220,7 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
         pending = rejection.code is Code.PENDING
         return fail(context, assumed.queued, Failure.refused(plugin, rejection.message, pending), now)
     if waits:
-        park(context, assumed, waits, now)
-        return []
+        return park(context, assumed, waits, now)
     return start_binding(context, assumed)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from pyscheduler.core import intake
 from pyscheduler.core.attempts import attempt, broken, consulted, overtaken, resumed
-from pyscheduler.core.binding import bind_failed, bound, expire_waits, look_up, looked_up, settle_waiting
+from pyscheduler.core.binding import bind_failed, bound, look_up, looked_up
 from pyscheduler.core.commands import CallOff, Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
@@ -38,6 +38,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.reconfigure import reconfigure
+from pyscheduler.core.waiting import pass_time, settle
 
 
 class Machine:
@@ -81,7 +82,7 @@ class Machine:
         queued.tried = now
         try:
             commands = attempt(context, queued, now)
-        except Exception as error:
+        except BaseException as error:
             commands = broken(context, queued, error, now)
         return commands + self._advance(now)
 
@@ -109,7 +110,7 @@ class Machine:
 
     def next_wake(self) -> float | None:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
-        due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]
+        due = [waiting.next_wake for waiting in self.context.handle.waiting.values()]
         queue = self.context.queue.next_wake(popping=self.context.consulting is None)
         due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
         return min(due, default=None)
@@ -146,8 +147,7 @@ class Machine:
                 return consulted(context, event)
             case Tick():
                 context.queue.tick(event.at)
-                expire_waits(context, event.at)
-                return look_up(context, event.at)
+                return pass_time(context, event.at) + look_up(context, event.at)
         return []
 
     def _advance(self, now: float) -> list[Command]:
@@ -166,7 +166,7 @@ class Machine:
         if not self.context.handle.waiting:
             self.context.settling = False
             return []
-        commands = settle_waiting(self.context, now)
+        commands = settle(self.context, now)
         self._activate(now)
         return commands
 

@@ -8,7 +8,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pyscheduler.api import StatusError
+from pyscheduler.api.answers import WrongAnswer
 from pyscheduler.api.cycle import Watch
+from pyscheduler.core.framework.failure import code_line
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, Point, status_of
 from pyscheduler.shell import logs
 from pyscheduler.shell.counting import Labels
@@ -120,7 +122,10 @@ class MetricsInstrument(Instrument):
             _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
             return
         self._metrics.plugin_failures.counts[plugin, point] += 1
-        _log.crash("A plugin raised an exception", error, plugin=plugin, point=point)
+        if isinstance(error, WrongAnswer):
+            _log.error("A plugin gave a wrong answer", error, plugin=plugin, point=point, at=code_line(error))
+        else:
+            _log.crash("A plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
 
 
 class _TimedPoint(Point):

@@ -43,12 +43,14 @@ class Log:
         self._write(logging.ERROR, message, error, fields)
 
     def crash(self, message: str, /, error: BaseException, **fields: object) -> None:
-        """A bug: the line carries the traceback, as one field."""
-        self._write(logging.ERROR, message, error, {**fields, "traceback": "".join(traceback.format_exception(error))})
+        """A bug: the line carries the error's type and, as one field, the traceback."""
+        named = {"err": "".join(traceback.format_exception_only(error)).strip()}
+        lines = {"traceback": "".join(traceback.format_exception(error))}
+        self._write(logging.ERROR, message, error, named | fields | lines)
 
     def _write(self, level: int, message: str, error: BaseException | None, fields: dict[str, object]) -> None:
         if error is not None:
-            fields = {"err": str(error) or type(error).__name__, **fields}
+            fields = {"err": str(error) or type(error).__name__} | fields
         self._logger.log(level, message, extra={"fields": fields, "v": 0})
 
 

@@ -1,8 +1,8 @@
 """The loop that drives the machine: events in, attempts while there are pods, commands out.
 
 Scheduling runs in one thread. Attempts are made in bursts of a few milliseconds, so that watches and bindings never
-starve behind a long queue, and no burst starts while the API server is behind with bindings. An event that comes between
-two steps of an attempt waits until its end: it would void the attempt.
+starve behind a long queue, and no burst starts while the API server is behind with bindings. An event that comes
+between two steps of an attempt waits until its end: it would void the attempt.
 """
 
 from __future__ import annotations

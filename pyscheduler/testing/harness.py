@@ -6,20 +6,19 @@
     assert harness.where == {"a": "n1"}
 
 Bindings succeed at once unless `refuse_binding` says otherwise, and the watch confirms them, as an API server would.
-Without `answer_bindings` they take as long as the test likes. Victims of preemption are gone at once, or as
+Without `answer_bindings` they take as long as the test likes. PreBind and Bind plugins may do real I/O: it takes real
+time, while `api.sleep` takes virtual time. Victims of preemption are gone at once, or as
 `refuse_eviction` and `graceful` say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.handle import ApiError
 from pyscheduler.api.objects import PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.config.build import build_profiles
@@ -51,7 +50,9 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.binding.cycle import run_binding
+from pyscheduler.testing.api import Api, Clock
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder
+from pyscheduler.testing.cycles import Cycles
 
 
 class Harness:
@@ -96,8 +97,10 @@ class Harness:
         self.answer_extenders = True
         """False keeps extenders thinking, until `answer` or the test tells Consulted."""
         self._pods: dict[str, PodBuilder] = {}
-        self._running: list[_Running] = []
-        self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
+        self._cycles = Cycles(lambda: self.now)
+        self.nodes: dict[str, dict[str, Any]] = {}
+        """The nodes as manifests, by name."""
+        self.kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
         self._versions = 0
 
     # -- the world -----------------------------------------------------------------------------------------------
@@ -106,12 +109,14 @@ class Harness:
         """Create pods and nodes, or update those of the same name."""
         for obj in objects:
             if isinstance(obj, NodeBuilder):
+                self.nodes[obj.manifest["metadata"]["name"]] = obj.manifest
                 self.tell(NodeChanged(self.now, obj.build()))
             else:
                 self._show(obj)
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
-        """Create or update an object of a kind that some plugin watches."""
+        """Create or update an object: plugins that watch the kind see it, plugins that act can read and write it."""
+        self.kinds.setdefault(kind.plural, kind)
         self.tell(ObjectChanged(self.now, kind, obj))
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
@@ -125,13 +130,14 @@ class Harness:
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay bound to it until they are deleted."""
+        self.nodes.pop(name, None)
         self.tell(NodeGone(self.now, name))
 
     def reconfigure(self, config: str | LoadedConfig) -> tuple[str, ...]:
         """Go on by another configuration, as after a reload; what of it waits for a restart."""
         loaded = loads(config) if isinstance(config, str) else config
         rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.at_work, self.handle)
-        self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
+        self.kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
         settings = loaded.configuration
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         self.tell(Reconfigured(self.now, rebuilt.profiles, *backoffs, build_extenders(settings)))
@@ -169,8 +175,12 @@ class Harness:
         validate(self.machine.context)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, in steps at which the machine wants to be woken, making attempts as pods become ready."""
+        """Let time pass, in steps at which the machine wants to be woken, making attempts as pods become ready.
+
+        Pods that are ready already are tried before any time passes, as by `run`.
+        """
         end = self.now + seconds
+        self.run()
         while (wake := self._next_wake()) is not None and wake <= end:
             # A wake that is due already must not stop time.
             self.now = max(wake, self.now)
@@ -222,6 +232,19 @@ class Harness:
         meta = current.manifest["metadata"]
         self._pods[f"{meta['namespace']}/{meta['name']}"] = current
         self.tell(PodChanged(self.now, msgspec.convert(current.manifest, PodObject)))
+
+    def pod(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
+        """A pod's manifest as the API server has it now, None if there is none of that name."""
+        known = self._pods.get(f"{namespace}/{name}")
+        return None if known is None else known.manifest
+
+    def close(self) -> None:
+        """Cancel the binding cycles that have not ended. Not needed but to see what a plugin does then."""
+        self._cycles.close()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass, in a binding cycle."""
+        await self._cycles.sleep(seconds)
 
     def tell(self, event: Event) -> None:
         """Give the machine an event of the test's own making."""
@@ -279,13 +302,8 @@ class Harness:
             self.tell(PodFound(self.now, msgspec.convert(current.manifest, PodObject)))
 
     def _call_off(self, uid: str) -> bool:
-        """End a binding cycle that waits; whether there was one."""
-        binding = next((r for r in self._running if r.command.pod.uid == uid), None)
-        if binding is None:
-            return False
-        self._running.remove(binding)
-        binding.cycle.close()
-        return True
+        """End a binding cycle that waits; return True if there was one."""
+        return self._cycles.cancel(uid)
 
     def _nominate(self, command: PatchStatus) -> None:
         pod, wanted = self._pods.get(command.pod.key), command.nominated_node_name
@@ -294,53 +312,33 @@ class Harness:
 
     def _bind(self, command: Bind) -> None:
         """The binding cycle, on the harness's own time."""
-        cycle = run_binding(command, _Api(self), _Clock(self), self.machine.context.instrument)
-        self._go_on(_Running(command, cycle, self.now))
+        clock = Clock(lambda: self.now, self)
+        self._cycles.start(command, run_binding(command, Api(self), clock, self.machine.context.instrument))
+        self._run_bindings()
 
-    def _go_on(self, running: _Running) -> None:
-        """Run a binding cycle until it waits or ends."""
-        try:
-            while (seconds := running.cycle.send(None)) is None:
-                """A bare `await` of nothing, such as asyncio.sleep(0)."""
-            running.until = self.now + seconds
-        except StopIteration as end:
-            outcome = end.value
-        else:
-            self._running.append(running)
-            return
-        self.tell(outcome)
-        if isinstance(outcome, Bound):
-            self._show(self._pods[running.command.pod.key].on(running.command.node_name))
+    def _run_bindings(self) -> None:
+        """Run all binding cycles until they wait for virtual time; those that end are reported."""
+        for command, outcome in self._cycles.settle():
+            self.tell(outcome)
+            if isinstance(outcome, Bound):
+                self._show(self._pods[command.pod.key].on(command.node_name))
 
     def _next_wake(self) -> float | None:
         """When the machine or a binding cycle wants to go on."""
-        wakes = [running.until for running in self._running]
-        machine = self.machine.next_wake()
-        return min(wakes if machine is None else [machine, *wakes], default=None)
+        wakes = (self.machine.next_wake(), self._cycles.next_wake())
+        return min((wake for wake in wakes if wake is not None), default=None)
 
     def _wake(self) -> None:
         """Time has passed: tell the machine, let waiting binding cycles go on, make attempts."""
         self.tell(Tick(self.now))
-        due = [running for running in self._running if running.until <= self.now]
-        self._running = [running for running in self._running if running.until > self.now]
-        for running in due:
-            self._go_on(running)
+        self._cycles.wake()
+        self._run_bindings()
         self.run()
 
-    def write(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """PUT an object, as a plugin that acts would: it gets a new version, and whoever watches its kind sees it."""
-        *_, plural, name = path.split("/")
-        meta = body.get("metadata") or {}
-        kind = self._kinds.get(plural)
-        if kind is not None:
-            current = self.handle.objects(kind).get((meta.get("namespace", ""), name), {})
-            if current.get("metadata", {}).get("resourceVersion") != meta.get("resourceVersion"):
-                raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {plural} "{name}": {_MODIFIED}')
+    def versioned(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The object with a new resourceVersion."""
         self._versions += 1
-        written = {**body, "metadata": {**meta, "resourceVersion": str(self._versions)}}
-        if kind is not None:
-            self.add_object(kind, written)
-        return written
+        return {**body, "metadata": {**(body.get("metadata") or {}), "resourceVersion": str(self._versions)}}
 
     def refusal(self, pod: Pod, node_name: str) -> str:
         current = self._pods.get(pod.key)
@@ -350,74 +348,3 @@ class Harness:
         if elsewhere not in ("", node_name):
             return f'pod {pod.name} is already assigned to node "{elsewhere}"'
         return self.refuse_binding(pod, node_name)
-
-
-_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """A binding cycle that waits until then."""
-
-    command: Bind
-    cycle: Coroutine[float | None, None, Bound | BindFailed]
-    until: float
-
-
-class _Pause:
-    """What a binding cycle awaits to let time pass: it hands the seconds to the harness."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    def __await__(self) -> Generator[float, None, None]:
-        yield self._seconds
-
-
-class _Clock:
-    """The shell's clock, on the harness's time."""
-
-    def __init__(self, harness: Harness) -> None:
-        self._harness = harness
-
-    def now(self) -> float:
-        return self._harness.now
-
-    def wall(self) -> float:
-        return self._harness.now
-
-    async def sleep(self, seconds: float) -> None:
-        await _Pause(seconds)
-
-
-class _Api:
-    """An ApiWriter that binds, or refuses to, and writes objects of kinds that plugins watch.
-
-    Everything else succeeds and changes nothing.
-    """
-
-    def __init__(self, harness: Harness) -> None:
-        self._harness = harness
-
-    async def bind(self, pod: Pod, node_name: str) -> None:
-        refusal = self._harness.refusal(pod, node_name)
-        if refusal:
-            raise ApiError(409, "Conflict", refusal)
-
-    async def get(self, path: str) -> dict[str, Any]:
-        return {"path": path}
-
-    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return {"path": path, **body}
-
-    async def replace(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        return self._harness.write(path, body)
-
-    async def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
-        return {"path": path, **patch}
-
-    async def delete(self, path: str) -> None:
-        assert path
-
-    async def sleep(self, seconds: float) -> None:
-        await _Pause(seconds)

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from pyscheduler.api import Pod, Rejection
-from pyscheduler.config.discover import GROUP, check_class, load_class
+from pyscheduler.config.discover import GROUP, load_class
 from pyscheduler.config.load import loads
+from pyscheduler.config.plugin_class import check_class
 from pyscheduler.testing import Harness, assert_forms_agree, node, pod
 from tests.docs.pages import EXAMPLES, PAGES, ROOT, Block, blocks
 
@@ -115,6 +116,23 @@ def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
     harness.run()
     harness.advance(31)
     assert "rejected due to timeout after waiting 30s at plugin Pair" in harness.why_pending("a")
+
+
+def test_pods_start_as_licences_have_tokens() -> None:
+    module = importlib.import_module("licence")
+    harness = Harness(config("licence:LicenceToken"))
+    cad = {"metadata": {"name": "cad"}, "spec": {"tokens": 1}}
+    harness.add_object(module.LICENCE, cad)
+    harness.add(node("n"), *(pod(name).label("licence", "cad") for name in "abc"))
+    harness.run()
+    (first,) = harness.where
+    (second, third) = sorted({*"abc"} - {first})
+    waits = 'waiting for plugin "LicenceToken": no token of licence cad is free'
+    assert [harness.why_pending(name) for name in (second, third)] == [waits, waits]
+    harness.delete_pod(first)
+    assert len(harness.where) == 0, "two have a place, and there is one token"
+    harness.add_object(module.LICENCE, {**cad, "spec": {"tokens": 2}})
+    assert set(harness.where) == {second, third}
 
 
 def test_packing_fills_one_node_first() -> None:

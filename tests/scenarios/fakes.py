@@ -5,16 +5,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 from pyscheduler.api import (
+    NODE,
+    POD,
     SKIP,
+    Action,
     ApiWriter,
     BindPlugin,
+    ClusterEvent,
     Cycle,
     Diagnosis,
     FilterPlugin,
     Handle,
+    Hint,
     Interest,
     NodeInfo,
     NodeNames,
@@ -25,6 +33,7 @@ from pyscheduler.api import (
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     QueuedPod,
@@ -32,12 +41,15 @@ from pyscheduler.api import (
     Reads,
     Rejection,
     ReservePlugin,
+    ResourceKind,
     ScorePlugin,
+    Scores,
     Skip,
     Wait,
 )
 
 calls: list[tuple[str, str]] = []
+LICENCE = ResourceKind("example.com", "v1", "licences", "Licence", namespaced=False)
 
 
 class Everywhere(
@@ -202,6 +214,56 @@ class Relay(ReservePlugin, PermitPlugin):
         return Rejection("not yet") if cycle.now < 1002 else None
 
 
+class Licence(PermitPlugin):
+    """Lets a pod start while an object of the name in its `licence` label has a token for it."""
+
+    name = "Licence"
+    watches = (LICENCE,)
+    indexes = ("licence",)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(LICENCE.kind, Action.ALL), Interest(POD, Action.DELETE, self._gives_a_token_back))
+
+    def _gives_a_token_back(self, pod: Pod, event: ClusterEvent) -> Hint:
+        calls.append(("Hint", pod.name))
+        if pod.labels.get("break") == "hint":
+            raise ZeroDivisionError("one over nothing")
+        return Hint.QUEUE if event.old.labels.get("licence") == pod.labels.get("licence") else Hint.SKIP
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        name = pod.labels.get("licence")
+        if name is None:
+            return None
+        calls.append(("Permit", pod.name))
+        licence = self.handle.objects(LICENCE).get(("", name))
+        if licence is None:
+            return Rejection(f"licence {name} does not exist")
+        spec = licence["spec"]
+        if spec["tokens"] == "broken":
+            raise ZeroDivisionError("one over nothing")
+        users = self.handle.pods_labelled("licence", pod.namespace, name)
+        used = sum(self.handle.has_place(uid) for uid in users)
+        if used <= spec["tokens"] or cycle.now >= spec.get("freeFrom", math.inf):
+            return None
+        return Wait(20.0, f"{used - spec['tokens']} too many for licence {name}", spec.get("recheckEvery", 0.0))
+
+
+class Undeclared(FilterPlugin):
+    """Reads what it has not declared: objects, or pods by the label that the pod's `read` label names."""
+
+    name = "Undeclared"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
+        match pod.labels.get("read"):
+            case "objects":
+                self.handle.objects(LICENCE)
+            case "version":
+                self.handle.objects_version(LICENCE)
+            case "pods":
+                self.handle.pods_labelled("app", pod.namespace, "x")
+        return None
+
+
 class Slow(PreBindPlugin):
     """Takes a minute to prepare pods with a `slow` label."""
 
@@ -223,3 +285,123 @@ class Unmakeable(FilterPlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None
+
+
+class Approval(PermitPlugin):
+    """Makes pods wait whose `approved` label does not say yes."""
+
+    name = "Approval"
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(POD, Action.UPDATE_POD_LABEL),)
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
+        return None if pod.labels.get("approved", "yes") == "yes" else Wait(60.0, "not approved yet")
+
+
+class Wild(
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    ReservePlugin,
+    PermitPlugin,
+    PreBindPlugin,
+    BindPlugin,
+    PostBindPlugin,
+):
+    """Does what `acts` holds at the method that the pod's `at` label names: raises an exception, or returns a value."""
+
+    name = "Wild"
+    acts: ClassVar[list[Any]] = []
+
+    def _act(self, pod: Pod, method: str, otherwise: Any = None) -> Any:
+        if pod.labels.get("at") != method or not self.acts:
+            return otherwise
+        if isinstance(self.acts[0], BaseException):
+            raise self.acts[0]
+        return self.acts[0]
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(NODE, Action.ALL, self._hint),)
+
+    def _hint(self, pod: Pod, event: ClusterEvent) -> Hint:
+        return cast(Hint, self._act(pod, "hint", Hint.QUEUE))
+
+    def pre_enqueue(self, pod: Pod) -> Any:
+        return self._act(pod, "pre_enqueue")
+
+    def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self._act(pod, "pre_filter")
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return self._act(pod, "filter", Rejection("no room") if pod.labels.get("at") == "post_filter" else None)
+
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Any:
+        return self._act(pod, "post_filter", Rejection("no help"))
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self._act(pod, "pre_score")
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return self._act(pod, "score", 1)
+
+    def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Any:
+        return self._act(pod, "score_all", super().score_all(cycle, pod, nodes))
+
+    def normalize(self, cycle: Cycle, pod: Pod, scores: Scores) -> Any:
+        return self._act(pod, "normalize", scores)
+
+    def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return self._act(pod, "reserve")
+
+    def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
+        self._act(pod, "unreserve")
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
+        return Rejection("not now") if pod.labels.get("at") == "unreserve" else self._act(pod, "permit")
+
+    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Any:
+        return self._act(pod, "pre_flight")
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return self._act(pod, "pre_bind")
+
+    async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return self._act(pod, "bind", SKIP)
+
+    async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+        return self._act(pod, "post_bind")
+
+
+class Registers(PreBindPlugin):
+    """Sends the pod's name to a TCP server on the port that its `port` label names, and waits for the answer."""
+
+    name = "Registers"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        async with asyncio.timeout(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(pod.labels["port"]))
+            writer.write(f"{pod.name}\n".encode())
+            answer = (await reader.readline()).decode().strip()
+            writer.close()
+        return None if answer == "welcome" else Rejection(f"the registry answered {answer}")
+
+
+class TakesToken(PreBindPlugin):
+    """Takes a token from the Licence in the pod's `licence` label, polling the API server until there is one."""
+
+    name = "TakesToken"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
+        path = f"/apis/example.com/v1/licences/{pod.labels['licence']}"
+        for _ in range(5):
+            licence = await api.get(path)
+            if licence["spec"]["tokens"] > 0:
+                licence = {**licence, "spec": {"tokens": licence["spec"]["tokens"] - 1}}
+                await api.replace(path, licence)
+                return None
+            await api.sleep(2)
+        return Rejection("no token came in time")

@@ -83,7 +83,7 @@ def test_a_plugin_that_raises_costs_its_pod_one_backoff_and_the_loop_lives(point
     (reason, note), *_ = harness.events("bad")
     assert reason == "FailedScheduling"
     where = '"Broken" filter plugin' if point == "filter" else f'{point.capitalize()} plugin "Broken"'
-    assert note == f"running {where}: one over nothing"
+    assert note == f"running {where}: ZeroDivisionError: one over nothing"
     harness.advance(2.1)
     assert len(harness.events("bad")) == 2
 

@@ -259,7 +259,7 @@ def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, 
 def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:
     world = Harness(DEFAULT)
     before = world.machine.context.profiles
-    with pytest.raises(ConfigError, match='initializing plugin "Unmakeable": no licence'):
+    with pytest.raises(ConfigError, match='initializing plugin "Unmakeable": RuntimeError: no licence'):
         world.reconfigure(profile(multi_point("tests.scenarios.fakes:Unmakeable")))
     assert world.machine.context.profiles is before
 

@@ -14,15 +14,17 @@ from typing import Never, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.answers import FILTER, WrongAnswer
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.outcome import Code, Rejection, Status, Verdicts
 from pyscheduler.api.plugin import FilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.staleness import ATTEMPT, CHANGES, USAGE, Change, KeptColumn, Scope, Touched
+from pyscheduler.core.framework.answers import check_verdicts
 from pyscheduler.core.framework.calls import called, guarded
 from pyscheduler.core.framework.evaluations import Count, Counts
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.failure import blame
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
 from pyscheduler.kernels import Rows
@@ -161,7 +163,7 @@ class FilterColumns:
     def unmoved(self, cycle: Cycle) -> bool:
         """Whether the answers of all plugins that move are what they were: each rests on the same as before."""
         moving = (column for column in self._active if column.moves)
-        return all(guarded(column.plugin, "Filter", self._stays, column, cycle) for column in moving)
+        return all(guarded(column.plugin.name, "Filter", self._stays, column, cycle) for column in moving)
 
     def _stays(self, column: FilterColumn, cycle: Cycle) -> bool:
         basis = self._basis(column, cycle)
@@ -235,7 +237,7 @@ class FilterColumns:
         """Bring one column up to date; the rows that it lets the pod through to, `rows` itself where it is all."""
         everywhere = isinstance(rows, slice)
         if everywhere and column.all_stale:
-            column.basis = guarded(column.plugin, "Filter", self._basis, column, cycle)
+            column.basis = guarded(column.plugin.name, "Filter", self._basis, column, cycle)
             if not self._ask(cycle, pod, column, rows):
                 column.answered(all_fit=True)
                 return rows
@@ -335,15 +337,21 @@ def picked(rows: Rows | slice, mask: NDArray[np.bool_]) -> Rows | slice:
 
 
 def ask(plugin: FilterPlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-    """One plugin's answer for one node. PluginFailed if it raises."""
+    """One plugin's answer for one node. PluginFailed if it fails."""
     try:
         if cycle.watch is None:
-            return plugin.filter(cycle, pod, node)
-        return cycle.watch(plugin.name, "Filter", plugin.filter, cycle, pod, node)
-    except Exception as error:
-        raise PluginFailed(plugin.name, "Filter", error) from error
+            answer = plugin.filter(cycle, pod, node)
+        else:
+            answer = cycle.watch(plugin.name, "Filter", plugin.filter, cycle, pod, node)
+        if answer is not None and not isinstance(answer, Rejection):
+            raise WrongAnswer(plugin.filter, answer, FILTER)
+        return answer
+    except BaseException as error:
+        blame(plugin.name, "Filter", error)
 
 
 def ask_all(plugin: FilterPlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Verdicts:
-    """One plugin's answers for many nodes. PluginFailed if it raises."""
-    return called(plugin, "Filter", plugin.filter_all, cycle, pod, table)
+    """One plugin's answers for many nodes. PluginFailed if it fails."""
+    verdicts = called(plugin, "Filter", plugin.filter_all, cycle, pod, table)
+    guarded(plugin.name, "Filter", check_verdicts, plugin.filter_all, verdicts, len(table))
+    return verdicts

@@ -41,7 +41,7 @@ class _Axis:
     """The numbers of a topology, which are the same while nodes are."""
 
     def column(self, nodes: NodeTable) -> Ints:
-        return guarded(self.plugin, "Score", self._read, nodes) if self.ids is None else self.ids
+        return guarded(self.plugin.name, "Score", self._read, nodes) if self.ids is None else self.ids
 
     def _read(self, nodes: NodeTable) -> Ints:
         if not isinstance(self.part, str):
@@ -177,7 +177,7 @@ def _axes(told: Told) -> list[_Axis]:
     """An axis for each topology and count, by whomever it is named first."""
     axes: dict[str | PodCount, _Axis] = {}
     for plugin, likeness in told:
-        for part in guarded(plugin, "Score", _parts, likeness):
+        for part in guarded(plugin.name, "Score", _parts, likeness):
             axes.setdefault(part, _Axis(plugin, part))
     return list(axes.values())
 

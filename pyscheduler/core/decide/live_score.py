@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyscheduler.api.answers import check_score
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Scores
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.filtering import are_few
-from pyscheduler.core.decide.score_column import check_scores, score_of, scores_of
+from pyscheduler.core.decide.score_column import check_range, out_of_range, score_of, scores_of
 from pyscheduler.core.decide.staleness import Change, Scope, scopes
 from pyscheduler.core.framework.evaluations import Count
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.failure import blame
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows
@@ -46,14 +47,14 @@ class LiveScore:
         try:
             if cycle.watch is None:
                 score = self.plugin.score(cycle, pod, node)
+                if type(score) is not int:
+                    check_score(self.plugin.score, score)
             else:
                 score = score_of(self.plugin, cycle, pod, node)
             if not 0 <= score <= MAX_NODE_SCORE:
-                check_scores(self.plugin, np.array([score], np.int64))
-        except PluginFailed:
-            raise
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
+                raise out_of_range(self.plugin, score)
+        except BaseException as error:
+            blame(self.plugin.name, "Score", error)
         return int(score) * self.weight
 
     def of_rows(self, cycle: Cycle, pod: Pod, state: ClusterState, rows: Rows | slice) -> Scores:
@@ -64,7 +65,7 @@ class LiveScore:
         self.asked.n += len(table)
         try:
             scores = scores_of(self.plugin, cycle, pod, table)
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
-        check_scores(self.plugin, scores)
+        except BaseException as error:
+            blame(self.plugin.name, "Score", error)
+        check_range(self.plugin, scores)
         return scores if self.weight == 1 else scores * self.weight

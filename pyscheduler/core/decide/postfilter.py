@@ -16,7 +16,8 @@ from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, StatusErr
 from pyscheduler.api.plugin import PostFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.answers import check_answer
+from pyscheduler.core.framework.failure import blame
 from pyscheduler.core.instrument import Instrument
 
 T = TypeVar("T")
@@ -119,21 +120,20 @@ def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis)
         while True:
             answer = _step(steps) if cycle.watch is None else cycle.watch(plugin.name, POST_FILTER, _step, steps)
             if answer is not None:
-                return answer
+                result: Answer = answer.value
+                check_answer(POST_FILTER, plugin.post_filter, result)
+                return result
             yield
     except StatusError as status:
         return status
-    except PluginFailed:
-        raise  # another plugin, asked in a trial
-    except Exception as error:
-        raise PluginFailed(plugin.name, POST_FILTER, error) from error
+    except BaseException as error:
+        blame(plugin.name, POST_FILTER, error)
 
 
-def _step(steps: PostFilterSteps[Nominate | Revoke | Rejection]) -> Nominate | Revoke | Rejection | None:
-    """Make a step; the answer if it was the last one."""
+def _step(steps: PostFilterSteps[Answer]) -> StopIteration | None:
+    """Make a step; the end of the steps, with the answer, if it was the last one."""
     try:
         next(steps)
     except StopIteration as end:
-        answer: Nominate | Revoke | Rejection = end.value
-        return answer
+        return end
     return None

@@ -22,7 +22,8 @@ from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.finding import Finder, Found, Nominated, diagnose
 from pyscheduler.core.decide.postfilter import PostFiltered, Searching, run_post_filter
 from pyscheduler.core.decide.prefilter import PreFiltered
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.calls import guarded
+from pyscheduler.core.framework.failure import PluginFailed, describe
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 
@@ -52,9 +53,9 @@ def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
     """The first plugin that keeps the pod out of the queue; None if it may enter."""
     for plugin in profile.pre_enqueue:
         try:
-            rejection = plugin.pre_enqueue(pod)
-        except Exception as error:
-            return _verdict(Status(Code.ERROR, plugin.name, (str(error) or type(error).__name__,)))
+            rejection = guarded(plugin.name, "PreEnqueue", plugin.pre_enqueue, pod)
+        except PluginFailed as failed:
+            return _verdict(Status(Code.ERROR, plugin.name, (describe(failed.error),)))
         if rejection is not None:
             return _verdict(Status.of(plugin.name, rejection))
     return None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pyscheduler.api.answers import WrongAnswer, check_score
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import MAX_NODE_SCORE, Normalizer, Scores
@@ -15,9 +16,10 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import Likeness
 from pyscheduler.core.decide.filtering import are_few, picked
 from pyscheduler.core.decide.staleness import ATTEMPT, KeptColumn, Scope, Touched
+from pyscheduler.core.framework.answers import check_scores
 from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.evaluations import Count
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.failure import blame
 from pyscheduler.core.framework.profile import Weighted
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.columns import grown
@@ -114,13 +116,13 @@ class ScoreColumn(KeptColumn):
             if not isinstance(rows, slice) and are_few(rows):
                 self.asked.n += len(rows)
                 for row in rows.tolist():
-                    self.raw[row] = score_of(self.plugin, cycle, pod, state.rows[row])  # raises if it is no int64
+                    self.raw[row] = score_of(self.plugin, cycle, pod, state.rows[row])
             else:
                 table = state.table(None if isinstance(rows, slice) else rows)
                 self.asked.n += len(table)
                 _write(self.raw, rows, scores_of(self.plugin, cycle, pod, table))
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "Score", error) from error
+        except BaseException as error:
+            blame(self.plugin.name, "Score", error)
         if self.all_stale:
             self._only, self.all_stale, self.settled = rows, False, False
         else:
@@ -161,12 +163,12 @@ class ScoreColumn(KeptColumn):
         """By what nodes score alike; None if each is to be asked."""
         if self._free_form or self.reach[ATTEMPT] is not Scope.NOWHERE:
             return None
-        return guarded(self.plugin, "Score", self._likeness, cycle)
+        return guarded(self.plugin.name, "Score", self._likeness, cycle)
 
     def _likeness(self, cycle: Cycle) -> Likeness | None:
         likeness = self.plugin.score_likeness(cycle)
         if likeness is not None and not isinstance(likeness, Likeness):
-            raise TypeError(f"score_likeness gave a {type(likeness).__name__} instead of a Likeness")
+            raise WrongAnswer(self.plugin.score_likeness, likeness, "Likeness or None")
         return likeness
 
     def renormalize(self, cycle: Cycle, pod: Pod, feasible: Rows | slice) -> bool:
@@ -180,10 +182,8 @@ class ScoreColumn(KeptColumn):
                 return self._rescaled(self.normalizer, feasible)
             else:
                 return cycle.watch(self.plugin.name, NORMALIZE, self._rescaled, self.normalizer, feasible)
-        except PluginFailed:
-            raise
-        except Exception as error:
-            raise PluginFailed(self.plugin.name, "NormalizeScore", error) from error
+        except BaseException as error:
+            blame(self.plugin.name, "NormalizeScore", error)
         return True
 
     def weigh(self, rows: Rows | slice) -> None:
@@ -191,7 +191,10 @@ class ScoreColumn(KeptColumn):
         if self._finals is None:
             raw = self._raw(rows)
             if len(raw):
-                self._give(rows, raw if self.normalizer is None else self.normalizer.rescale(raw, self.span))
+                final = raw
+                if self.normalizer is not None:
+                    final = guarded(self.plugin.name, "NormalizeScore", self._rescale, self.normalizer, raw)
+                self._give(rows, final)
         elif isinstance(rows, slice):
             look_up(self.weighted[rows], self.raw[rows], self._least, self._finals, None)
         else:
@@ -199,8 +202,11 @@ class ScoreColumn(KeptColumn):
 
     def _normalized(self, cycle: Cycle, pod: Pod, raw: Scores) -> Scores:
         if cycle.watch is None:
-            return self.plugin.normalize(cycle, pod, raw)
-        return cycle.watch(self.plugin.name, NORMALIZE, self.plugin.normalize, cycle, pod, raw)
+            final = self.plugin.normalize(cycle, pod, raw)
+        else:
+            final = cycle.watch(self.plugin.name, NORMALIZE, self.plugin.normalize, cycle, pod, raw)
+        check_scores(self.plugin.normalize, final, len(raw))
+        return final
 
     def _rescaled(self, normalizer: Normalizer, feasible: Rows | slice) -> bool:
         """The same for a normaliser, which says by its span whether anything is new."""
@@ -216,6 +222,11 @@ class ScoreColumn(KeptColumn):
         if renewed:
             self.weigh(feasible)
         return renewed
+
+    def _rescale(self, normalizer: Normalizer, raw: Scores) -> Scores:
+        final = normalizer.rescale(raw, self.span)
+        check_scores(normalizer.rescale, final, len(raw))
+        return final
 
     def _extremes(self, rows: Rows | slice, n: int) -> tuple[int, int]:
         """The least and the greatest raw score of so many rows."""
@@ -234,7 +245,7 @@ class ScoreColumn(KeptColumn):
         """Normalise all scores there may be, if that is less work than to do so for as many rows."""
         self._finals = None
         if most - least < min(_WIDEST, rows):
-            finals = normalizer.rescale(np.arange(least, most + 1), self.span)
+            finals = self._rescale(normalizer, np.arange(least, most + 1))
             lowest, highest = extremes(finals, None)
             if lowest >= 0 and highest <= MAX_NODE_SCORE:
                 self._least, self._finals = least, finals * self.weight
@@ -246,12 +257,12 @@ class ScoreColumn(KeptColumn):
         return raw
 
     def _give(self, rows: Rows | slice, final: Scores) -> None:
-        check_scores(self.plugin, final)
+        check_range(self.plugin, final)
         _write(self.weighted, rows, final * self.weight)
 
 
 def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
-    """Write the scores of some rows, whatever form they come in that NumPy takes for a column of int64."""
+    """Write the scores of some rows, whatever whole numbers they are."""
     if isinstance(rows, slice):
         column[rows] = scores
         return
@@ -261,25 +272,38 @@ def _write(column: Scores, rows: Rows | slice, scores: Scores) -> None:
 
 
 def score_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-    """One plugin's raw score for one node; what it raises is raised."""
+    """One plugin's raw score for one node; what it raises is raised. WrongAnswer if it is no whole number."""
     if cycle.watch is None:
-        return plugin.score(cycle, pod, node)
-    return cycle.watch(plugin.name, "Score", plugin.score, cycle, pod, node)
+        score = plugin.score(cycle, pod, node)
+    else:
+        score = cycle.watch(plugin.name, "Score", plugin.score, cycle, pod, node)
+    if type(score) is not int:
+        check_score(plugin.score, score)
+    return score
 
 
 def scores_of(plugin: ScorePlugin, cycle: Cycle, pod: Pod, table: NodeTable) -> Scores:
     """The same for many nodes."""
     if cycle.watch is None:
-        return plugin.score_all(cycle, pod, table)
-    return cycle.watch(plugin.name, "Score", plugin.score_all, cycle, pod, table)
+        scores = plugin.score_all(cycle, pod, table)
+    else:
+        scores = cycle.watch(plugin.name, "Score", plugin.score_all, cycle, pod, table)
+    check_scores(plugin.score_all, scores, len(table))
+    return scores
 
 
-def check_scores(plugin: ScorePlugin, final: Scores) -> None:
+def check_range(plugin: ScorePlugin, final: Scores) -> None:
     """PluginFailed for a final score outside of 0..100."""
     if not len(final):
         return
     least, most = extremes(final, None)
     if least < 0 or most > MAX_NODE_SCORE:
-        worst = most if most > MAX_NODE_SCORE else least
-        text = f"invalid score {worst}, it should be in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-        raise PluginFailed(plugin.name, "NormalizeScore", ValueError(text))
+        blame(plugin.name, "NormalizeScore", out_of_range(plugin, most if most > MAX_NODE_SCORE else least))
+
+
+def out_of_range(plugin: ScorePlugin, score: int) -> WrongAnswer:
+    """The error of a final score outside of 0..100, which names the method that gave it."""
+    normalizes = plugin.normalizer is not None or type(plugin).normalize is not ScorePlugin.normalize
+    method = plugin.normalize if normalizes else plugin.score
+    hint = "" if normalizes else "; set `normalizer`, or scale it"
+    return WrongAnswer(method, score, f"0 to {MAX_NODE_SCORE}{hint}", shown=str(score))

@@ -1,4 +1,4 @@
-"""How the core calls a plugin: timed where the attempt is watched, and a bug of the plugin's is named after it."""
+"""How the core calls a plugin: timed where the attempt is watched, its answer checked, its failure named after it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ from typing import TypeVar, TypeVarTuple
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import Plugin
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.answers import check_answer
+from pyscheduler.core.framework.failure import blame
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-def guarded(plugin: Plugin, point: str, call: Callable[[*Ts], T], *args: *Ts) -> T:
-    """What `call` comes to, which asks the plugin for something beside its answer. PluginFailed if it raises."""
+def guarded(plugin: str, point: str, call: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Return what `call` returns, which runs code of the plugin outside of an attempt. PluginFailed if it fails."""
     try:
-        return call(*args)
-    except Exception as error:
-        raise PluginFailed(plugin.name, point, error) from error
+        answer = call(*args)
+        check_answer(point, call, answer)
+        return answer
+    except BaseException as error:
+        blame(plugin, point, error)
 
 
 def called(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: Cycle, *args: *Ts) -> T:
-    """What `call`, a method of the plugin's, answers at the extension point. PluginFailed if it raises.
+    """Return what `call`, a method of the plugin, returns at the extension point. PluginFailed if it fails.
 
-    Filter and Score of single nodes, which are asked many times in an attempt, do the same by themselves.
+    Filter and Score of single nodes, which run many times in an attempt, do the same by themselves.
     """
     try:
-        if cycle.watch is None:
-            return call(cycle, *args)
-        return cycle.watch(plugin.name, point, call, cycle, *args)
-    except Exception as error:
-        raise PluginFailed(plugin.name, point, error) from error
+        watch = cycle.watch
+        answer = call(cycle, *args) if watch is None else watch(plugin.name, point, call, cycle, *args)
+        check_answer(point, call, answer)
+        return answer
+    except BaseException as error:
+        blame(plugin.name, point, error)

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from pyscheduler.api.answers import WrongAnswer
 from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, Interest, ResourceKind
 from pyscheduler.api.plugin import (
     BindPlugin,
@@ -26,6 +27,7 @@ from pyscheduler.api.plugin import (
     ScorePlugin,
 )
 from pyscheduler.core.commands import BindingPlan
+from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.evaluations import Evaluations
 
 P = TypeVar("P", bound=Plugin)
@@ -101,9 +103,22 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         "Anything" is what happens to nodes, to pods, to what the plugin watches itself and to what any plugin waits
         for; not to what others only read, such as the ReplicaSets whose pods are spread: their status never rests.
         """
-        given = [(plugin, interest) for plugin in self.plugins for interest in plugin.interests()]
-        awaited = {NODE, POD, *(interest.resource for _, interest in given)} - {ANY_RESOURCE}
-        return tuple((plugin.name, each) for plugin, interest in given for each in _unrolled(plugin, interest, awaited))
+        return tuple((plugin.name, each) for plugin, interests in self._interests for each in interests)
+
+    @cached_property
+    def permit_interests(self) -> Mapping[str, tuple[Interest, ...]]:
+        """Which events may let a pod go that a Permit plugin makes wait, by the plugin's name."""
+        names = {plugin.name for plugin in self.permit}
+        return {plugin.name: interests for plugin, interests in self._interests if plugin.name in names}
+
+    @cached_property
+    def _interests(self) -> tuple[tuple[Plugin, tuple[Interest, ...]], ...]:
+        given = [(plugin, guarded(plugin.name, "Interests", _interests_of, plugin)) for plugin in self.plugins]
+        awaited = {NODE, POD, *(each.resource for _, interests in given for each in interests)} - {ANY_RESOURCE}
+        return tuple(
+            (plugin, tuple(each for interest in interests for each in _unrolled(plugin, interest, awaited)))
+            for plugin, interests in given
+        )
 
     @property
     def watches(self) -> frozenset[ResourceKind]:
@@ -149,6 +164,13 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
         permit=at("permit", PermitPlugin),
         plan=BindingPlan(at("preBind", PreBindPlugin), binders, at("postBind", PostBindPlugin)),
     )
+
+
+def _interests_of(plugin: Plugin) -> tuple[Interest, ...]:
+    given: object = plugin.interests()
+    if not isinstance(given, Sequence) or not all(isinstance(interest, Interest) for interest in given):
+        raise WrongAnswer(plugin.interests, given, "a sequence of Interests", shown=repr(given))
+    return tuple(given)
 
 
 def _unrolled(plugin: Plugin, interest: Interest, awaited: Set[str]) -> Iterator[Interest]:

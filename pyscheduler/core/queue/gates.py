@@ -12,6 +12,8 @@ from pyscheduler.api.cycle import Watch
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.framework.calls import guarded
+from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS, Instrument
 
 PRE_ENQUEUE = "PreEnqueue"
@@ -47,10 +49,12 @@ class Gates:
     def is_shut(self, queued: QueuedPod) -> bool:
         """Whether the plugin that gated the pod last still does. Nothing is noted, and one that raises is not asked."""
         gate, *_ = self._in_order(queued.pod.scheduler_name, queued.gating_plugin)
+        if gate.name != queued.gating_plugin:
+            return False
         try:
-            return gate.name == queued.gating_plugin and gate.pre_enqueue(queued.pod) is not None
-        except Exception:
-            return False  # for `admit` to find out, and to tell
+            return guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
+        except PluginFailed:
+            return False  # `admit` will find out, and count it
 
     def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))
@@ -68,12 +72,14 @@ class Gates:
         for plugin in plugins:
             try:
                 if watch is None:
-                    rejection = plugin.pre_enqueue(queued.pod)
+                    rejection = guarded(plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod)
                 else:
-                    rejection = watch(plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod)
+                    rejection = watch(
+                        plugin.name, PRE_ENQUEUE, guarded, plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod
+                    )
                 code = None if rejection is None else rejection.code
-            except Exception as error:
-                self._instrument.plugin_failed(plugin.name, PRE_ENQUEUE, error)
+            except PluginFailed as failed:
+                self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
                 self.broken.add(queued.pod.uid)
                 code = Code.ERROR
             if code is not None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from pyscheduler.api.events import ANY_RESOURCE, NODE, Action, ClusterEvent, Hint, HintFunction, Interest
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.framework.calls import guarded
+from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.labels import label_of
 
@@ -80,9 +82,10 @@ class Hints:
     def _ask(self, plugin: str, hint: HintFunction, pod: Pod, event: ClusterEvent) -> bool:
         self._instrument.hint_entered()
         try:
-            helps, answer = (False, "QueueSkip") if hint(pod, event) is Hint.SKIP else (True, "Queue")
-        except Exception as error:
-            self._instrument.plugin_failed(plugin, QUEUEING_HINT, error)
+            said = guarded(plugin, QUEUEING_HINT, hint, pod, event)
+            helps, answer = (False, "QueueSkip") if said is Hint.SKIP else (True, "Queue")
+        except PluginFailed as failed:
+            self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
             helps, answer = True, "Error"
         self._instrument.hint_left(plugin, label_of(event), answer)
         return helps

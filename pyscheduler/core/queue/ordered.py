@@ -15,6 +15,7 @@ from sortedcontainers import SortedList
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.framework.failure import is_external
 
 SortKey = Callable[[QueuedPod], Any]
 Entry = tuple[Any, int, QueuedPod]
@@ -27,7 +28,7 @@ class OrderedPods:
     `stand_in` must give keys that always compare; `failed` is told whatever the plugin's key raised.
     """
 
-    def __init__(self, key: SortKey, stand_in: SortKey, failed: Callable[[Exception], None]) -> None:
+    def __init__(self, key: SortKey, stand_in: SortKey, failed: Callable[[BaseException], None]) -> None:
         self._key = key
         self._stand_in = stand_in
         self._failed = failed
@@ -102,11 +103,16 @@ class OrderedPods:
         try:
             entry = (self._key(queued), arrival, queued)
             self._ranked.add(entry)
-        except Exception as error:
-            self._failed(error)
+        except BaseException as error:
+            self._count(error)
             self._insert_misfit(queued, arrival)
         else:
             self._ranked_entries[queued.pod.uid] = entry
+
+    def _count(self, error: BaseException) -> None:
+        if is_external(error):
+            raise error
+        self._failed(error)
 
     def _insert_misfit(self, queued: QueuedPod, arrival: int) -> None:
         entry = (self._stand_in(queued), arrival, queued)
@@ -122,9 +128,9 @@ class OrderedPods:
         if entry is not None:
             try:
                 self._ranked.remove(entry)
-            except Exception as error:
+            except BaseException as error:
                 # Raised by the comparison, or "not in list" because the order has changed under our feet.
-                self._failed(error)
+                self._count(error)
                 self._rank_afresh(self._ranked_entries.values())
         return entry
 

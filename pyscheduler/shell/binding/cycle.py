@@ -6,14 +6,19 @@ A plugin that raises costs its pod one backoff and is named; nothing it does can
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from pyscheduler.api.answers import WrongAnswer
+from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.outcome import SKIP, Code, Rejection, StatusError
+from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.extending import ExtenderFailed
+from pyscheduler.core.framework.answers import check_answer
+from pyscheduler.core.framework.failure import PluginFailed, blame
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.shell import logs
 from pyscheduler.shell.binding.hand import Hand
@@ -23,6 +28,7 @@ from pyscheduler.shell.kube.faults import unanswered
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
 log = logs.get("binding")
 T = TypeVar("T")
+Act = Callable[[Cycle, Pod, str, ApiWriter], Coroutine[Any, Any, T]]
 
 
 async def run_binding(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
@@ -47,12 +53,11 @@ async def _pre_bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrum
     for pre in command.plan.pre_bind:
         hand.plugin = pre.name
         try:
-            acting = pre.pre_bind(command.cycle, command.pod, command.node_name, hand)
-            rejection = await _acted(acting, command, pre.name, PRE_BIND, clock, instrument)
-            if rejection is not None:
-                return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
-        except Exception as error:
-            return _broken(command, pre.name, PRE_BIND, error, clock, instrument)
+            rejection = await _acted(pre.pre_bind, command, hand, clock, instrument)
+        except PluginFailed as failed:
+            return _broken(command, failed, clock, instrument)
+        if rejection is not None:
+            return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
     return None
 
 
@@ -77,19 +82,17 @@ async def _bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrument)
     for plugin in command.plan.bind:
         hand.plugin = plugin.name
         try:
-            acting = plugin.bind(command.cycle, command.pod, command.node_name, hand)
-            answer = await _acted(acting, command, plugin.name, BIND, clock, instrument)
-        except ExtenderFailed as failed:
-            hand.is_unsure = True
-            log.warning("An extender failed to bind", failed, pod=command.pod.key, node=command.node_name)
-            return BindFailed(clock.now(), uid, str(failed), plugin.name)
-        except Exception as error:
-            hand.is_unsure = _may_have_bound(error)
-            return _broken(command, plugin.name, BIND, error, clock, instrument)
+            answer = await _acted(plugin.bind, command, hand, clock, instrument)
+        except PluginFailed as failed:
+            hand.is_unsure = _may_have_bound(failed.error)
+            return _broken(command, failed, clock, instrument)
         if isinstance(answer, Rejection):
             return BindFailed(clock.now(), uid, answer.message, plugin.name, rejected=True)
         if answer is not SKIP:
-            return None
+            if hand.is_bound or plugin.binds_elsewhere:
+                return None
+            nothing = WrongAnswer(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
+            return _broken(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
     return BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
 
 
@@ -98,47 +101,50 @@ async def _post_bind(command: Bind, hand: Hand, clock: Clock, instrument: Instru
     for post in command.plan.post_bind:
         hand.plugin = post.name
         try:
-            acting = post.post_bind(command.cycle, command.pod, command.node_name, hand)
-            await _acted(acting, command, post.name, POST_BIND, clock, instrument)
-        except Exception as error:
+            await _acted(post.post_bind, command, hand, clock, instrument)
+        except PluginFailed as failed:
             # The pod is bound; all that is left to do is to say so.
-            _broken(command, post.name, POST_BIND, error, clock, instrument)
+            _broken(command, failed, clock, instrument)
 
 
-async def _acted(
-    acting: Coroutine[Any, Any, T], command: Bind, plugin: str, point: str, clock: Clock, instrument: Instrument
-) -> T:
-    """What a plugin answers; the instrument hears how long it took where the attempt is watched."""
-    if command.cycle.watch is None:
-        return await _sensible(acting)
+async def _acted(act: Act[T], command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> T:
+    """Return what a plugin's method returns; the instrument is told how long it took where the attempt is watched.
+
+    PluginFailed if it fails, by whatever it raises. Cancelled, if it is we who are to stop: a plugin that waited for
+    something that was cancelled, or raises CancelledError itself, has only failed.
+    """
     began, status = clock.now(), ERROR
     try:
-        answer = await _sensible(acting)
+        acting: object = act(command.cycle, command.pod, command.node_name, hand)
+        if not isinstance(acting, Awaitable):
+            raise WrongAnswer(act, acting, "a coroutine (async def)")
+        answer: T = await acting
+        check_answer(hand.point, act, answer)
         status = status_of(answer)
         return answer
-    finally:
-        instrument.plugin_took(plugin, point, status, clock.now() - began)
-
-
-async def _sensible(acting: Coroutine[Any, Any, T]) -> T:
-    """What a plugin answers, if that is an answer. TypeError if not: the pod must not be taken to be bound.
-
-    RuntimeError if it gives up because something that it waited for was cancelled: it is not we who are to stop then.
-    """
-    try:
-        answer = await acting
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    except BaseException as error:
+        if _is_our_cancellation(error):
             raise
-        raise RuntimeError("what it waited for was cancelled") from None
-    if not (answer is None or answer is SKIP or isinstance(answer, Rejection)):
-        raise TypeError(f"it answered {answer!r}")
-    return answer
+        blame(hand.plugin, hand.point, error)
+    finally:
+        if command.cycle.watch is not None:
+            instrument.plugin_took(hand.plugin, hand.point, status, clock.now() - began)
 
 
-def _may_have_bound(error: Exception) -> bool:
+def _is_our_cancellation(error: BaseException) -> bool:
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # the test kit runs binding cycles without an event loop, and cancels none
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def _may_have_bound(error: BaseException) -> bool:
     """Whether the API server may have done what was asked of it, though it has not said so."""
+    if isinstance(error, ExtenderFailed):
+        return True
     return isinstance(error, ApiError) and (unanswered(error) or error.status >= 500)
 
 
@@ -148,13 +154,14 @@ def _status(failed: BindFailed | None) -> str:
     return Code.UNSCHEDULABLE.camel if failed.rejected else ERROR
 
 
-def _broken(
-    command: Bind, plugin: str, point: str, error: Exception, clock: Clock, instrument: Instrument
-) -> BindFailed:
-    """What the API server refused or a plugin found amiss is told as it is; anything else is a bug, told as one."""
+def _broken(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
+    """What the API server refused or a plugin found amiss is reported as it is; anything else is a bug."""
+    pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
+    if isinstance(error, ExtenderFailed):
+        log.warning("An extender failed to bind", error, pod=pod, node=node)
+        return BindFailed(clock.now(), command.pod.uid, str(error), plugin)
     if isinstance(error, ApiError | StatusError):
-        log.warning("Binding failed", error, pod=command.pod.key, node=command.node_name, plugin=plugin)
+        log.warning("Binding failed", error, pod=pod, node=node, plugin=plugin)
     else:
-        instrument.plugin_failed(plugin, point, error)
-    message = f'running {point} plugin "{plugin}": {str(error) or type(error).__name__}'
-    return BindFailed(clock.now(), command.pod.uid, message, plugin)
+        instrument.plugin_failed(plugin, failed.point, error)
+    return BindFailed(clock.now(), command.pod.uid, str(failed), plugin)

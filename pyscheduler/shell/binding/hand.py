@@ -91,7 +91,12 @@ class Hand(ApiWriter):
 
     def create(self, path: str, body: Mapping[str, Any]) -> Answer:
         self._check()
-        return self._api.create(path, body)
+        return self._create_binding(path, body) if path.endswith("/binding") else self._api.create(path, body)
+
+    async def _create_binding(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self._api.create(path, body)
+        self.is_bound = True
+        return answer
 
     def replace(self, path: str, body: Mapping[str, Any]) -> Answer:
         self._check()

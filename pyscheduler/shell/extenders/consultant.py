@@ -135,6 +135,7 @@ class ExtenderBinder(BindPlugin):
 
     name = EXTENDER
     reads_labels = False
+    binds_elsewhere = True
 
     def __init__(self, extender: Extender, client: Client, configured: Configured, handle: Handle) -> None:
         super().__init__(None, handle)

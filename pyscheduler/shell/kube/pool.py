@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
 

@@ -1,8 +1,9 @@
 """Lies on the scheduler's PYTHONPATH, so that Python loads it there before anything else.
 
 It changes four things about the process: each deadline of a call is at most FAULTS_PATIENCE seconds, and watches are
-renewed every FAULTS_WATCH seconds if that is set; a loop that is blocked is given up after FAULTS_GIVEN_UP_AFTER seconds
-instead of sixty; its clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it logs how many tasks it has.
+renewed every FAULTS_WATCH seconds if that is set; a loop that is blocked is given up after FAULTS_GIVEN_UP_AFTER
+seconds instead of sixty; its clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it logs how many
+tasks it has.
 """
 
 from __future__ import annotations

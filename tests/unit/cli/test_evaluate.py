@@ -206,11 +206,15 @@ def test_a_pod_of_another_scheduler() -> None:
 
 
 BROKEN = [
-    ("pre_filter", 'running PreFilter plugin "Brittle": broke', {"prefilter"}),
-    ("filter", 'running "Brittle" filter plugin: broke', {"prefilter"}),
-    ("pre_score", 'running PreScore plugin "Brittle": broke', {"prefilter", "nodes"}),
-    ("score", 'running Score plugins: plugin "Brittle" failed with: broke', {"prefilter", "nodes"}),
-    ("normalize", 'running Normalize on Score plugins: plugin "Brittle" failed with: broke', {"prefilter", "nodes"}),
+    ("pre_filter", 'running PreFilter plugin "Brittle": RuntimeError: broke', {"prefilter"}),
+    ("filter", 'running "Brittle" filter plugin: RuntimeError: broke', {"prefilter"}),
+    ("pre_score", 'running PreScore plugin "Brittle": RuntimeError: broke', {"prefilter", "nodes"}),
+    ("score", 'running Score plugins: plugin "Brittle" failed with: RuntimeError: broke', {"prefilter", "nodes"}),
+    (
+        "normalize",
+        'running Normalize on Score plugins: plugin "Brittle" failed with: RuntimeError: broke',
+        {"prefilter", "nodes"},
+    ),
 ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import linecache
 from typing import Any, cast
 
 import pytest
@@ -19,6 +21,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.commands import Bind, BindingPlan
 from pyscheduler.core.events import BindFailed, Bound
+from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.shell.binding.cycle import run_binding
 from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.metrics import Metrics
@@ -26,13 +29,16 @@ from pyscheduler.testing import pod
 
 from .virtual import VirtualClock
 
+HANDLE = CoreHandle()
+
 
 class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
     """Raises `error` at one point, and says yes at the others."""
 
     name = "Shaky"
+    binds_elsewhere = True
 
-    def __init__(self, point: str, error: Exception) -> None:
+    def __init__(self, point: str, error: BaseException) -> None:
         self._point, self._error = point, error
 
     def _perhaps(self, point: str) -> None:
@@ -50,7 +56,7 @@ class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
         self._perhaps("PostBind")
 
 
-async def bind(metrics: Metrics, point: str, error: Exception) -> Bound | BindFailed:
+async def bind(metrics: Metrics, point: str, error: BaseException) -> Bound | BindFailed:
     plugin, clock, subject = Shaky(point, error), VirtualClock(), pod("a").build()
     plan = BindingPlan((plugin,), (plugin,), (plugin,))
     command = Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), plan)
@@ -62,7 +68,7 @@ async def test_one_that_raises_fails_the_binding_and_is_counted(point: str) -> N
     metrics = Metrics()
     outcome = await bind(metrics, point, ZeroDivisionError("one over nothing"))
     assert isinstance(outcome, BindFailed)
-    assert outcome.message == f'running {point} plugin "Shaky": one over nothing'
+    assert outcome.message == f'running {point} plugin "Shaky": ZeroDivisionError: one over nothing'
     assert dict(metrics.plugin_failures.counts) == {("Shaky", point): 1}
 
 
@@ -70,6 +76,65 @@ async def test_after_one_that_raises_in_post_bind_the_pod_is_bound_all_the_same(
     metrics = Metrics()
     assert isinstance(await bind(metrics, "PostBind", ZeroDivisionError()), Bound)
     assert dict(metrics.plugin_failures.counts) == {("Shaky", "PostBind"): 1}
+
+
+@pytest.mark.parametrize("point", ["PreBind", "Bind", "PostBind"])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), MemoryError()], ids=repr
+)
+async def test_whatever_a_plugin_raises_does_not_leave_the_binding_cycle(point: str, error: BaseException) -> None:
+    metrics = Metrics()
+    outcome = await bind(metrics, point, error)
+    assert isinstance(outcome, Bound) == (point == "PostBind")
+    assert dict(metrics.plugin_failures.counts) == {("Shaky", point): 1}
+
+
+class Waits(PreBindPlugin):
+    name = "Waits"
+
+    async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_cancelled_binding_cycle_ends_and_its_plugin_has_not_failed() -> None:
+    metrics, clock, subject = Metrics(), VirtualClock(), pod("a").build()
+    command = Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), BindingPlan((Waits(None, HANDLE),), (), ()))
+    cycle = run_binding(command, cast(ApiWriter, None), clock, MetricsInstrument(metrics, clock.now))
+    task = asyncio.create_task(cycle)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not metrics.plugin_failures.counts
+
+
+async def test_log_names_the_line_of_the_plugin_that_raised(caplog: pytest.LogCaptureFixture) -> None:
+    await bind(Metrics(), "Bind", KeyError("x"))
+    [record] = caplog.records
+    fields = record.__dict__["fields"]
+    assert fields["err"] == "KeyError: 'x'"
+    assert fields["plugin"] == "Shaky"
+    file, _, line = fields["at"].rpartition(":")
+    assert file == __file__
+    assert "raise self._error" in linecache.getline(file, int(line))
+
+
+async def test_log_names_the_method_that_gave_a_wrong_answer(caplog: pytest.LogCaptureFixture) -> None:
+    class Says(PostBindPlugin):
+        name = "Says"
+
+        async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
+            return True
+
+    clock, subject, shaky = VirtualClock(), pod("a").build(), Shaky("", ValueError())
+    plan = BindingPlan((), (shaky,), (Says(None, HANDLE),))
+    command = Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), plan)
+    await run_binding(command, cast(ApiWriter, None), clock, MetricsInstrument(Metrics(), clock.now))
+    [record] = caplog.records
+    fields = record.__dict__["fields"]
+    assert fields["err"] == "post_bind returned bool, expected None"
+    file, _, line = fields["at"].rpartition(":")
+    assert "async def post_bind" in linecache.getline(file, int(line))
 
 
 @pytest.mark.parametrize("point", ["PreBind", "Bind", "PostBind"])

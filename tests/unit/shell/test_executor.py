@@ -264,6 +264,7 @@ class Confused(PreBindPlugin, BindPlugin):
     """Answers what is no answer, or gives up as if it had been told to."""
 
     name = "Confused"
+    binds_elsewhere = True
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
         return await self.answer(pod, "prepare")

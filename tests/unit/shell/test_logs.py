@@ -67,7 +67,7 @@ def test_a_crash_keeps_its_traceback_in_one_line() -> None:
         logs.get("x").crash("It broke", error, plugin="P")
     [line] = out.getvalue().splitlines()
     assert line.startswith("E")
-    assert '"It broke" err="\'x\'" plugin="P" traceback="Traceback' in line
+    assert '"It broke" err="KeyError: \'x\'" plugin="P" traceback="Traceback' in line
 
 
 def test_libraries_come_out_in_the_same_format() -> None:

@@ -63,7 +63,7 @@ def test_answers_together(answers: tuple[Answer, ...], expected: PostFiltered) -
 
 
 def test_a_plugin_that_raises_is_named() -> None:
-    with pytest.raises(PluginFailed, match='PostFilter plugin "Says": oh'):
+    with pytest.raises(PluginFailed, match='PostFilter plugin "Says": ValueError: oh'):
         outcome(ValueError("oh"))
 
 

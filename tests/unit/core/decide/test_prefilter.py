@@ -131,7 +131,7 @@ def test_nodes_outside_are_told_who_narrowed_the_choice() -> None:
 
 
 def test_a_plugin_that_raises_is_named() -> None:
-    with pytest.raises(PluginFailed, match='running PreFilter plugin "A": out of order'):
+    with pytest.raises(PluginFailed, match='running PreFilter plugin "A": RuntimeError: out of order'):
         run(RuntimeError("out of order"))
 
 

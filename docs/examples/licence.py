@@ -1,0 +1,25 @@
+"""LicenceToken: a pod with a `licence` label holds its place until a Licence object has a token for it."""
+
+from pyscheduler.api import POD, Action, Cycle, Interest, NodeInfo, PermitPlugin, Pod, Rejection, ResourceKind, Wait
+
+LICENCE = ResourceKind("example.com", "v1", "licences", "Licence", namespaced=False)
+
+
+class LicenceToken(PermitPlugin):
+    name = "LicenceToken"
+    watches = (LICENCE,)
+    indexes = ("licence",)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(LICENCE.kind, Action.ALL), Interest(POD, Action.DELETE))
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        name = pod.labels.get("licence")
+        if name is None:
+            return None
+        licence = self.handle.objects(LICENCE).get(("", name))
+        if licence is None:
+            return Rejection(f"licence {name} does not exist")
+        pods = self.handle.pods_labelled("licence", pod.namespace, name)
+        used = sum(self.handle.has_place(uid) for uid in pods)  # this pod has a place already
+        return None if used <= licence["spec"]["tokens"] else Wait(60, f"no token of licence {name} is free")

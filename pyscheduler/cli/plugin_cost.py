@@ -1,0 +1,262 @@
+"""`pyscheduler bench plugin`: what a plugin costs, call by call and in a whole decision."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from rich.table import Table
+
+from pyscheduler.api import (
+    Cycle,
+    FilterPlugin,
+    NodeTable,
+    PermitPlugin,
+    Plugin,
+    Pod,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    ReservePlugin,
+    ScorePlugin,
+    Skip,
+)
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.cli.plugin_reads import least_reads
+from pyscheduler.cli.problems import CommandProblem
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.load import loads
+from pyscheduler.config.loaded import LoadedConfig
+from pyscheduler.core.commands import Bind
+from pyscheduler.core.context import Settings
+from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone
+from pyscheduler.core.framework.failure import code_line, describe
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.machine import Machine
+from pyscheduler.intree import DEFAULT_MULTIPOINT
+
+Json = dict[str, Any]
+_ROUNDS: Final = 5
+_LONG: Final = 0.02
+"""Seconds of CPU time that a figure is made of, at least."""
+_ZONES: Final = 10
+_PODS_OF_A_ROUND: Final = 50
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured: a plugin with its args on so many nodes, for pods like this one."""
+
+    plugin: str
+    args: Json
+    nodes: int
+    pod: Json
+    node: Json
+
+
+@dataclass(frozen=True)
+class Call:
+    """An extension point: microseconds of a call for one node or pod, and of the two forms for all nodes."""
+
+    point: str
+    once: float
+    plain: float | None = None
+    columns: float | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plugin costs; decisions in microseconds."""
+
+    name: str
+    calls: tuple[Call, ...]
+    without: float
+    with_plugin: float
+    reads: Reads | None
+    enough: Reads | None
+    """The claim that would do, where it is less than `reads`."""
+    with_enough: float | None
+
+
+def measure(request: Request) -> Cost:
+    """Measure a plugin. ConfigError if it cannot be used."""
+    world = _World(_config(request, enabled=True), request)
+    plugin, pod, table = world.plugin(request.plugin), world.pod(), world.machine.context.state.table()
+    try:
+        calls = tuple(_calls(plugin, pod, table))
+    except Exception as error:
+        text = f"plugin {plugin.name} failed: {describe(error)} ({code_line(error)})"
+        raise CommandProblem(text) from None
+    rivals = {"without": _World(_config(request, enabled=False), request), "with": world}
+    reads, enough = getattr(plugin, "reads", None), least_reads(plugin, pod, table)
+    if reads is None or enough is None or enough >= reads:
+        enough = None
+    else:
+        rivals["enough"] = _World(_config(request, enabled=True), request, enough)
+    took = _decisions(rivals)
+    return Cost(plugin.name, calls, took["without"], took["with"], reads, enough, took.get("enough"))
+
+
+def _config(request: Request, enabled: bool) -> LoadedConfig:
+    """The default profile, with the plugin or without it."""
+    is_default = request.plugin in dict(DEFAULT_MULTIPOINT)
+    profile: Json = {}
+    if enabled != is_default:
+        profile["plugins"] = {"multiPoint": {"enabled" if enabled else "disabled": [{"name": request.plugin}]}}
+    if enabled and request.args:
+        profile["pluginConfig"] = [{"name": request.plugin, "args": request.args}]
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return loads(json.dumps({**kind, "profiles": [profile]}))
+
+
+class _World:
+    """A machine with nodes, on which pods of one template are decided on."""
+
+    def __init__(self, config: LoadedConfig, request: Request, reads: Reads | None = None) -> None:
+        """With `reads`, the plugin that is measured claims that."""
+        handle = CoreHandle()
+        (self.profile,) = build_profiles(config, handle)
+        if reads is not None:
+            plugin = self.plugin(request.plugin)
+            plugin.__class__ = type(type(plugin).__name__, (type(plugin),), {"reads": reads})
+        self.machine = Machine((self.profile,), handle, None, Settings())
+        self._request = request
+        self._made = 0
+        for i in range(request.nodes):
+            self.machine.handle(NodeChanged(0.0, _node(request.node, i)))
+
+    def plugin(self, name: str) -> Plugin:
+        """The plugin that is measured, by its name or its import path."""
+        given = {f"{type(p).__module__}:{type(p).__qualname__}": p for p in self.profile.plugins}
+        return given.get(name) or next(p for p in self.profile.plugins if p.name == name)
+
+    def pod(self) -> Pod:
+        """A pod of the template."""
+        return self.machine.context.shapes.pod(self._object("sample"))
+
+    def decide(self, pods: int) -> float:
+        """Microseconds of CPU time for a decision; afterwards the cluster is as it was."""
+        names = [f"pod-{self._made + i}" for i in range(pods)]
+        self._made += pods
+        for name in names:
+            self.machine.handle(PodChanged(0.0, self._object(name)))
+        began = time.process_time()
+        commands = [command for _ in names for command in self.machine.cycle(0.0) or ()]
+        took = time.process_time() - began
+        for command in commands:
+            if isinstance(command, Bind):
+                self.machine.handle(Bound(0.0, command.pod.uid))
+        for name in names:
+            self.machine.handle(PodGone(0.0, "default", name, name))
+        return took / pods * 1e6
+
+    def _object(self, name: str) -> PodObject:
+        pod = self._request.pod
+        metadata = {**(pod.get("metadata") or {}), "name": name, "uid": name, "namespace": "default"}
+        spec = {"containers": [{"name": "main"}], **(pod.get("spec") or {}), "schedulerName": self.profile.name}
+        return msgspec.convert({"metadata": metadata, "spec": spec}, PodObject)
+
+
+def _node(template: Json, i: int) -> NodeObject:
+    metadata = template.get("metadata") or {}
+    place = {"kubernetes.io/hostname": f"node-{i}", "topology.kubernetes.io/zone": f"zone-{i % _ZONES}"}
+    labels = {**(metadata.get("labels") or {}), **place}
+    status = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}} | (template.get("status") or {})
+    node = {**template, "metadata": {**metadata, "name": f"node-{i}", "labels": labels}, "status": status}
+    return msgspec.convert(node, NodeObject)
+
+
+def _decisions(rivals: Mapping[str, _World]) -> dict[str, float]:
+    """Microseconds of a decision in each world, measured in turns so that noise meets all alike."""
+    pods = {name: _enough_pods(world) for name, world in rivals.items()}
+    rounds = [{name: world.decide(pods[name]) for name, world in rivals.items()} for _ in range(_ROUNDS)]
+    return {name: statistics.median(each[name] for each in rounds) for name in rivals}
+
+
+def _enough_pods(world: _World) -> int:
+    """As many pods as make a figure; the first are slower than the rest, and not counted."""
+    world.decide(2)
+    return max(5, min(_PODS_OF_A_ROUND, int(_LONG * 1e6 / max(1.0, world.decide(5)))))
+
+
+def _calls(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Iterator[Call]:
+    """What a call costs at each extension point that the plugin serves and that decides."""
+    cycle, node = Cycle(0.0, "default-scheduler", pod.uid), next(iter(nodes))
+    if isinstance(plugin, PreEnqueuePlugin):
+        yield Call("PreEnqueue", _timed(lambda: plugin.pre_enqueue(pod)))
+    if isinstance(plugin, PreFilterPlugin):
+        yield Call("PreFilter", _timed(lambda: plugin.pre_filter(cycle, pod, nodes)))
+    is_skipped = isinstance(plugin, PreFilterPlugin) and isinstance(plugin.pre_filter(cycle, pod, nodes), Skip)
+    if isinstance(plugin, FilterPlugin) and not is_skipped:
+        plain = _timed(lambda: [plugin.filter(cycle, pod, each) for each in nodes])
+        own = type(plugin).filter_all is not FilterPlugin.filter_all
+        columns = _timed(lambda: plugin.filter_all(cycle, pod, nodes)) if own else None
+        yield Call("Filter", plain / len(nodes), plain, columns)
+    if isinstance(plugin, PreScorePlugin):
+        yield Call("PreScore", _timed(lambda: plugin.pre_score(cycle, pod, nodes)))
+    is_skipped = isinstance(plugin, PreScorePlugin) and isinstance(plugin.pre_score(cycle, pod, nodes), Skip)
+    if isinstance(plugin, ScorePlugin) and not is_skipped:
+        plain = _timed(lambda: [plugin.score(cycle, pod, each) for each in nodes])
+        own = type(plugin).score_all is not ScorePlugin.score_all
+        columns = _timed(lambda: plugin.score_all(cycle, pod, nodes)) if own else None
+        yield Call("Score", plain / len(nodes), plain, columns)
+        scores = plugin.score_all(cycle, pod, nodes)
+        yield Call("NormalizeScore", _timed(lambda: plugin.normalize(cycle, pod, scores)))
+    if isinstance(plugin, ReservePlugin):
+        both = _timed(lambda: (plugin.reserve(cycle, pod, node), plugin.unreserve(cycle, pod, node.name)))
+        yield Call("Reserve, Unreserve", both)
+    if isinstance(plugin, PermitPlugin):
+        yield Call("Permit", _timed(lambda: plugin.permit(cycle, pod, node)))
+
+
+def _timed(call: Callable[[], object]) -> float:
+    """Microseconds of CPU time of a call: the quickest of three runs."""
+    times, took = 1, 0.0
+    while (took := _run(call, times)) < _LONG:
+        times = max(2 * times, int(times * _LONG / max(took, 1e-6)))
+    return min(took, _run(call, times), _run(call, times)) / times * 1e6
+
+
+def _run(call: Callable[[], object], times: int) -> float:
+    began = time.process_time()
+    for _ in range(times):
+        call()
+    return time.process_time() - began
+
+
+def table(cost: Cost, nodes: int) -> Table:
+    """The calls of a plugin as a table."""
+    shown = Table("extension point", "one call, µs", box=None, pad_edge=False)
+    shown.add_column(f"plain form, {nodes} nodes, µs")
+    shown.add_column(f"NumPy form, {nodes} nodes, µs")
+    for call in cost.calls:
+        rest = ("" if call.plain is None else f"{call.plain:,.0f}", _columns(call))
+        shown.add_row(call.point, f"{call.once:,.2f}", *rest)
+    return shown
+
+
+def _columns(call: Call) -> str:
+    if call.plain is None:
+        return ""
+    return "not written" if call.columns is None else f"{call.columns:,.0f}"
+
+
+def summary(cost: Cost, nodes: int) -> list[str]:
+    """What a whole decision costs, and what could be saved."""
+    more = cost.with_plugin - cost.without
+    lines = [
+        f"One decision on {nodes} nodes: {cost.with_plugin:,.0f} µs with {cost.name},"
+        f" {cost.without:,.0f} µs without it ({more:+,.0f} µs)."
+    ]
+    if cost.enough is not None and cost.with_enough is not None and cost.reads is not None:
+        lines.append(
+            f"reads = Reads.{cost.reads.name} claims more than this pod needs: with Reads.{cost.enough.name} a decision"
+            f" takes {cost.with_enough:,.0f} µs. Make sure that it holds for every pod before you set it."
+        )
+    return lines

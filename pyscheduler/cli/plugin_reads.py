@@ -1,0 +1,104 @@
+"""The least `Reads` that a plugin's answers for one pod need: found by a look at what its Filter and Score read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final, cast
+
+from pyscheduler.api import (
+    Cycle,
+    FilterPlugin,
+    NodeInfo,
+    NodeTable,
+    Plugin,
+    Pod,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+)
+
+_SAMPLE: Final = 50
+"""Nodes that are looked at."""
+_OF_THE_ROW: Final = frozenset({"node.pods", "node.requested", "node.non_zero_requested", "node.used_ports"})
+_OF_ONE_POD: Final = frozenset(
+    f"pod.{name}" for name in ("name", "uid", "key", "created", "conditions", "nominated_node_name", "resource_version")
+)
+
+
+class _Recorder:
+    """Stands for an object and notes the attributes that are read."""
+
+    def __init__(self, kind: str, target: Any, seen: set[str]) -> None:
+        self._of = kind, target, seen
+
+    def __getattr__(self, name: str) -> Any:
+        kind, target, seen = self._of
+        seen.add(f"{kind}.{name}")
+        return getattr(target, name)
+
+    def __len__(self) -> int:
+        return len(self._of[1])
+
+    def __iter__(self) -> Iterator[Any]:
+        kind, target, seen = self._of
+        seen.add(f"{kind}.nodes")
+        return iter(target)
+
+
+class _RecordedCycle(Cycle):
+    """A cycle that notes what of it is read."""
+
+    def __init__(self, pod: Pod, seen: set[str]) -> None:
+        self.seen: set[str] = set()
+        super().__init__(0.0, "default-scheduler", pod.uid)
+        self.seen = seen
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("now", "rng", "chance", "uid", "attempt"):
+            object.__getattribute__(self, "seen").add(f"cycle.{name}")
+        return super().__getattribute__(name)
+
+    def __getitem__(self, key: Any) -> Any:
+        self.seen.add("cycle.state")
+        return super().__getitem__(key)
+
+
+def least_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
+    """Return the least claim that is right for the pod on these nodes; None where nothing can be said.
+
+    That is so where the plugin has state of its own, or leaves the pod alone, or looks at more than a claim can cover.
+    """
+    if vars(plugin).keys() - {"args", "handle"}:
+        return None
+    seen: set[str] = set()
+    handle, plugin.handle = plugin.handle, cast(Any, _Recorder("handle", plugin.handle, seen))
+    try:
+        _run(plugin, cast(Pod, _Recorder("pod", pod, seen)), _RecordedCycle(pod, seen), nodes, seen)
+    except Exception:  # an answer that cannot be had says nothing of what it reads
+        return None
+    finally:
+        plugin.handle = handle
+    if seen & _OF_ONE_POD or any(each.startswith(("handle.", "cycle.")) and each != "cycle.state" for each in seen):
+        return None
+    if "cycle.state" not in seen and not any(each.startswith("node.") for each in seen):
+        return None
+    if "cycle.state" in seen and any(each.startswith("table.") for each in seen):
+        return Reads.DOMAINS
+    return Reads.OWN_ROW if seen & _OF_THE_ROW else Reads.OWN_NODE
+
+
+def _run(plugin: Plugin, pod: Pod, cycle: Cycle, nodes: NodeTable, seen: set[str]) -> None:
+    table = cast(NodeTable, _Recorder("table", nodes, seen))
+    few = [cast(NodeInfo, _Recorder("node", node, seen)) for node in islice(nodes, _SAMPLE)]
+    if isinstance(plugin, PreFilterPlugin):
+        plugin.pre_filter(cycle, pod, table)
+    if isinstance(plugin, FilterPlugin):
+        for node in few:
+            plugin.filter(cycle, pod, node)
+    if isinstance(plugin, PreScorePlugin):
+        plugin.pre_score(cycle, pod, table)
+    if isinstance(plugin, ScorePlugin):
+        for node in few:
+            plugin.score(cycle, pod, node)

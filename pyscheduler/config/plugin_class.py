@@ -1,0 +1,175 @@
+"""What can be seen of a plugin class without running it: each fault is one line that names class, method and remedy.
+
+A wrong signature or a missing `async` would else be found by the first pod that meets it, hours after the start.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType, MappingProxyType
+from typing import Final
+
+from pyscheduler.api import Plugin, Reads, ResourceKind
+from pyscheduler.api.normalize import Normalizer
+from pyscheduler.config.fields import UnknownType, fields_of, is_record
+from pyscheduler.core.framework.registry import POINTS, points_of
+
+_LOOKS_LIKE: Final = 0.85
+"""How alike a public method's name and an extension point's must be to be taken for a misspelling."""
+
+
+class NotAPlugin(Exception):
+    """An import path that does not lead to a usable plugin class; the message is one line that says why."""
+
+
+def check_class(cls: type) -> str:
+    """Return the name of a plugin class that can be used; NotAPlugin says what is wrong with any other."""
+    where = f"{cls.__module__}:{cls.__qualname__}"
+    if not issubclass(cls, Plugin) or not points_of(cls):
+        raise NotAPlugin(f"{where} is not a plugin: inherit from FilterPlugin or another base class of pyscheduler.api")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise NotAPlugin(f"{where} does not define {', '.join(missing)}{_misspelt(cls, missing)}")
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not name or name == "*" or ":" in name:
+        raise NotAPlugin(f'{where} has no name: give the class a line such as name = "{cls.__name__}"')
+    _check_args(cls, where)
+    faults = [*_attribute_faults(cls), *_method_faults(cls), *_stray_methods(cls)]
+    if faults:
+        raise NotAPlugin(f"{where}: {'; '.join(faults)}")
+    return name
+
+
+def _check_args(cls: type[Plugin], where: str) -> None:
+    if not is_record(cls.Args):
+        raise NotAPlugin(f"{where} has Args that are not a dataclass: put @dataclass(frozen=True) above the class Args")
+    try:
+        fields_of(cls.Args)
+    except UnknownType as e:
+        raise NotAPlugin(f"{where} has Args that cannot be decoded: {e}") from None
+
+
+def _misspelt(cls: type, missing: list[str]) -> str:
+    own = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
+    pairs = ((name, difflib.get_close_matches(name, own, n=1, cutoff=0.6)) for name in missing)
+    found = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
+    return f" ({', '.join(found)})" if found else ""
+
+
+# -- attributes ------------------------------------------------------------------------------------------------------
+
+
+def _is_tuple_of(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, tuple | list) and all(isinstance(each, kind) for each in value)
+
+
+def _is(*kinds: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+_ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyType(
+    {
+        "reads": (_is(Reads), "a member of Reads such as Reads.OWN_NODE"),
+        "reads_in_trials": (_is(Reads, type(None)), "a member of Reads or None"),
+        "reads_identity": (_is(bool), "True or False"),
+        "reads_labels": (_is(bool), "True or False"),
+        "reads_claims": (_is(bool), "True or False"),
+        "reads_named_nodes": (_is(bool), "True or False"),
+        "binds_elsewhere": (_is(bool), "True or False"),
+        "weight": (_is_weight, "a whole number above 0"),
+        "normalizer": (_is(Normalizer, type(None)), "a Normalizer such as ByMax(), or None"),
+        "watches": (_is_tuple_of(ResourceKind), "a tuple of ResourceKinds"),
+        "indexes": (_is_tuple_of(str), "a tuple of label keys"),
+    }
+)
+
+
+def _attribute_faults(cls: type[Plugin]) -> Iterator[str]:
+    for name, (is_right, expected) in _ATTRIBUTES.items():
+        value = getattr(cls, name, None)
+        # A property may compute it from the args.
+        if hasattr(cls, name) and not isinstance(value, property) and not is_right(value):
+            yield f"{name} is {value!r}, expected {expected}"
+
+
+# -- methods ---------------------------------------------------------------------------------------------------------
+
+
+def _public(cls: type) -> dict[str, FunctionType]:
+    """The public methods that a base class of the interface declares."""
+    return {name: f for name, f in vars(cls).items() if isinstance(f, FunctionType) and not name.startswith("_")}
+
+
+_API: Final = "pyscheduler.api"
+_BASES: Final[tuple[type[Plugin], ...]] = (Plugin, *dict.fromkeys(POINTS.values()))
+_DECLARED: Mapping[str, type[Plugin]] = MappingProxyType({name: base for base in _BASES for name in _public(base)})
+"""Every method of the interface, by the base class that declares it."""
+
+
+def _method_faults(cls: type[Plugin]) -> Iterator[str]:
+    methods: list[tuple[str, type[Plugin]]] = [("__init__", Plugin), *_DECLARED.items()]
+    for name, base in methods:
+        if issubclass(cls, base):
+            own, declared = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
+            if own is not declared and getattr(own, "__module__", "") != Plugin.__module__:
+                yield from _differences(name, own, declared)
+
+
+def _differences(name: str, own: object, declared: FunctionType) -> Iterator[str]:
+    """How a method differs from the one that it overrides, in what its caller depends on."""
+    wanted = list(inspect.signature(declared).parameters)
+    if isinstance(own, staticmethod):
+        wanted = wanted[1:]
+    if isinstance(own, staticmethod | classmethod):
+        own = own.__func__
+    if not isinstance(own, FunctionType):
+        return  # some other callable: what it takes shows when it is called
+    signature = inspect.signature(own)
+    spread = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
+    must_wait, waits = inspect.iscoroutinefunction(declared), inspect.iscoroutinefunction(own)
+    if must_wait and not waits and not spread:
+        yield f"{name} is declared def, expected async def: it runs in the binding cycle"
+    elif (waits or inspect.isasyncgenfunction(own)) and not must_wait:
+        yield f"{name} is declared async def, expected def: it decides, and must not wait"
+    elif inspect.isgeneratorfunction(own) or inspect.isasyncgenfunction(own):
+        yield f"{name} has a yield in it, expected a method that returns its answer"
+    try:
+        signature.bind(*wanted)
+    except TypeError:
+        given = ", ".join(signature.parameters)
+        yield f"{name}({given}) has the wrong parameters, expected {name}({', '.join(wanted)})"
+
+
+def _stray_methods(cls: type[Plugin]) -> Iterator[str]:
+    """Public methods that look like an extension point and are never called."""
+    for name in _own_methods(cls):
+        base = _DECLARED.get(name)
+        if base is not None and not issubclass(cls, base):
+            yield f"{name} is never called: inherit {base.__name__} too, or begin the name of a helper with _"
+        elif base is None and (close := _closest(name, _DECLARED)):
+            yield f"{name} is never called: it looks like a misspelt {close}; begin the name of a helper with _"
+
+
+def _own_methods(cls: type) -> Iterable[str]:
+    """The public methods of the plugin's own classes, not of what they inherit from the interface or elsewhere."""
+    own = [
+        base for base in cls.__mro__ if issubclass(base, Plugin) and not base.__module__.startswith("pyscheduler.api")
+    ]
+    return dict.fromkeys(name for base in own for name in _public(base))
+
+
+def _closest(name: str, known: Iterable[str]) -> str:
+    """The name that is meant, as far as one can tell; upper case and underscores do not count."""
+    plain = {_plain(each): each for each in known}
+    close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_LOOKS_LIKE)
+    return plain[close[0]] if close else ""
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

@@ -1,0 +1,116 @@
+"""The API server as the plugins of a test see it: the pods, nodes and other objects that the harness holds.
+
+Calls for anything else succeed and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.handle import ApiError
+from pyscheduler.api.pod import Pod
+
+if TYPE_CHECKING:
+    from pyscheduler.testing.harness import Harness
+
+_MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+Object = dict[str, Any]
+
+
+class Api:
+    """An ApiWriter on the harness's state and time."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness = harness
+
+    async def bind(self, pod: Pod, node_name: str) -> None:
+        refusal = self._harness.refusal(pod, node_name)
+        if refusal:
+            raise ApiError(409, "Conflict", refusal)
+
+    async def get(self, path: str) -> Object:
+        return self._find(path) or {"path": path}
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> Object:
+        kind = self._kind(path.rpartition("/")[2])
+        return {"path": path, **body} if kind is None else self._write(kind, body)
+
+    async def replace(self, path: str, body: Mapping[str, Any]) -> Object:
+        current, kind = self._find(path), self._kind(_plural(path))
+        if current is not None and kind is not None and _version(current) != _version(body):
+            name = path.rpartition("/")[2]
+            raise ApiError(409, "Conflict", f'Operation cannot be fulfilled on {kind.plural} "{name}": {_MODIFIED}')
+        return self._harness.versioned(body) if kind is None else self._write(kind, body)
+
+    async def merge(self, path: str, patch: Mapping[str, Any]) -> Object:
+        current, kind = self._find(path), self._kind(_plural(path))
+        if current is None or kind is None:
+            return {"path": path, **patch}
+        return self._write(kind, _merged(current, patch))
+
+    async def delete(self, path: str) -> None:
+        current, kind = self._find(path), self._kind(_plural(path))
+        if current is not None and kind is not None:
+            meta = current.get("metadata") or {}
+            self._harness.remove_object(kind, meta["name"], meta.get("namespace", ""))
+
+    async def sleep(self, seconds: float) -> None:
+        await self._harness.sleep(seconds)
+
+    def _kind(self, plural: str) -> ResourceKind | None:
+        return self._harness.kinds.get(plural)
+
+    def _find(self, path: str) -> Object | None:
+        """The object at a path; None for what the harness holds no such kind of. ApiError 404 if it is not there."""
+        name, namespace, plural = path.rpartition("/")[2], _namespace(path), _plural(path)
+        kind = self._kind(plural)
+        if kind is not None:
+            found = self._harness.handle.objects(kind).get((namespace, name))
+        elif plural == "pods":
+            found = self._harness.pod(name, namespace)
+        elif plural == "nodes":
+            found = self._harness.nodes.get(name)
+        else:
+            return None
+        if found is None:
+            raise ApiError(404, "NotFound", f'{plural} "{name}" not found')
+        return found
+
+    def _write(self, kind: ResourceKind, body: Mapping[str, Any]) -> Object:
+        written = self._harness.versioned(body)
+        self._harness.add_object(kind, written)
+        return written
+
+
+class Clock:
+    """The shell's clock, on the harness's time."""
+
+    def __init__(self, now: Callable[[], float], harness: Harness) -> None:
+        self.now = now
+        self.wall = now
+        self.sleep = harness.sleep
+
+
+def _plural(path: str) -> str:
+    parts = path.split("/")
+    return parts[-2] if len(parts) > 1 else ""
+
+
+def _namespace(path: str) -> str:
+    _, found, rest = path.partition("/namespaces/")
+    return rest.partition("/")[0] if found and "/" in rest else ""
+
+
+def _version(obj: Mapping[str, Any]) -> Any:
+    return (obj.get("metadata") or {}).get("resourceVersion")
+
+
+def _merged(current: Any, patch: Any) -> Any:
+    """A JSON merge patch applied (RFC 7386)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    base = current if isinstance(current, Mapping) else {}
+    left = {key: value for key, value in base.items() if key not in patch}
+    return left | {key: _merged(base.get(key), value) for key, value in patch.items() if value is not None}

@@ -1,0 +1,130 @@
+"""Stories of the test kit itself: plugins that act do real I/O on real time, and wait on virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import socketserver
+import threading
+import warnings
+from collections.abc import Iterator
+
+import pytest
+
+from pyscheduler.core.commands import Bind
+from pyscheduler.testing import Harness, node, pod
+from tests.scenarios.fakes import LICENCE
+
+
+def config(name: str) -> str:
+    return f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  plugins: {{multiPoint: {{enabled: [{{name: "tests.scenarios.fakes:{name}"}}]}}}}
+"""
+
+
+class Registry(socketserver.StreamRequestHandler):
+    """Lets in whose name begins with `good`."""
+
+    def handle(self) -> None:
+        name = self.rfile.readline().decode().strip()
+        self.wfile.write(b"welcome\n" if name.startswith("good") else b"no\n")
+
+
+@pytest.fixture
+def port() -> Iterator[str]:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Registry) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield str(server.server_address[1])
+        server.shutdown()
+        thread.join()
+
+
+def registered(port: str) -> Harness:
+    world = Harness(config("Registers"))
+    world.add(node("n1"), pod("good-one").label("port", port), pod("bad-one").label("port", port))
+    world.run()
+    return world
+
+
+def test_pre_bind_plugin_does_real_io(port: str) -> None:
+    world = registered(port)
+    assert world.where == {"good-one": "n1"}
+    assert "the registry answered no" in world.why_pending("bad-one")
+
+
+async def test_pre_bind_plugin_does_real_io_in_an_async_test(port: str) -> None:
+    world = registered(port)
+    await asyncio.sleep(0)
+    assert world.where == {"good-one": "n1"}
+
+
+def test_plugin_that_cannot_connect_fails_its_pod_by_name() -> None:
+    world = registered("1")
+    assert world.where == {}
+    assert world.why_pending("good-one").startswith('running PreBind plugin "Registers": ConnectionRefusedError: ')
+
+
+def licence(tokens: int) -> dict[str, object]:
+    return {"metadata": {"name": "cad"}, "spec": {"tokens": tokens}}
+
+
+def test_plugin_polls_the_api_server_on_virtual_time() -> None:
+    world = Harness(config("TakesToken"))
+    world.add(node("n1"))
+    world.add_object(LICENCE, licence(0))
+    world.add(pod("a").label("licence", "cad"))
+    world.run()
+    world.advance(3)
+    assert world.where == {}
+    world.add_object(LICENCE, licence(1))
+    world.advance(2)
+    assert world.where == {"a": "n1"}
+    assert world.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 0}
+
+
+def test_objects_that_are_not_there_are_not_found() -> None:
+    world = Harness(config("TakesToken"))
+    world.add_object(LICENCE, licence(1))
+    world.add(node("n1"), pod("a").label("licence", "cam"))
+    world.run()
+    assert world.why_pending("a") == 'running PreBind plugin "TakesToken": licences "cam" not found'
+
+
+def test_pod_that_is_deleted_while_its_plugin_waits_is_let_go_of() -> None:
+    world = Harness(config("TakesToken"))
+    world.add(node("n1"))
+    world.add_object(LICENCE, licence(0))
+    world.add(pod("a").label("licence", "cad"))
+    world.run()
+    world.delete_pod("a")
+    world.add_object(LICENCE, licence(1))
+    world.advance(10)
+    assert world.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 1}
+
+
+def test_advance_tries_pods_that_have_been_added_before_time_passes() -> None:
+    world = Harness()
+    world.answer_bindings = False
+    world.add(node("n1"), pod("a"))
+    began = world.now
+    world.advance(60)
+    [bind] = [command for command in world.commands if isinstance(command, Bind)]
+    assert bind.cycle.now == began
+
+
+def test_harness_that_is_dropped_with_a_plugin_at_work_leaves_nothing_behind(
+    recwarn: pytest.WarningsRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    warnings.simplefilter("always")
+    world = Harness(config("TakesToken"))
+    world.add(node("n1"))
+    world.add_object(LICENCE, licence(0))
+    world.add(pod("a").label("licence", "cad"))
+    world.run()
+    world.close()
+    assert not [w for w in recwarn if issubclass(w.category, ResourceWarning | RuntimeWarning)]
+    assert not caplog.records

@@ -1,0 +1,67 @@
+"""Plugins whose cost `bench plugin` measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeTable, Pod, PreScorePlugin, Reads, ScorePlugin, StateKey
+
+_TOTAL: StateKey[int] = StateKey("Sums")
+
+
+class Roomy(FilterPlugin):
+    """Reads the pods of the node, and claims to read everything."""
+
+    name = "Roomy"
+
+    @dataclass(frozen=True)
+    class Args:
+        most: int = 100
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        assert len(node.pods) < self.args.most
+
+
+class Labelled(FilterPlugin):
+    """Reads labels, and claims so."""
+
+    name = "Labelled"
+    reads = Reads.OWN_NODE
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        node.labels.get("gpu")
+
+
+class Timed(FilterPlugin):
+    """Reads the time, so that EVERYTHING is right."""
+
+    name = "Timed"
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        assert cycle.now >= 0
+
+
+class Sums(PreScorePlugin, ScorePlugin):
+    """Reads the pods of all nodes."""
+
+    name = "Sums"
+
+    def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        cycle[_TOTAL] = sum(len(node.pods) for node in nodes)
+
+    def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
+        return min(100, cycle[_TOTAL])
+
+
+class Counts(FilterPlugin):
+    """Has state of its own, of which nothing can be said."""
+
+    name = "Counts"
+
+    def __init__(self, args: Any, handle: Any) -> None:
+        super().__init__(args, handle)
+        self._calls = 0
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        self._calls += 1
