@@ -61,6 +61,13 @@ class Cycle:
     def __contains__(self, key: StateKey[Any]) -> bool:
         return key in self._state
 
+    def at(self, now: float) -> Cycle:
+        """The attempt at a later time: state that is written here or there is seen in both."""
+        later = Cycle(now, self.profile, self.uid, self.attempt, self.seed)
+        later.skipped = self.skipped
+        later._state = self._state
+        return later
+
     def adopt(self, state: Mapping[StateKey[Any], Any]) -> None:
         """Take over state computed earlier for the same shape."""
         self._state.update(state)

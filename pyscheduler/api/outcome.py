@@ -102,10 +102,15 @@ class NodeNames(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler)."""
+    """Permit's answer when the pod must wait, for at most `seconds` (capped at 15 minutes as in kube-scheduler).
+
+    `reason` is shown in the pod's PodScheduled condition. With `recheck_every`, `permit` is run again each time that so
+    many seconds have passed; without it, after events and once when the time is up.
+    """
 
     seconds: float
     reason: str = ""
+    recheck_every: float = 0.0
 
 
 class Nominate(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,8 +20,8 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.events import ANYTHING, Interest, ResourceKind
-from pyscheduler.api.handle import ApiWriter, Handle
+from pyscheduler.api.events import ANYTHING, ClusterEvent, Hint, Interest, ResourceKind
+from pyscheduler.api.handle import ApiWriter, Handle, WaitingPod
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
 from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Revoke, Skip, Verdicts, Wait
@@ -264,11 +264,27 @@ class ReservePlugin(Plugin):
 
 
 class PermitPlugin(Plugin):
-    """The last word before binding."""
+    """The last word before binding.
+
+    A pod that waits is not forgotten: `permit` is run again for it after each event that `interests` cover, each time
+    that `Wait.recheck_every` seconds have passed, and once when its time is up. None then lets the pod go, a Rejection
+    sends it back to the queue, Wait keeps it for the rest of the time that the first Wait gave it. `cycle` holds what
+    the plugin wrote in the attempt, with `cycle.now` brought up to date; `pod` and `node` are as they are now.
+    """
 
     @abstractmethod
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         """None approves, a Rejection denies, Wait parks the pod with its place held."""
+
+    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Iterable[WaitingPod]:
+        """Return the pods for which `permit` must be run again after an event that `interests` cover.
+
+        `waiting` are all pods that this plugin makes wait, oldest first. The base class returns those for which the
+        hint of an interest does not answer SKIP. Override it where a look-up finds the few that matter, or where one
+        run of `permit` decides for many.
+        """
+        hints = [interest.hint for interest in self.interests() if interest.covers(event)]
+        return [w for w in waiting if any(hint is None or hint(w.pod, event) is not Hint.SKIP for hint in hints)]
 
 
 class PreBindPlugin(Plugin):

@@ -13,7 +13,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Rejection, Wait
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.binding import park, release, start_binding
+from pyscheduler.core.binding import release, start_binding
 from pyscheduler.core.commands import Command, Consult
 from pyscheduler.core.context import Assumed, Consulting, Context
 from pyscheduler.core.decide.decider import NO_NODES
@@ -29,6 +29,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.waiting import park
 
 
 def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
@@ -199,8 +200,7 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
         pending = rejection.code is Code.PENDING
         return fail(context, assumed.queued, Failure.refused(plugin, rejection.message, pending), now)
     if waits:
-        park(context, assumed, waits, now)
-        return []
+        return park(context, assumed, waits, now)
     return start_binding(context, assumed)
 
 

@@ -1,11 +1,11 @@
-"""From a chosen node to a bound pod: Permit's waiting room, the binding cycle's outcome, and giving a place back.
+"""From a chosen node to a bound pod: the start of the binding cycle, its outcome, and giving a place back.
 
 The binding cycle itself runs in the shell; here is what its start and its end mean for the queue and the state.
 """
 
 from __future__ import annotations
 
-from pyscheduler.api.outcome import SKIP, Code, Wait
+from pyscheduler.api.outcome import SKIP, Code
 from pyscheduler.api.plugin import PreBindPlugin
 from pyscheduler.core.changes import pod_deleted
 from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, Record
@@ -14,18 +14,11 @@ from pyscheduler.core.events import BindFailed, Bound
 from pyscheduler.core.failures import Failure, fail
 from pyscheduler.core.framework.calls import called
 from pyscheduler.core.framework.failure import PluginFailed
-from pyscheduler.core.framework.handle import MAX_PERMIT_WAIT, Waiting
 from pyscheduler.core.instrument import SUCCESS
 
 # Looking a member up in its class costs more than what is done with it here, for every pod.
 _BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
 _PRE_FLIGHT, _UNRESERVE, _SKIP = "PreBindPreFlight", "Unreserve", Code.SKIP.camel
-
-
-def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float) -> None:
-    """Put the pod into Permit's waiting room, its place on the node held."""
-    deadlines = {plugin: now + min(wait.seconds, MAX_PERMIT_WAIT) for plugin, wait in waits.items()}
-    context.handle.waiting[assumed.pod.uid] = Waiting(assumed.pod, assumed.node_name, now, deadlines)
 
 
 def start_binding(context: Context, assumed: Assumed) -> list[Command]:
@@ -55,35 +48,6 @@ def _has_work(context: Context, assumed: Assumed, plugin: PreBindPlugin) -> bool
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return True
     return answer is not SKIP
-
-
-def expire_waits(context: Context, now: float) -> None:
-    """Reject the parked pods whose time is up."""
-    for waiting in context.handle.waiting.values():
-        waiting.expire(now)
-
-
-def settle_waiting(context: Context, now: float) -> list[Command]:
-    """Send the parked pods on that plugins have decided on: to binding, or back to the queue."""
-    commands: list[Command] = []
-    # Giving one place back may make a plugin reject others, so this goes on until nothing is left to settle.
-    while settled := context.handle.take_settled():
-        for waiting in settled:
-            assumed = context.assumed[waiting.pod.uid]
-            code = Code.UNSCHEDULABLE if waiting.rejected_by else Code.SUCCESS
-            context.instrument.permit_waited(code.camel, now - waiting.since)
-            if waiting.rejected_by:
-                refusal = _turned_away(waiting)
-                commands += give_back(context, assumed, refusal, now)
-            else:
-                commands += start_binding(context, assumed)
-    return commands
-
-
-def _turned_away(waiting: Waiting) -> Failure:
-    if waiting.preempted:
-        return Failure.error(f"waiting on permit for pod: {waiting.rejection}")
-    return Failure.refused(waiting.rejected_by, waiting.rejection)
 
 
 def bound(context: Context, event: Bound) -> list[Command]:
@@ -122,6 +86,7 @@ def give_back(context: Context, assumed: Assumed, failure: Failure, now: float) 
     commands = fail(context, assumed.queued, failure, now)
     uid = assumed.pod.uid
     freed = pod_deleted(assumed.pod.on(assumed.node_name))
+    context.note_for_waiting((freed,))
     context.queue.move_all(freed, now, only=lambda pod: pod.uid != uid)
     return commands
 

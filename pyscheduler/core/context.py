@@ -10,7 +10,7 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -118,6 +118,8 @@ class Context(msgspec.Struct, eq=False):
     assumed: dict[str, Assumed] = msgspec.field(default_factory=dict)
     called_off: list[str] = msgspec.field(default_factory=list)
     """The pods, by UID, that have lost their places while they were being bound; the shell has not been told yet."""
+    unread: list[ClusterEvent] = msgspec.field(default_factory=list)
+    """Events that the plugins of waiting pods have not been run for yet."""
     attempts: int = 0
     """How many there have been."""
     consultants: dict[str, ConsultingDecider] = msgspec.field(default_factory=dict)
@@ -162,12 +164,23 @@ class Context(msgspec.Struct, eq=False):
         """The profiles that decide, and those that do no more but still have pods on their way."""
         return {**{assumed.profile.name: assumed.profile for assumed in self.assumed.values()}, **self.profiles}
 
-    def wake(self, events: Iterable[ClusterEvent], now: float) -> None:
-        """Tell the waiting pods what has happened."""
+    @property
+    def is_listening(self) -> bool:
+        """Return True if an event may matter to a pod."""
+        return self.queue.is_listening or bool(self.handle.waiting)
+
+    def wake(self, events: Sequence[ClusterEvent], now: float) -> None:
+        """Requeue the pods that the events may help, and keep the events for the plugins of waiting pods."""
+        self.note_for_waiting(events)
         if not self.queue.is_listening:
             return
         for event in events:
             self.queue.move_all(event, now)
+
+    def note_for_waiting(self, events: Sequence[ClusterEvent]) -> None:
+        """Have the Permit plugins of waiting pods run for the events at the end of this call into the machine."""
+        if self.handle.waiting:
+            self.unread += events
 
     def promise_ended(self, pod: Pod, now: float) -> None:
         """The pod is nominated to a node no longer: pods of its priority or below may use the room."""

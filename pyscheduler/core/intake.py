@@ -42,7 +42,7 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
         context.instrument.event_handled("AssignedPodAdd" if is_new else "AssignedPodUpdate", now)
     elif context.is_ours(pod):
         if pod.uid in context.assumed:
-            _assumed_changed(context, pod, now)
+            _assumed_changed(context, old, pod, now)
         else:
             _pending(context, old, pod, now)
         context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
@@ -62,7 +62,7 @@ def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
         promised = context.queue.delete(pod.uid)
         if promised not in ("", pod.node_name):
             context.promise_ended(old, now)
-    if not context.queue.is_listening:
+    if not context.is_listening:
         return
     if assumed is not None and assumed.node_name != pod.node_name:
         context.wake((pod_deleted(assumed.pod.on(assumed.node_name)),), now)  # the place that was held for it is free
@@ -84,9 +84,16 @@ def _confirm(context: Context, pod: Pod) -> None:
         context.queue.done(pod.uid)
 
 
-def _assumed_changed(context: Context, pod: Pod, now: float) -> None:
-    """Only the start of a deletion matters: from then on the API server binds the pod to no node."""
+def _assumed_changed(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    """The start of a deletion ends it: from then on the API server binds the pod to no node.
+
+    Any other change matters to the plugins that make the pod wait, and to nothing else.
+    """
     assumed = context.assumed[pod.uid]
+    waiting = context.handle.waiting.get(pod.uid)
+    if waiting is not None and old is not None and old.resource_version != pod.resource_version:
+        waiting.pod = pod
+        context.note_for_waiting(pod_events(old, pod))
     if pod.deleting and assumed.stage is not Stage.BOUND:
         _let_go(context, assumed)
         context.queue.done(pod.uid)

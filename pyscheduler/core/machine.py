@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyscheduler.core import intake
 from pyscheduler.core.attempts import attempt, broken, consulted, overtaken
-from pyscheduler.core.binding import bind_failed, bound, expire_waits, settle_waiting
+from pyscheduler.core.binding import bind_failed, bound
 from pyscheduler.core.commands import CallOff, Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
@@ -32,6 +32,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.reconfigure import reconfigure
+from pyscheduler.core.waiting import pass_time, settle
 
 
 class Machine:
@@ -80,7 +81,7 @@ class Machine:
 
     def next_wake(self) -> float | None:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
-        due = [d for w in self.context.handle.waiting.values() for d in w.deadlines.values()]
+        due = [waiting.next_wake for waiting in self.context.handle.waiting.values()]
         queue = self.context.queue.next_wake(popping=self.context.consulting is None)
         if queue is not None:
             due.append(queue)
@@ -115,7 +116,7 @@ class Machine:
                 return consulted(context, event)
             case Tick():
                 context.queue.tick(event.at)
-                expire_waits(context, event.at)
+                return pass_time(context, event.at)
         return []
 
     def _follow_up(self, now: float) -> list[Command]:
@@ -123,7 +124,7 @@ class Machine:
         self._activate(now)
         if not self.context.handle.waiting:
             return []
-        commands = settle_waiting(self.context, now)
+        commands = settle(self.context, now)
         self._activate(now)
         return commands
 

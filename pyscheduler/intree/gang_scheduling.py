@@ -20,6 +20,7 @@ from pyscheduler.api import (
     ResourceKind,
     StatusError,
     Wait,
+    WaitingPod,
 )
 from pyscheduler.intree._hints import queue_if
 
@@ -95,6 +96,10 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             if waiting is not None:
                 waiting.allow(self.name)
         return None
+
+    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Sequence[WaitingPod]:
+        """Return one member of the event's group: a run of `permit` for it decides for all of them."""
+        return list(super().affected(event, waiting))[:1]
 
 
 def _group_of(pod: Pod) -> tuple[str, str] | None:

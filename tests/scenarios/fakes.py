@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pyscheduler.api import (
+    POD,
     SKIP,
+    Action,
     ApiWriter,
     BindPlugin,
+    ClusterEvent,
     Cycle,
     Diagnosis,
     FilterPlugin,
     Handle,
+    Hint,
     Interest,
     NodeInfo,
     NodeNames,
@@ -32,12 +37,14 @@ from pyscheduler.api import (
     Reads,
     Rejection,
     ReservePlugin,
+    ResourceKind,
     ScorePlugin,
     Skip,
     Wait,
 )
 
 calls: list[tuple[str, str]] = []
+LICENCE = ResourceKind("example.com", "v1", "licences", "Licence", namespaced=False)
 
 
 class Everywhere(
@@ -202,6 +209,40 @@ class Relay(ReservePlugin, PermitPlugin):
         return Rejection("not yet") if cycle.now < 1002 else None
 
 
+class Licence(PermitPlugin):
+    """Lets a pod start while an object of the name in its `licence` label has a token for it."""
+
+    name = "Licence"
+    watches = (LICENCE,)
+    indexes = ("licence",)
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(LICENCE.kind, Action.ALL), Interest(POD, Action.DELETE, self._gives_a_token_back))
+
+    def _gives_a_token_back(self, pod: Pod, event: ClusterEvent) -> Hint:
+        calls.append(("Hint", pod.name))
+        if pod.labels.get("break") == "hint":
+            raise ZeroDivisionError("one over nothing")
+        return Hint.QUEUE if event.old.labels.get("licence") == pod.labels.get("licence") else Hint.SKIP
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        name = pod.labels.get("licence")
+        if name is None:
+            return None
+        calls.append(("Permit", pod.name))
+        licence = self.handle.objects(LICENCE).get(("", name))
+        if licence is None:
+            return Rejection(f"licence {name} does not exist")
+        spec = licence["spec"]
+        if spec["tokens"] == "broken":
+            raise ZeroDivisionError("one over nothing")
+        users = self.handle.pods_labelled("licence", pod.namespace, name)
+        used = sum(self.handle.has_place(uid) for uid in users)
+        if used <= spec["tokens"] or cycle.now >= spec.get("freeFrom", math.inf):
+            return None
+        return Wait(20.0, f"{used - spec['tokens']} too many for licence {name}", spec.get("recheckEvery", 0.0))
+
+
 class Slow(PreBindPlugin):
     """Takes a minute to prepare pods with a `slow` label."""
 
@@ -223,3 +264,15 @@ class Unmakeable(FilterPlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None
+
+
+class Approval(PermitPlugin):
+    """Makes pods wait whose `approved` label does not say yes."""
+
+    name = "Approval"
+
+    def interests(self) -> tuple[Interest, ...]:
+        return (Interest(POD, Action.UPDATE_POD_LABEL),)
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
+        return None if pod.labels.get("approved", "yes") == "yes" else Wait(60.0, "not approved yet")

@@ -107,6 +107,14 @@ def test_pending_members_of_another_scheduler_do_not_count() -> None:
     assert {"a", "b"} <= set(world.where)
 
 
+def test_waiting_members_start_when_another_scheduler_binds_the_one_that_was_missing() -> None:
+    world = gathering()
+    (left,) = {"a", "b", "c"} - waiting_in(world)
+    world.add(member(left).on("elsewhere"))
+    world.run()
+    assert {name for name, at in world.where.items() if at == "n1"} == {"a", "b", "c"} - {left}
+
+
 def test_after_five_minutes_the_places_are_given_back_and_the_gang_gathers_anew() -> None:
     world = gathering()
     first = waiting_in(world)

@@ -6,6 +6,7 @@ once the call is over, so that a plugin never re-enters the scheduler.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,7 +19,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import Trial
 from pyscheduler.api.nodes import NodeInfo, NodeTable
-from pyscheduler.api.outcome import Verdicts
+from pyscheduler.api.outcome import Verdicts, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evictions import Evictions
 
@@ -31,16 +32,22 @@ MAX_PERMIT_WAIT = 15 * 60.0
 
 
 class Waiting(msgspec.Struct, eq=False):
-    """A parked pod: which plugins hold it, and until when each does."""
+    """A parked pod: which plugins hold it, until when each does, and why."""
 
     pod: Pod
+    """As last seen."""
     node_name: str
     since: float
     deadlines: dict[str, float]
+    reasons: dict[str, str] = msgspec.field(default_factory=dict)
+    rechecks: dict[str, float] = msgspec.field(default_factory=dict)
+    """When `permit` of a plugin is due again, for those that want that."""
     rejected_by: str = ""
     rejection: str = ""
-    preempted: bool = False
-    """Whether it had to make room: no plugin has anything against the pod, and it is simply tried again."""
+    is_pending: bool = False
+    """The rejection is one of code Pending."""
+    error: str = ""
+    """Set where no plugin rejected the pod: a plugin failed, or it had to make room. It is tried again."""
 
     @property
     def pending_plugins(self) -> frozenset[str]:
@@ -51,16 +58,48 @@ class Waiting(msgspec.Struct, eq=False):
         """Whether it has been decided on: nobody holds it any more, or somebody rejected it."""
         return bool(self.rejected_by) or not self.deadlines
 
+    def is_held_by(self, plugin: str) -> bool:
+        """Return True while the pod may not go because of the plugin, and has not been rejected."""
+        return plugin in self.deadlines and not self.rejected_by
+
+    @property
+    def reason(self) -> str:
+        """Why the pod waits, plugin by plugin."""
+        return "; ".join(_wait_text(plugin, self.reasons.get(plugin, "")) for plugin in self.deadlines)
+
+    @property
+    def next_wake(self) -> float:
+        """When the first deadline or recheck is due."""
+        return min((*self.deadlines.values(), *self.rechecks.values()), default=math.inf)
+
+    def hold(self, plugin: str, wait: Wait, now: float) -> None:
+        """Take in a plugin's Wait. The deadline of its first one stands."""
+        self.deadlines.setdefault(plugin, now + min(wait.seconds, MAX_PERMIT_WAIT))
+        self.reasons[plugin] = wait.reason
+        if wait.recheck_every > 0:
+            self.rechecks[plugin] = now + wait.recheck_every
+        else:
+            self.rechecks.pop(plugin, None)
+
+    def is_due(self, plugin: str, now: float) -> bool:
+        """Return True if the plugin's time is up, or the time for its next recheck has come."""
+        return self.is_held_by(plugin) and now >= min(self.deadlines[plugin], self.rechecks.get(plugin, math.inf))
+
     def allow(self, plugin: str) -> None:
         self.deadlines.pop(plugin, None)
+        self.rechecks.pop(plugin, None)
 
-    def reject(self, plugin: str, message: str) -> None:
+    def reject(self, plugin: str, message: str, *, is_pending: bool = False) -> None:
         if not self.rejected_by:
-            self.rejected_by, self.rejection = plugin, message
+            self.rejected_by, self.rejection, self.is_pending = plugin, message, is_pending
 
     def preempt(self, plugin: str, why: str = "preempted") -> None:
         """It has to make room, or to be tried again for another reason, whoever holds it."""
-        self.rejected_by, self.rejection, self.preempted = plugin, why, True
+        self.fail(plugin, f"waiting on permit for pod: {why}")
+
+    def fail(self, plugin: str, error: str) -> None:
+        """Have it tried again as after an error, whoever holds it."""
+        self.rejected_by, self.error = plugin, error
 
     def expire(self, now: float) -> None:
         """Reject it if a plugin's time is up; of several, the one whose time was up first is named."""
@@ -202,6 +241,11 @@ def _drop(index: dict[tuple[str, str], dict[str, Pod]], at: tuple[str, str], uid
         pods.pop(uid, None)
         if not pods:
             del index[at]
+
+
+def _wait_text(plugin: str, reason: str) -> str:
+    waits = f'waiting for plugin "{plugin}"'
+    return f"{waits}: {reason}" if reason else waits
 
 
 def _as_go_prints(seconds: float) -> str:

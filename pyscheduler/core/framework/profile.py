@@ -111,9 +111,22 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         "Anything" is what happens to nodes, to pods, to what the plugin watches itself and to what any plugin waits
         for; not to what others only read, such as the ReplicaSets whose pods are spread: their status never rests.
         """
-        given = [(plugin, interest) for plugin in self.plugins for interest in plugin.interests()]
-        awaited = {NODE, POD, *(interest.resource for _, interest in given)} - {ANY_RESOURCE}
-        return tuple((plugin.name, each) for plugin, interest in given for each in _unrolled(plugin, interest, awaited))
+        return tuple((plugin.name, each) for plugin, interests in self._interests for each in interests)
+
+    @cached_property
+    def permit_interests(self) -> Mapping[str, tuple[Interest, ...]]:
+        """Which events may let a pod go that a Permit plugin makes wait, by the plugin's name."""
+        names = {plugin.name for plugin in self.permit}
+        return {plugin.name: interests for plugin, interests in self._interests if plugin.name in names}
+
+    @cached_property
+    def _interests(self) -> tuple[tuple[Plugin, tuple[Interest, ...]], ...]:
+        given = [(plugin, tuple(plugin.interests())) for plugin in self.plugins]
+        awaited = {NODE, POD, *(each.resource for _, interests in given for each in interests)} - {ANY_RESOURCE}
+        return tuple(
+            (plugin, tuple(each for interest in interests for each in _unrolled(plugin, interest, awaited)))
+            for plugin, interests in given
+        )
 
     @property
     def watches(self) -> frozenset[ResourceKind]:

@@ -1,0 +1,141 @@
+"""Permit's waiting room: pods are parked, their plugins are run again when something has happened, and they leave.
+
+A kube-scheduler plugin registers informer handlers and allows or rejects waiting pods from those. Here the machine runs
+`permit` again after events and at times, so that a plugin stays a plain function of what it sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyscheduler.api.events import ClusterEvent, Interest
+from pyscheduler.api.outcome import Code, Rejection, Wait
+from pyscheduler.api.plugin import PermitPlugin
+from pyscheduler.core.binding import give_back, start_binding
+from pyscheduler.core.commands import Command, Condition, PatchStatus
+from pyscheduler.core.context import Assumed, Context
+from pyscheduler.core.failures import Failure
+from pyscheduler.core.framework.calls import called, guarded
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.handle import Waiting
+
+PERMIT = "Permit"
+WAITING_ON_PERMIT = "WaitingOnPermit"
+"""The reason in the PodScheduled condition; not Unschedulable, which autoscalers take for a demand for nodes."""
+
+
+def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float) -> list[Command]:
+    """Put the pod into the waiting room, its place on the node held, and report why it waits."""
+    waiting = Waiting(assumed.pod, assumed.node_name, now, {})
+    for plugin, wait in waits.items():
+        waiting.hold(plugin, wait, now)
+    context.handle.waiting[assumed.pod.uid] = waiting
+    return [_report(waiting)]
+
+
+def pass_time(context: Context, now: float) -> list[Command]:
+    """Run the plugins whose rechecks or deadlines are due, and reject the pods whose time is up all the same."""
+    commands: list[Command] = []
+    for waiting in context.handle.waiting_pods():
+        for plugin in _holders(context, waiting):
+            if waiting.is_due(plugin.name, now):
+                commands += _recheck(context, waiting, plugin, now)
+        waiting.expire(now)
+    return commands
+
+
+def settle(context: Context, now: float) -> list[Command]:
+    """Run the plugins that the latest events matter to, and send on every pod that has been decided on.
+
+    Giving one place back is an event too and may make plugins reject other pods, so this goes on until nothing is left.
+    """
+    commands: list[Command] = []
+    while context.handle.waiting:
+        events, context.unread = context.unread, []
+        if events:
+            commands += _react(context, events, now)
+        settled = context.handle.take_settled()
+        if not settled and not context.unread:
+            break
+        for waiting in settled:
+            commands += _leave(context, waiting, now)
+    context.unread = []
+    return commands
+
+
+def _leave(context: Context, waiting: Waiting, now: float) -> list[Command]:
+    assumed = context.assumed[waiting.pod.uid]
+    code = Code.UNSCHEDULABLE if waiting.rejected_by else Code.SUCCESS
+    context.instrument.permit_waited(code.camel, now - waiting.since)
+    if not waiting.rejected_by:
+        return start_binding(context, assumed)
+    if waiting.error:
+        return give_back(context, assumed, Failure.error(waiting.error), now)
+    refused = Failure.refused(waiting.rejected_by, waiting.rejection, waiting.is_pending)
+    return give_back(context, assumed, refused, now)
+
+
+def _react(context: Context, events: Sequence[ClusterEvent], now: float) -> list[Command]:
+    """Run `permit` for the pods that the events affect, once for each however many of the events do."""
+    due: dict[tuple[int, str], tuple[Waiting, PermitPlugin]] = {}
+    for plugin, interests, parked in _by_holder(context):
+        for event in events:
+            if any(interest.covers(event) for interest in interests):
+                for waiting in _affected(context, plugin, event, parked):
+                    due[id(plugin), waiting.pod.uid] = (waiting, plugin)
+    return [command for waiting, plugin in due.values() for command in _recheck(context, waiting, plugin, now)]
+
+
+def _by_holder(context: Context) -> list[tuple[PermitPlugin, Iterable[Interest], list[Waiting]]]:
+    """Every plugin that makes pods wait, with its interests and those pods."""
+    parked: dict[int, tuple[PermitPlugin, Iterable[Interest], list[Waiting]]] = {}
+    for waiting in context.handle.waiting.values():
+        interests = context.assumed[waiting.pod.uid].profile.permit_interests
+        for plugin in _holders(context, waiting):
+            parked.setdefault(id(plugin), (plugin, interests[plugin.name], []))[2].append(waiting)
+    return list(parked.values())
+
+
+def _affected(context: Context, plugin: PermitPlugin, event: ClusterEvent, parked: list[Waiting]) -> Iterable[Waiting]:
+    """Those of the parked pods that `permit` must be run for; all of them where the plugin fails to name them."""
+    held = [waiting for waiting in parked if waiting.is_held_by(plugin.name)]
+    if not held:
+        return ()
+    try:
+        uids = guarded(plugin, PERMIT, lambda: [each.pod.uid for each in plugin.affected(event, held)])
+    except PluginFailed as failed:
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        return held
+    return [waiting for uid in uids if (waiting := context.handle.waiting.get(uid)) is not None]
+
+
+def _holders(context: Context, waiting: Waiting) -> Iterator[PermitPlugin]:
+    """The plugins that make a pod wait, in the order of its profile."""
+    profile = context.assumed[waiting.pod.uid].profile
+    return (plugin for plugin in profile.permit if waiting.is_held_by(plugin.name))
+
+
+def _recheck(context: Context, waiting: Waiting, plugin: PermitPlugin, now: float) -> list[Command]:
+    """Run `permit` again for a pod that the plugin makes wait; an earlier run may have decided on it meanwhile."""
+    node = context.state.info(waiting.node_name)
+    if not waiting.is_held_by(plugin.name) or node is None:
+        return []
+    before = waiting.reason
+    cycle = context.assumed[waiting.pod.uid].cycle.at(now)
+    try:
+        answer = called(plugin, PERMIT, plugin.permit, cycle, waiting.pod, node)
+    except PluginFailed as failed:
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        waiting.fail(failed.plugin, str(failed))
+        return []
+    if answer is None:
+        waiting.allow(plugin.name)
+    elif isinstance(answer, Rejection):
+        waiting.reject(plugin.name, answer.message, is_pending=answer.pending)
+    else:
+        waiting.hold(plugin.name, answer, now)
+    return [] if waiting.settled or waiting.reason == before else [_report(waiting)]
+
+
+def _report(waiting: Waiting) -> Command:
+    return PatchStatus(waiting.pod, Condition(WAITING_ON_PERMIT, waiting.reason))
