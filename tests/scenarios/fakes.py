@@ -40,6 +40,7 @@ from pyscheduler.api import (
     ResourceKind,
     ScorePlugin,
     Skip,
+    StatusError,
     Wait,
 )
 
@@ -276,3 +277,21 @@ class Approval(PermitPlugin):
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
         return None if pod.labels.get("approved", "yes") == "yes" else Wait(60.0, "not approved yet")
+
+
+@dataclass(frozen=True, slots=True)
+class FailsOnArgs:
+    """`node` is the name of the node that fails."""
+
+    node: str = ""
+
+
+class FailsOn(FilterPlugin):
+    """Returns an error for one node, and fits all others."""
+
+    name = "FailsOn"
+    Args = FailsOnArgs
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        if node.name == self.args.node:
+            raise StatusError(f"no answer for {node.name}")
