@@ -31,6 +31,13 @@ class PodGone(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
+class SucceededPodGone(msgspec.Struct, frozen=True, gc=False):
+    """A pod that had run to its end with success was deleted."""
+
+    at: float
+    uid: str
+
+
 class NodeChanged(msgspec.Struct, frozen=True, gc=False):
     """A node was created or updated."""
 
@@ -115,6 +122,7 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 Event = (
     PodChanged
     | PodGone
+    | SucceededPodGone
     | NodeChanged
     | NodeGone
     | ObjectChanged

@@ -30,6 +30,7 @@ from pyscheduler.api import (
     PostBindPlugin,
     PostFilterPlugin,
     PreBindPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     QueuedPod,
@@ -284,6 +285,33 @@ class FailsOnArgs:
     """`node` is the name of the node that fails."""
 
     node: str = ""
+
+
+class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
+    """Keeps victims alive for pods labelled `evict: no`, and gates those labelled `gate: yes` with a reason."""
+
+    name = "HoldsEvictions"
+    reports_gating = True
+    counts_succeeded = True
+    indexes = ("job",)
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        return Rejection("not before noon") if pod.labels.get("gate") == "yes" else None
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        return None
+
+    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
+        calls.append(("unplaced", f"{pod.name} {nominated.node_name if nominated else ''}".rstrip()))
+        match pod.labels.get("evict"):
+            case "no":
+                return Rejection("not now")
+            case "never":
+                self.handle.clear_nominations([pod])
+                return Rejection("never")
+            case "broken":
+                raise ZeroDivisionError("one over nothing")
+        return None
 
 
 class FailsOn(FilterPlugin):

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent, Interest
@@ -179,6 +179,11 @@ class SchedulingQueue:
         yield from ((Tier.BACKOFF, queued) for queued in self._backoff)
         for queued in self._unschedulable:
             yield (Tier.GATED if queued.gating_plugin else Tier.UNSCHEDULABLE), queued
+
+    def take_gate_reports(self) -> list[tuple[Pod, str]]:
+        """The pods that were gated since the last call, with the reasons that are to be reported."""
+        reports, self._gates.reports = self._gates.reports, []
+        return reports
 
     # Pods come, change and go
 
@@ -360,9 +365,10 @@ class SchedulingQueue:
 
     def _move(self, candidates: Iterable[QueuedPod], event: ClusterEvent, now: float) -> int:
         moved, label = 0, labels.label_of(event)
+        shut: dict[Hashable, bool] = {}
         for queued in candidates:
             # Preemptors wait by the hundred until their victims are gone, and hear of all the others' meanwhile.
-            if queued.gating_plugin and self._gates.is_shut(queued):
+            if queued.gating_plugin and self._gates.is_shut(queued, shut):
                 continue
             how = self._weigh(queued, event)
             if how is not Requeue.SKIP and self._wake(queued, how, label, now):
