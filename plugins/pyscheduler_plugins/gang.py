@@ -3,6 +3,9 @@
 Each member that finds a place holds it and waits in Permit; the member that makes the gang complete lets all go. A
 member that cannot be placed, or a wait that runs out, gives all places back at once: two gangs that hold half a cluster
 each cannot block one another, since the first to fail makes room for the other.
+
+No pod is evicted for a member before enough members can start: until then each reserves the room that preemption has
+found for it, in memory only. Then all of them evict.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass
 from pyscheduler.api import (
     NODE,
     POD,
+    SUCCEEDED_POD,
     Action,
     ClusterEvent,
     Cycle,
@@ -22,9 +26,10 @@ from pyscheduler.api import (
     Interest,
     NodeInfo,
     NodeTable,
+    Nominate,
     PermitPlugin,
     Pod,
-    PostFilterPlugin,
+    PreEnqueuePlugin,
     PreFilterPlugin,
     Rejection,
     ReservePlugin,
@@ -33,18 +38,24 @@ from pyscheduler.api import (
     WaitingPod,
 )
 from pyscheduler_plugins.gang_books import Books, Progress, Room, Setback
+from pyscheduler_plugins.gang_resources import missing, unused
 from pyscheduler_plugins.pod_group import (
     POD_GROUP,
     POD_GROUP_LABEL,
     GroupKey,
     Terms,
     group_of,
+    has_succeeded,
     is_live,
     is_ready,
+    key_of,
     terms_of,
 )
 
 _NODES: StateKey[NodeTable] = StateKey("Gang")
+LONGEST_WAIT = 15 * 60.0
+"""Seconds that a member may wait while pods are being evicted for its siblings: kube-scheduler's limit."""
+_RECHECK = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,49 +70,80 @@ class GangArgs:
             raise ValueError(f"permitWaitingTimeSeconds: Invalid value: {value}: must be greater than 0")
 
 
-class Gang(PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
+class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
     """Places pods labelled `scheduling.x-k8s.io/pod-group` once their PodGroup's spec.minMember of them have a place.
 
-    Members that run already count, wherever they came from; members that are being deleted or have ended do not. What
-    waits is known to this process only: after a restart the gang gathers anew around the members that are bound.
+    Members that run or have succeeded count, wherever they came from; members that are being deleted or have failed do
+    not. What waits is known to this process only: after a restart the gang gathers anew around the members that are
+    bound.
     """
 
     name = "Gang"
     Args = GangArgs
     watches = (POD_GROUP,)
     indexes = (POD_GROUP_LABEL,)
+    counts_succeeded = True
+    reports_gating = True
 
     def __init__(self, args: GangArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._books = Books(self._is_done)
+        self._completed: tuple[ClusterEvent | None, bool] = (None, False)
 
     # -- events --------------------------------------------------------------------------------------------------
 
     def interests(self) -> Sequence[Interest]:
-        joined = Action.ADD | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        joined = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         return (
             Interest(POD, joined, self._member_came),
-            Interest(POD_GROUP.kind, Action.ADD | Action.UPDATE, self._own_group_changed),
+            Interest(SUCCEEDED_POD, Action.ADD, self._member_came),
+            Interest(POD_GROUP.kind, Action.ALL, self._group_changed),
             Interest(NODE, Action.ADD | Action.UPDATE, self._room_for_the_unfit),
             Interest(POD, Action.DELETE, self._room_for_the_unfit),
         )
 
     def _member_came(self, pod: Pod, event: ClusterEvent) -> Hint:
-        return _queue_if(group_of(event.new) == group_of(pod))
+        """Members are woken when there are enough of them; found once for each event, not for each member."""
+        group = group_of(event.new)
+        if group is None or group != group_of(pod):
+            return Hint.SKIP
+        if self._completed[0] is not event:
+            self._completed = (event, self._incomplete(group) is None)
+        return _queue_if(self._completed[1])
 
-    def _own_group_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
-        meta = event.new.get("metadata", {})
-        return _queue_if(GroupKey(meta.get("namespace", ""), meta.get("name", "")) == group_of(pod))
+    def _group_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        old, new = event.old or {}, event.new or {}
+        if old.get("spec") == new.get("spec"):
+            return Hint.SKIP  # its status changes all the time
+        group = group_of(pod)
+        progress = self._books.find(group)
+        # What another group no longer keeps for itself may be what this one lacks.
+        return _queue_if(key_of(new or old) == group or (progress is not None and progress.lacks_resources))
 
     def _room_for_the_unfit(self, pod: Pod, event: ClusterEvent) -> Hint:
         """Of a gang that did not fit, only the members without a place are woken: placed, they call the others."""
         group = group_of(pod)
         progress = self._books.find(group)
-        if progress is None or progress.setback is None or pod.uid not in progress.setback.unfit:
+        if progress is None or (event.resource != NODE and group_of(event.old) == group):
             return Hint.SKIP
-        return _queue_if(event.resource == NODE or group_of(event.old) != group)
+        return _queue_if(progress.lacks_resources or (progress.setback is not None and progress.setback.is_about(pod)))
+
+    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> list[WaitingPod]:
+        """Return one waiting member of each gang that the event is about; it decides for the others."""
+        known = [progress for group in _groups_in(event) if (progress := self._books.find(group)) is not None]
+        found = [next(self._waiting(progress), None) for progress in known]
+        if isinstance(event.new, Pod):
+            found.append(self.handle.waiting_pod(event.new.uid))  # it may be a member no longer
+        return [w for w in found if w is not None]
 
     # -- before filtering: is it worth trying? -------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        group = group_of(pod)
+        return None if group is None else self._incomplete(group)
+
+    def gate_of(self, pod: Pod) -> GroupKey | None:
+        return group_of(pod)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | None:
         group = group_of(pod)
@@ -110,45 +152,103 @@ class Gang(PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
         terms = self._terms(group)
         if isinstance(terms, Rejection):
             return terms
-        ready = sum(map(is_ready, self._members(group).values()))
-        if ready < terms.min_member:
-            text = f"pod group {group} has {ready} of the {terms.min_member} pods that it needs"
-            return Rejection(text, resolvable=False)
-        setback = self._books.open(group).setback
+        incomplete = self._incomplete(group)
+        if incomplete is not None:
+            return incomplete
+        progress = self._books.open(group)
+        setback = progress.setback
         if setback is not None and setback.stands(pod, cycle.now, terms.min_member, nodes):
             return Rejection(setback.why, resolvable=False)
+        short = self._lacks_resources(group, terms, pod, nodes)
+        if short:
+            progress.lacks_resources = True
+            return Rejection(f"pod group {group} needs {short}", resolvable=False)
         cycle[_NODES] = nodes
         return None
 
-    # -- after filtering: no place for a member ------------------------------------------------------------------
+    def _incomplete(self, group: GroupKey) -> Rejection | None:
+        """Why no member of the gang need be tried; the same text for as long as that is so."""
+        terms = self._terms(group)
+        if isinstance(terms, Rejection):
+            return terms
+        members = self._members(group)
+        # While a gang is being created its members are looked at with each one that comes: first the count of all.
+        if len(members) >= terms.min_member and sum(map(is_ready, members.values())) >= terms.min_member:
+            return None
+        short = f"pod group {group} has fewer than the {terms.min_member} pods that it needs"
+        return Rejection(short, resolvable=False)
 
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Rejection:
+    def _lacks_resources(self, group: GroupKey, terms: Terms, pod: Pod, nodes: NodeTable) -> str:
+        """Missing part of the minResources of a gang that has not started, in words; "" if nothing is missing."""
+        if not terms.min_resources or self._placed(group):
+            return ""
+        kept = self._kept_for_others(group, pod.priority)
+        short = missing(terms.min_resources, kept, nodes)
+        if short and pod.spec.preemption_policy != "Never":
+            short = missing(terms.min_resources, kept, self.handle.nodes_without(pod.priority))
+        return short
+
+    def _kept_for_others(self, group: GroupKey, priority: int) -> Mapping[str, int]:
+        """Unused minResources of the started gangs of this priority or above."""
+        kept: dict[str, int] = {}
+        for other, pod_group in self.handle.objects(POD_GROUP).items():
+            key, terms = GroupKey(*other), terms_of(pod_group, 0.0)
+            if key == group or isinstance(terms, str) or not terms.min_resources:
+                continue
+            members, placed = self._members(key), self._placed(key)
+            if placed and any(is_live(m) and m.priority >= priority for m in members.values()):
+                for resource, amount in unused(terms.min_resources, (members[uid] for uid in placed)).items():
+                    kept[resource] = kept.get(resource, 0) + amount
+        return kept
+
+    # -- after filtering: no place for a member, or none without evictions ---------------------------------------
+
+    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
         group = group_of(pod)
         if group is None:
-            return Rejection()
+            return None
         progress, terms = self._books.open(group), self._terms(group)
-        progress.unfit.add(pod.uid)
-        least = None if isinstance(terms, Rejection) else terms.min_member
-        if least is not None and self._hopeful(group, progress) >= least:
-            return Rejection()
+        if nominated is not None and isinstance(terms, Terms):
+            return self._preempt(group, terms, progress, pod)
+        progress.stop_preempting(pod.uid)
+        if diagnosis.pre_filter is None or diagnosis.pre_filter.plugin != self.name:
+            progress.unfit.add(pod.uid)
+        if isinstance(terms, Terms) and self._hopeful(group, progress) >= terms.min_member:
+            return None
         waiting = [w.pod for w in self._waiting(progress)]
-        if waiting and least is not None and _NODES in cycle:
+        if (waiting or progress.preempting) and isinstance(terms, Terms) and _NODES in cycle:
             members = self._members(group)
             resources = {r for member in members.values() for r in member.requests.real}
+            why = f"pod group {group} does not fit whole, no place for {pod.name}: {diagnosis.filter_message}"
             progress.setback = Setback(
                 at=cycle.now,
                 members={uid: member.shape for uid, member in members.items()},
                 unfit=frozenset(progress.unfit),
-                min_member=least,
+                min_member=terms.min_member,
                 room=Room.measure(cycle[_NODES], resources, waiting),
-                why=f"pod group {group} does not fit whole, no place for {pod.name}: {diagnosis.filter_message}".rstrip(
-                    "."
-                ),
+                why=why.rstrip("."),
             )
-        self._send_back(progress, f"pod group {group} does not fit whole: no place for {pod.name}")
+        self._send_back(group, progress, f"pod group {group} does not fit whole: no place for {pod.name}")
         if not waiting:
-            return Rejection()
+            return None
         return Rejection(f"pod group {group} gave back the places of {len(waiting)} waiting pods")
+
+    def _preempt(self, group: GroupKey, terms: Terms, progress: Progress, pod: Pod) -> Rejection | None:
+        """Let pods be evicted for a member once enough members can start, and call those that are to evict as well."""
+        members = self._members(group)
+        first = not progress.preempting and not any(self._waiting(progress))
+        progress.unfit.discard(pod.uid)
+        progress.preempting[pod.uid] = None
+        able = self._placed(group) | {pod.uid}
+        able |= {uid for uid in progress.preempting if uid in members and self.handle.nominated_node(members[uid])}
+        if len(able) >= terms.min_member:
+            progress.evicting.add(pod.uid)
+            rest = [uid for uid in progress.preempting if uid in members and uid not in progress.evicting]
+            self.handle.activate(members[uid] for uid in rest)
+            return None
+        if first:
+            self._call_siblings(group, able)
+        return Rejection(f"pod group {group} evicts no pods before {terms.min_member} of its pods can start")
 
     def _hopeful(self, group: GroupKey, progress: Progress) -> int:
         """How many members have a place or may still find one."""
@@ -159,45 +259,48 @@ class Gang(PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         group = group_of(pod)
         if group is not None:
-            progress = self._books.open(group)
-            progress.placed[pod.uid] = None
-            progress.unfit.discard(pod.uid)
-            progress.sent_back.discard(pod.uid)
-            progress.setback = None
+            self._books.open(group).place(pod.uid)
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         group = group_of(pod)
         progress = self._books.find(group)
         if group is None or progress is None or pod.uid not in progress.placed:
             return
-        told_already = pod.uid in progress.sent_back
-        del progress.placed[pod.uid]
-        progress.sent_back.discard(pod.uid)
-        # A member that somebody else has bound meanwhile gives its reservation back, but not its place.
-        if not told_already and pod.uid not in self._placed(group, progress):
-            self._send_back(progress, f"pod group {group} is not whole: {pod.name} gave back its place")
+        is_sent_back = pod.uid in progress.sent_back
+        progress.displace(pod.uid)
+        # A member that another scheduler has bound meanwhile gives its reservation back, but not its place.
+        if not is_sent_back and pod.uid not in self._placed(group):
+            self._send_back(group, progress, f"pod group {group} is not whole: {pod.name} gave back its place")
 
     # -- permit: wait for each other -----------------------------------------------------------------------------
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
+        """Run again when the gang has changed: what is then decided holds for every member that waits."""
         group = group_of(pod)
         if group is None:
             return None
         terms = self._terms(group)
         if isinstance(terms, Rejection):
             return terms
-        progress = self._books.open(group)
-        placed = self._placed(group, progress)
+        progress, placed = self._books.open(group), self._placed(group)
         if len(placed) >= terms.min_member:
             progress.unfit.clear()
             for waiting in self._waiting(progress):
                 waiting.allow(self.name)
             return None
         if not any(self._waiting(progress)):
-            members = self._members(group)
-            self.handle.activate([m for uid, m in members.items() if uid not in placed and is_ready(m)])
+            self._call_siblings(group, placed)
+        left = progress.deadlines.setdefault(pod.uid, cycle.now + terms.timeout) - cycle.now
+        if left <= 0 and not self._is_evicting(group, progress):
+            return Rejection(f"rejected due to timeout after waiting {terms.timeout:g}s at plugin {self.name}")
         missing = f"{len(placed)} of the {terms.min_member} pods that it needs have a place"
-        return Wait(terms.timeout, f"pod group {group} is gathering: {missing}")
+        recheck = left if left > 0 else _RECHECK
+        return Wait(LONGEST_WAIT, f"pod group {group} is gathering: {missing}", recheck_every=recheck)
+
+    def _is_evicting(self, group: GroupKey, progress: Progress) -> bool:
+        """Return True while a member waits for pods to end that were evicted for it."""
+        members = self._members(group)
+        return any(uid in members and self.handle.nominated_node(members[uid]) for uid in progress.evicting)
 
     # -- what is known -------------------------------------------------------------------------------------------
 
@@ -206,15 +309,22 @@ class Gang(PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
         if pod_group is None:
             return Rejection(f"pod group {group} does not exist", resolvable=False)
         terms = terms_of(pod_group, float(self.args.permit_waiting_time_seconds))
-        return terms or Rejection(f"pod group {group} has no usable spec.minMember", resolvable=False)
+        if isinstance(terms, Terms):
+            return terms
+        return Rejection(f"pod group {group} has no usable {terms}", resolvable=False)
 
     def _members(self, group: GroupKey) -> Mapping[str, Pod]:
         return self.handle.pods_labelled(POD_GROUP_LABEL, group.namespace, group.name)
 
-    def _placed(self, group: GroupKey, progress: Progress) -> set[str]:
-        """The live members that have a place: bound, being bound, or waiting."""
-        held = progress.held
-        return {uid for uid, m in self._members(group).items() if is_live(m) and (m.node_name or uid in held)}
+    def _placed(self, group: GroupKey) -> set[str]:
+        """The members that count as started: bound, being bound, waiting, or run to their end."""
+        progress = self._books.find(group)
+        held = progress.held if progress is not None else ()
+        return {
+            uid
+            for uid, m in self._members(group).items()
+            if has_succeeded(m) or (is_live(m) and (m.node_name or uid in held))
+        }
 
     def _waiting(self, progress: Progress) -> Iterator[WaitingPod]:
         for uid in progress.held:
@@ -222,19 +332,35 @@ class Gang(PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
             if waiting is not None and self.name in waiting.pending_plugins:
                 yield waiting
 
-    def _send_back(self, progress: Progress, why: str) -> None:
-        """Reject every waiting member."""
+    def _call_siblings(self, group: GroupKey, placed: set[str]) -> None:
+        """Have the members tried at once that have no place yet."""
+        self.handle.activate(m for uid, m in self._members(group).items() if uid not in placed and is_ready(m))
+
+    def _send_back(self, group: GroupKey, progress: Progress, why: str) -> None:
+        """Reject every waiting member, and give up the room that others hold in memory."""
         progress.unfit.clear()
-        told = list(self._waiting(progress))
-        progress.sent_back.update(w.pod.uid for w in told)
-        for waiting in told:
-            waiting.reject(self.name, why)
+        if progress.preempting:
+            progress.preempting.clear()
+            progress.evicting.clear()
+            self.handle.clear_nominations(self._members(group).values())
+        waiting = list(self._waiting(progress))
+        progress.sent_back.update(w.pod.uid for w in waiting)
+        for each in waiting:
+            each.reject(self.name, why)
 
     def _is_done(self, group: GroupKey, progress: Progress) -> bool:
-        """Whether none of the gang's pods is on its way to a node or waits for room."""
+        """Return True if none of the gang's pods is on its way to a node or waits for room."""
         members = self._members(group)
-        concerned = {*progress.placed, *(progress.setback.unfit if progress.setback else ())}
-        return not any(uid in members and not members[uid].node_name for uid in concerned)
+        concerned = members if progress.lacks_resources else progress.concerned
+        return not any(uid in members and is_live(members[uid]) and not members[uid].node_name for uid in concerned)
+
+
+def _groups_in(event: ClusterEvent) -> set[GroupKey]:
+    """The gangs that an event is about."""
+    if event.resource == POD_GROUP.kind:
+        return {key_of(event.new or event.old)}
+    pods = [pod for pod in (event.old, event.new) if isinstance(pod, Pod)]
+    return {group for pod in pods if (group := group_of(pod)) is not None}
 
 
 def _queue_if(helps: bool) -> Hint:

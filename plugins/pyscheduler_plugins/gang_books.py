@@ -53,6 +53,10 @@ class Setback:
     room: Room
     why: str
 
+    def is_about(self, pod: Pod) -> bool:
+        """Return True if the pod is one of those that had no place."""
+        return pod.uid in self.unfit
+
     def stands(self, pod: Pod, now: float, min_member: int, nodes: NodeTable) -> bool:
         """Whether trying the pod now could only end in the same way."""
         if self.members.get(pod.uid) is not pod.shape or min_member != self.min_member:
@@ -70,12 +74,44 @@ class Progress:
     """Found no node since the gang was last sent back."""
     sent_back: set[str] = field(default_factory=set)
     """Told to give their place back, and have not yet."""
+    deadlines: dict[str, float] = field(default_factory=dict)
+    """Until when a member waits for the others, from when it began to."""
+    preempting: dict[str, None] = field(default_factory=dict)
+    """Could start if pods were evicted, and hold that room in memory."""
+    evicting: set[str] = field(default_factory=set)
+    """Those of `preempting` for which pods are being evicted, now that enough members can start."""
+    lacks_resources: bool = False
+    """The cluster has less free than minResources."""
     setback: Setback | None = None
 
     @property
     def held(self) -> dict[str, None]:
         """The members whose place the gang can count on."""
         return {uid: None for uid in self.placed if uid not in self.sent_back}
+
+    @property
+    def concerned(self) -> set[str]:
+        """The members that are on their way to a node, or wait for room."""
+        return {*self.placed, *self.preempting, *(self.setback.unfit if self.setback else ())}
+
+    def place(self, uid: str) -> None:
+        """A member has reserved a node."""
+        self.placed[uid] = None
+        self.unfit.discard(uid)
+        self.sent_back.discard(uid)
+        self.stop_preempting(uid)
+        self.setback, self.lacks_resources = None, False
+
+    def displace(self, uid: str) -> None:
+        """A member has given its node back."""
+        self.placed.pop(uid, None)
+        self.sent_back.discard(uid)
+        self.deadlines.pop(uid, None)
+
+    def stop_preempting(self, uid: str) -> None:
+        """A member needs no evictions, or none would help."""
+        self.preempting.pop(uid, None)
+        self.evicting.discard(uid)
 
 
 class Books:

@@ -1,6 +1,6 @@
 """What a gang is: the PodGroup object, and the label by which pods join it.
 
-Kept apart from the Gang plugin so that whoever reads PodGroups reads them alike.
+Kept apart from the Gang plugin so that every reader of PodGroups reads them alike.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pyscheduler.api import Pod, ResourceKind
+from pyscheduler.api.resources import Amounts, amounts
 
 POD_GROUP = ResourceKind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", optional=True)
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 
-_ENDED = ("Succeeded", "Failed")
+_SUCCEEDED = "Succeeded"
+_ENDED = (_SUCCEEDED, "Failed")
 
 
 class GroupKey(NamedTuple):
@@ -27,10 +29,14 @@ class GroupKey(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a PodGroup asks for: how many members at least, and how long they may wait for each other (seconds)."""
+    """Requirements of a PodGroup."""
 
     min_member: int
+    """Least number of members."""
     timeout: float
+    """Seconds for which they may wait for each other."""
+    min_resources: Amounts
+    """Amounts that must be free before the first of them is placed; empty for none."""
 
 
 def group_of(pod: Pod) -> GroupKey | None:
@@ -39,16 +45,26 @@ def group_of(pod: Pod) -> GroupKey | None:
     return GroupKey(pod.namespace, name) if name else None
 
 
-def terms_of(pod_group: Mapping[str, Any], default_timeout: float) -> Terms | None:
-    """The terms of a PodGroup object; None if its spec.minMember cannot be read."""
+def key_of(pod_group: Mapping[str, Any]) -> GroupKey:
+    """The gang that a PodGroup object describes."""
+    meta = pod_group.get("metadata", {})
+    return GroupKey(meta.get("namespace", ""), meta.get("name", ""))
+
+
+def terms_of(pod_group: Mapping[str, Any], default_timeout: float) -> Terms | str:
+    """The terms of a PodGroup object, or the field of it that cannot be read."""
     spec = pod_group.get("spec")
     if not isinstance(spec, Mapping):
-        return None
+        return "spec"
     least: Any = spec.get("minMember")
     timeout: Any = spec.get("scheduleTimeoutSeconds")
     if not _is_count(least):
-        return None
-    return Terms(least, float(timeout) if _is_count(timeout) else default_timeout)
+        return "spec.minMember"
+    try:
+        resources = amounts(spec.get("minResources"))
+    except (AttributeError, TypeError, ValueError):
+        return "spec.minResources"
+    return Terms(least, float(timeout) if _is_count(timeout) else default_timeout, resources)
 
 
 def _is_count(value: Any) -> bool:
@@ -56,10 +72,15 @@ def _is_count(value: Any) -> bool:
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether the pod still counts as a member: not being deleted and not ended."""
+    """Return True if the pod is neither being deleted nor ended."""
     return not pod.deleting and pod.phase not in _ENDED
 
 
+def has_succeeded(pod: Pod) -> bool:
+    """Return True if the pod has run to its end: it goes on counting, since the gang had started."""
+    return bool(pod.phase == _SUCCEEDED)
+
+
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod is on a node or could be put on one: a live member without scheduling gates."""
-    return is_live(pod) and (bool(pod.node_name) or not pod.spec.scheduling_gates)
+    """Return True if the pod counts towards a whole gang: it has run, has a node, or could be given one."""
+    return has_succeeded(pod) or (is_live(pod) and (bool(pod.node_name) or not pod.spec.scheduling_gates))

@@ -21,7 +21,7 @@ from pyscheduler.api import (
 from pyscheduler.core.framework.handle import CoreHandle, Waiting
 from pyscheduler.core.state import ClusterState
 from pyscheduler.testing import PodBuilder, node, pod
-from pyscheduler_plugins.gang import Gang, GangArgs
+from pyscheduler_plugins.gang import LONGEST_WAIT, Gang, GangArgs
 from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 
 
@@ -54,9 +54,9 @@ class World:
     def pre_filter(self, of: PodBuilder, now: float = 0.0) -> object:
         return self.gang.pre_filter(Cycle(now, "default-scheduler", "x"), of.build(), self.nodes)
 
-    def permit(self, of: PodBuilder) -> Wait | Rejection | None:
+    def permit(self, of: PodBuilder, now: float = 0.0) -> Wait | Rejection | None:
         """Reserve and Permit, and the waiting room if the answer is to wait."""
-        cycle, (here,) = Cycle(0.0, "default-scheduler", "x"), self.nodes
+        cycle, (here,) = Cycle(now, "default-scheduler", "x"), self.nodes
         self.gang.reserve(cycle, of.build(), here)
         answer = self.gang.permit(cycle, of.build(), here)
         if isinstance(answer, Wait):
@@ -64,10 +64,10 @@ class World:
             self.handle.waiting[of.build().uid] = waiting
         return answer
 
-    def fails_to_fit(self, of: PodBuilder) -> Rejection:
+    def fails_to_fit(self, of: PodBuilder) -> Rejection | None:
         cycle = Cycle(0.0, "default-scheduler", "x")
         assert self.gang.pre_filter(cycle, of.build(), self.nodes) is None
-        return self.gang.post_filter(cycle, of.build(), Diagnosis(1))
+        return self.gang.unplaced(cycle, of.build(), Diagnosis(1), None)
 
     @property
     def sent_back(self) -> dict[str, str]:
@@ -97,19 +97,22 @@ class World:
         pytest.param(
             [member("a"), member("b", "h")],
             (pod_group(minMember=2),),
-            "pod group default/g has 1 of the 2 pods that it needs",
+            "pod group default/g has fewer than the 2 pods that it needs",
             id="too few pods",
         ),
         pytest.param(
-            [member("a"), member("b").deleting(), member("c").phase("Succeeded"), member("d").phase("Failed")],
+            [member("a"), member("b").deleting(), member("c").phase("Failed")],
             (pod_group(minMember=2),),
-            "pod group default/g has 1 of the 2 pods that it needs",
-            id="pods that are ending or have ended do not count",
+            "pod group default/g has fewer than the 2 pods that it needs",
+            id="pods that are ending or have failed do not count",
+        ),
+        pytest.param(
+            [member("a"), member("b").phase("Succeeded")], (pod_group(minMember=2),), None, id="succeeded ones count"
         ),
         pytest.param(
             [member("a"), member("b").gate("x")],
             (pod_group(minMember=2),),
-            "pod group default/g has 1 of the 2 pods that it needs",
+            "pod group default/g has fewer than the 2 pods that it needs",
             id="nor do gated ones",
         ),
         pytest.param([member("a"), member("b")], (pod_group(minMember=2),), None, id="enough pods"),
@@ -127,15 +130,15 @@ def test_pods_without_the_label_are_left_alone() -> None:
     world, alone = World(), pod("alone")
     assert world.pre_filter(alone) is None
     assert world.permit(alone) is None
-    assert world.fails_to_fit(alone) == Rejection()
+    assert world.fails_to_fit(alone) is None
 
 
 def test_members_wait_until_the_last_one_has_a_place() -> None:
     a, b, c = (member(name) for name in "abc")
     world = World(a, b, c, groups=(pod_group(minMember=3),))
     gathering = "pod group default/g is gathering: {} of the 3 pods that it needs have a place"
-    assert world.permit(a) == Wait(60.0, gathering.format(1))
-    assert world.permit(b) == Wait(60.0, gathering.format(2))
+    assert world.permit(a) == Wait(LONGEST_WAIT, gathering.format(1), recheck_every=60.0)
+    assert world.permit(b) == Wait(LONGEST_WAIT, gathering.format(2), recheck_every=60.0)
     assert world.allowed == []
     assert world.permit(c) is None
     assert world.allowed == ["a", "b"]
@@ -151,9 +154,12 @@ def test_members_wait_until_the_last_one_has_a_place() -> None:
     ],
 )
 def test_how_long_members_wait(spec: dict[str, Any], args: dict[str, Any], seconds: float) -> None:
-    answer = World(member("a"), member("b"), groups=(pod_group(minMember=2, **spec),), **args).permit(member("a"))
+    world = World(member("a"), member("b"), groups=(pod_group(minMember=2, **spec),), **args)
+    answer = world.permit(member("a"))
     assert isinstance(answer, Wait)
-    assert answer.seconds == seconds
+    assert answer.recheck_every == seconds
+    at_last = world.permit(member("a"), now=seconds)
+    assert at_last == Rejection(f"rejected due to timeout after waiting {seconds:g}s at plugin Gang")
 
 
 def test_members_that_run_already_count_after_a_restart() -> None:
@@ -185,7 +191,7 @@ def test_with_members_to_spare_one_failure_is_not_the_end() -> None:
     world = World(a, b, c, d, groups=(pod_group(minMember=3),))
     world.permit(a)
     world.permit(b)
-    assert world.fails_to_fit(c) == Rejection()
+    assert world.fails_to_fit(c) is None
     assert world.sent_back == {}
     world.fails_to_fit(d)
     assert set(world.sent_back) == {"a", "b"}
@@ -253,7 +259,8 @@ def group_event(action: Action, name: str) -> ClusterEvent:
     ],
 )
 def test_what_wakes_a_member(event: ClusterEvent, woken: bool) -> None:
-    assert asks(World(member("a"), groups=(pod_group(minMember=2),)).gang, member("a"), event) is woken
+    world = World(member("a"), member("b"), groups=(pod_group(minMember=2),))
+    assert asks(world.gang, member("a"), event) is woken
 
 
 def test_room_wakes_the_member_that_had_none() -> None:

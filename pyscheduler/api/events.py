@@ -53,6 +53,8 @@ POD = "Pod"
 """In a registration: pods in any state. Events themselves say AssignedPod or UnschedulablePod."""
 ASSIGNED_POD = "AssignedPod"
 UNSCHEDULABLE_POD = "UnschedulablePod"
+SUCCEEDED_POD = "SucceededPod"
+"""A pod has run to its end with success, and some plugin `counts_succeeded` pods. The event is an ADD with `new`."""
 ANY_RESOURCE = "*"
 
 

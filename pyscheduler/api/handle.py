@@ -88,6 +88,9 @@ class Handle(Protocol):
     def nodes(self) -> NodeTable:
         """All nodes, as they are now."""
 
+    def nodes_without(self, priority: int) -> NodeTable:
+        """All nodes as they would be without their pods below a priority."""
+
     def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
         """Try what would make `pod` fit a node, in PostFilter and with the attempt's own cycle.
 
@@ -118,6 +121,12 @@ class Handle(Protocol):
 
     def nominated_node(self, pod: Pod) -> str:
         """The node that a pending pod is promised, "" if there is none; known before the pod's status says so."""
+
+    def clear_nominations(self, pods: Iterable[Pod]) -> None:
+        """Give up the nodes that pending pods are nominated to, in memory and in their status.
+
+        Pods that are not nominated may be among them: none of the pods is requeued for the room that this frees.
+        """
 
     def is_preempting(self, uid: str) -> bool:
         """Whether pods are being evicted to make room for this one, and the API server has not let go of them all."""

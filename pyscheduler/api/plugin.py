@@ -69,6 +69,12 @@ class Plugin(ABC):
     """Kinds beyond the scheduler's own that the plugin reads through `handle.objects`."""
     indexes: ClassVar[tuple[str, ...]] = ()
     """Pod label keys that the plugin looks pods up by, through `handle.pods_labelled`."""
+    counts_succeeded: ClassVar[bool] = False
+    """Keep pods of phase Succeeded in `handle.pods_labelled` and `handle.pods_grouped` until they are deleted.
+
+    Of those with the labels that the plugin `indexes`, or of all pod groups where it indexes none. Other pods that have
+    ended are forgotten at once.
+    """
     reads_labels: ClassVar[bool] = True
     """Whether what it says of a pod may depend on the pod's labels or annotations.
 
@@ -129,9 +135,23 @@ class _ByLess:
 class PreEnqueuePlugin(Plugin):
     """Holds a pod out of the active queue until its time has come."""
 
+    reports_gating: ClassVar[bool] = False
+    """Write the reason into the PodScheduled condition, as SchedulingGated: no autoscaler takes that for demand.
+
+    Kube-scheduler's plugins are silent. The message should stay the same while the pod is gated: each new one is a
+    write to the API server.
+    """
+
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """None lets the pod in; a Rejection keeps it among the unschedulable pods, uncounted and without an event."""
+
+    def gate_of(self, pod: Pod) -> Hashable | None:  # noqa: ARG002
+        """Key of the thing that a gated pod waits for: after an event, one pod of each key is evaluated for all.
+
+        None, which is always right, has every pod evaluated.
+        """
+        return None
 
 
 class PreFilterPlugin(Plugin):
@@ -294,6 +314,25 @@ class PermitPlugin(Plugin):
     @abstractmethod
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         """None approves, a Rejection denies, Wait parks the pod with its place held."""
+
+    def unplaced(
+        self,
+        cycle: Cycle,  # noqa: ARG002
+        pod: Pod,  # noqa: ARG002
+        diagnosis: Diagnosis,  # noqa: ARG002
+        nominated: Nominate | None,  # noqa: ARG002
+    ) -> Rejection | None:
+        """Permit the evictions of a preemption, or learn that the pod found no place.
+
+        Called when no node fits and PostFilter has run, also where one of its plugins ended it with an error.
+        `nominated` is the node that PostFilter found, with the pods to be evicted, or without any the node that an
+        earlier attempt found, where PostFilter leaves that as it is; None if there is none.
+
+        A Rejection keeps those pods. The room stays reserved in memory, where other pods of the same or a lower
+        priority see it, until another attempt of the pod is permitted or fails, or `handle.clear_nominations` takes it
+        back. The message of the Rejection is added to the pod's condition.
+        """
+        return None
 
     def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Iterable[WaitingPod]:
         """Return the pods for which `permit` must be run again after an event that `interests` cover.

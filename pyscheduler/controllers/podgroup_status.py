@@ -1,8 +1,9 @@
 """What a PodGroup's status says of its pods: one pure function.
 
 The phases are those of scheduling.x-k8s.io/v1alpha1 (Coscheduling). Added to it: the count of scheduled members and a
-condition of type Scheduled, which a user can wait for. Unlike Coscheduling's controller, Failed is not for ever: a Job
-that replaces its failed pods brings the group back. Finished is.
+condition of type Scheduled, which a user can wait for. Unlike Coscheduling's controller, neither Failed nor Finished is
+for ever: a Job that replaces its failed pods brings the group back, and so does one that has more completions than
+minMember. Once all pods of a finished group are deleted, it stays as it is.
 """
 
 from __future__ import annotations
@@ -47,19 +48,21 @@ def podgroup_status(group: Mapping[str, Any], members: Iterable[Member], now: fl
     """The status that the PodGroup should have at `now` (seconds since 1970), given its pods.
 
     Pending: fewer than minMember pods exist. Scheduling: enough exist, not all of them run. Running: minMember run or
-    have run. Finished: minMember have succeeded. Failed: pods have failed, and too few are left.
+    have run. Finished: minMember have succeeded, and no member is left that has not. Failed: pods have failed, and too
+    few are left.
     """
     minimum = max(1, int(group.get("spec", {}).get("minMember") or 1))
     before: Mapping[str, Any] = group.get("status") or {}
     counts = _count(members)
-    phase = FINISHED if before.get("phase") == FINISHED else _phase(counts, minimum)
+    is_over = before.get("phase") == FINISHED and counts.present == counts.succeeded
+    phase = FINISHED if is_over else _phase(counts, minimum)
     status: Json = {
         "phase": phase,
         "scheduled": counts.scheduled,
         "running": counts.running,
         "succeeded": counts.succeeded,
         "failed": counts.failed,
-        "conditions": _conditions(group, counts, minimum, now),
+        "conditions": _conditions(group, counts, minimum, now, is_over=is_over),
     }
     started = before.get("scheduleStartTime") or (_timestamp(now) if phase != PENDING else None)
     return status | ({"scheduleStartTime": started} if started else {})
@@ -78,7 +81,7 @@ def _count(members: Iterable[Member]) -> _Counts:
 
 
 def _phase(counts: _Counts, minimum: int) -> str:
-    if counts.succeeded >= minimum:
+    if counts.succeeded >= minimum and counts.present == counts.succeeded:
         return FINISHED
     if counts.running + counts.succeeded >= minimum:
         return RUNNING
@@ -87,12 +90,12 @@ def _phase(counts: _Counts, minimum: int) -> str:
     return FAILED if counts.failed else PENDING
 
 
-def _conditions(group: Mapping[str, Any], counts: _Counts, minimum: int, now: float) -> list[Json]:
+def _conditions(group: Mapping[str, Any], counts: _Counts, minimum: int, now: float, *, is_over: bool) -> list[Json]:
     """The conditions there are, with Scheduled as it should be; its transition is stamped only if it changes."""
     kept: list[Json] = [dict(c) for c in (group.get("status") or {}).get("conditions") or ()]
     present = next((c for c in kept if c.get("type") == SCHEDULED), {})
     status, reason, message = _scheduled(counts, minimum)
-    if (group.get("status") or {}).get("phase") == FINISHED and present:
+    if is_over and present:
         return kept  # the pods may be gone by now; that does not undo what happened
     moved = present.get("status") == status and present.get("lastTransitionTime")
     wanted = {

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.outcome import Code, Rejection, Wait
+from pyscheduler.api.outcome import Code, Nominate, Rejection, Wait
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.binding import release, start_binding
 from pyscheduler.core.commands import Command, Consult
@@ -31,7 +32,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.waiting import park
+from pyscheduler.core.waiting import PERMIT, park
 
 
 def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
@@ -143,10 +144,10 @@ def _in_steps(
     try:
         choice = yield from context.consultants[profile.name].consult(talk)
         if isinstance(choice, Diagnosis):
-            if not choice.total_nodes:
-                return _unplaced(context, queued, choice, PostFiltered(), talk.now)
-            outcome = yield from consulted_post_filter(talk, profile, choice, context.state, context.instrument)
-            return _unplaced(context, queued, choice, outcome, talk.now)
+            outcome = PostFiltered()
+            if choice.total_nodes:
+                outcome = yield from consulted_post_filter(talk, profile, choice, context.state, context.instrument)
+            return _unplaced(context, profile, talk.cycle, queued, choice, outcome)
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), talk.now)
@@ -175,23 +176,47 @@ def _no_node(
         if diagnosis.total_nodes:
             plugins = profile.post_filter
             outcome = yield from post_filter_steps(plugins, cycle, queued.pod, diagnosis, context.instrument)
+        return _unplaced(context, profile, cycle, queued, diagnosis, outcome)
     except PluginFailed as failed:
         context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
         return fail(context, queued, Failure.error(str(failed)), cycle.now)
-    return _unplaced(context, queued, diagnosis, outcome, cycle.now)
 
 
 def _unplaced(
-    context: Context, queued: QueuedPod, diagnosis: Diagnosis, outcome: PostFiltered, now: float
+    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis, outcome: PostFiltered
 ) -> list[Command]:
-    """Put the pod back, and make the room that PostFilter has found for it."""
+    """Put the pod back, and make the room that PostFilter has found for it, if Permit plugins let it."""
+    now = cycle.now
     if not diagnosis.total_nodes:
         # It is reported as unschedulable but waits like an error: no plugin could name an event that helps.
         return fail(context, queued, Failure(NO_NODES.message, nominate=""), now)
     diagnosis.post_filter_message = outcome.message
+    promised = context.queue.nominator.promised(queued.pod)
+    if _withheld(profile, cycle, queued.pod, diagnosis, outcome, promised):
+        failure = Failure.unfit(diagnosis, outcome.nominate, in_memory=outcome.nominate != "")
+        return fail(context, queued, failure, now)
     # Before the pod is put back: while its victims are still to be evicted, it does not become active.
     evictions = make_room(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin)
     return fail(context, queued, Failure.unfit(diagnosis, outcome.nominate), now) + evictions
+
+
+def _withheld(
+    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, outcome: PostFiltered, promised: str
+) -> bool:
+    """Return True if a Permit plugin does not let pods be evicted now; its reason goes into the diagnosis.
+
+    `promised` is the node that the pod was nominated to before, and still is where PostFilter leaves that as it is.
+    """
+    node = promised if outcome.nominate is None else outcome.nominate
+    nominated = Nominate(node, outcome.evict) if node else None
+    withheld = False
+    for plugin in profile.eviction_permits:
+        rejection = called(plugin, PERMIT, plugin.unplaced, cycle, pod, diagnosis, nominated)
+        if rejection is not None:
+            withheld = True
+            diagnosis.unschedulable_plugins |= {plugin.name}
+            diagnosis.post_filter_message = ", ".join(filter(None, (diagnosis.post_filter_message, rejection.message)))
+    return withheld
 
 
 def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -> list[Command]:

@@ -10,7 +10,7 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -158,6 +158,7 @@ class Context(msgspec.Struct, eq=False):
             self.handle.index(profile.indexes, self.pods.values())
         self.handle.scheduler_names = self.profiles
         self.handle.watched = frozenset(kind for profile in profiles for kind in profile.watches)
+        self.handle.count_succeeded(key for profile in profiles for key in profile.succeeded)
         self.handle.trials = Trials(self.profiles, self.state, self.queue.nominator)
         self.deciders, self.consultants = {}, {}
         start, share = Start(), any(e.filters or e.prioritizes for e in self.settings.extenders)
@@ -193,10 +194,17 @@ class Context(msgspec.Struct, eq=False):
         if self.handle.waiting:
             self.unread += events
 
-    def promise_ended(self, pod: Pod, now: float) -> None:
-        """The pod is nominated to a node no longer: pods of its priority or below may use the room."""
+    def promise_ended(self, pod: Pod, now: float, besides: Collection[str] = ()) -> None:
+        """The pod is nominated to a node no longer: pods of its priority or below may use the room.
+
+        `besides` are the UIDs of pods that do not want it.
+        """
+
+        def may_use(other: Pod) -> bool:
+            return other.priority <= pod.priority and other.uid not in besides
+
         if self.queue.is_listening:
-            self.queue.move_all(pod_deleted(pod), now, only=lambda other: other.priority <= pod.priority)
+            self.queue.move_all(pod_deleted(pod), now, only=may_use)
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether one of our profiles is to schedule the pod."""

@@ -41,6 +41,13 @@ class PodGone(msgspec.Struct, frozen=True, gc=False):
     uid: str
 
 
+class SucceededPodGone(msgspec.Struct, frozen=True, gc=False):
+    """A pod that had run to its end with success was deleted."""
+
+    at: float
+    uid: str
+
+
 class NodeChanged(msgspec.Struct, frozen=True, gc=False):
     """A node was created or updated."""
 
@@ -126,6 +133,7 @@ Event = (
     PodChanged
     | PodFound
     | PodGone
+    | SucceededPodGone
     | NodeChanged
     | NodeGone
     | ObjectChanged

@@ -16,6 +16,7 @@ from pyscheduler.core.context import Context
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+SCHEDULING_GATED = "SchedulingGated"
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -26,9 +27,11 @@ class Failure(msgspec.Struct, frozen=True):
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
     nominate: str | None = None
+    in_memory: bool = False
+    """The nomination is not written into the pod's status: its victims are not evicted yet."""
 
     @staticmethod
-    def unfit(diagnosis: Diagnosis, nominate: str | None = None) -> Failure:
+    def unfit(diagnosis: Diagnosis, nominate: str | None = None, *, in_memory: bool = False) -> Failure:
         """No node fits."""
         return Failure(
             diagnosis.message,
@@ -36,6 +39,7 @@ class Failure(msgspec.Struct, frozen=True):
             frozenset(diagnosis.unschedulable_plugins),
             frozenset(diagnosis.pending_plugins),
             nominate,
+            in_memory,
         )
 
     @staticmethod
@@ -66,12 +70,18 @@ def fail(context: Context, queued: QueuedPod, failure: Failure, now: float) -> l
     nominate = promised if failure.nominate is None else failure.nominate
     context.queue.nominator.add(pod, nominate)
     # What memory knows and the pod's status does not say may have got lost on its way there.
-    as_it_is = not failure.nominate and nominate == promised == pod.nominated_node_name
+    as_it_is = failure.in_memory or (not failure.nominate and nominate == promised == pod.nominated_node_name)
     context.queue.put_back(queued, pod, set(failure.unschedulable_plugins), set(failure.pending_plugins), now)
     return [
         Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
         PatchStatus(pod, Condition(failure.reason, failure.message), None if as_it_is else nominate),
     ]
+
+
+def gated(context: Context) -> list[Command]:
+    """Report the reasons of PreEnqueue plugins that want them to be seen."""
+    reports = context.queue.take_gate_reports()
+    return [PatchStatus(pod, Condition(SCHEDULING_GATED, message)) for pod, message in reports]
 
 
 def skipped(pod: Pod) -> list[Command]:

@@ -9,7 +9,15 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from pyscheduler.api.events import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, ResourceKind
+from pyscheduler.api.events import (
+    ASSIGNED_POD,
+    NODE,
+    SUCCEEDED_POD,
+    UNSCHEDULABLE_POD,
+    Action,
+    ClusterEvent,
+    ResourceKind,
+)
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.binding import release
@@ -17,7 +25,10 @@ from pyscheduler.core.changes import node_events, pod_deleted, pod_events
 from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.queue.labels import POD_ADD, POD_UPDATE
 
-_ENDED = ("Succeeded", "Failed")
+_JOINS = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+"""Changes by which a pod that exists already becomes one of those that plugins count."""
+_SUCCEEDED = "Succeeded"
+_ENDED = (_SUCCEEDED, "Failed")
 
 
 def pod_changed(context: Context, source: PodObject, now: float) -> None:
@@ -25,7 +36,11 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
     pod = context.shapes.pod(source)
     if source.status.phase in _ENDED:
         pod_gone(context, pod.uid, now)
+        if source.status.phase == _SUCCEEDED and context.handle.keep_succeeded(pod):
+            context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
         return
+    if context.handle.has_succeeded(pod.uid):
+        return  # the watch of pods that run lags behind that of pods that have succeeded
     key = pod.key
     namesake = context.uid_of.get(key)
     if namesake is not None and namesake != pod.uid:
@@ -49,6 +64,9 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
         else:
             _pending(context, old, pod, now)
         context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
+    elif context.is_listening and context.handle.is_indexed(pod):
+        # To be placed by another scheduler, but a plugin counts it among ours.
+        context.wake([_pod_added(pod)] if old is None else pod_events(old, pod), now)
 
 
 def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
@@ -113,16 +131,24 @@ def _let_go(context: Context, assumed: Assumed) -> None:
 
 def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if old is None:
+        # The pods that have waited for this one are to be tried before it.
+        context.wake((_pod_added(pod),), now)
         context.queue.add(pod, now)
-        added = ClusterEvent(UNSCHEDULABLE_POD, Action.ADD, None, pod, "UnschedulablePodAdd")
-        context.wake((added,), now)
         return
     if old.resource_version and old.resource_version == pod.resource_version:
         return
     events = pod_events(old, pod)
     context.queue.update(old, pod, events, now)
+    if context.handle.is_indexed(pod) or context.handle.is_indexed(old):
+        for event in events:
+            if event.action & _JOINS:
+                context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
     if old.nominated_node_name and old.nominated_node_name != pod.nominated_node_name:
         context.promise_ended(old, now)
+
+
+def _pod_added(pod: Pod) -> ClusterEvent:
+    return ClusterEvent(UNSCHEDULABLE_POD, Action.ADD, None, pod, "UnschedulablePodAdd")
 
 
 def adopt(context: Context, names: Collection[str]) -> None:
@@ -167,6 +193,11 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
         context.promise_ended(pod, now)
     if pod.node_name or context.is_ours(pod):
         context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
+
+
+def succeeded_pod_gone(context: Context, uid: str) -> None:
+    """A pod that had run to its end was deleted."""
+    context.handle.drop_succeeded(uid)
 
 
 def node_changed(context: Context, source: NodeObject, now: float) -> None:

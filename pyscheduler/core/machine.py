@@ -32,11 +32,14 @@ from pyscheduler.core.events import (
     PodFound,
     PodGone,
     Reconfigured,
+    SucceededPodGone,
     Tick,
 )
+from pyscheduler.core.failures import gated
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.preempting import clear_nominations
 from pyscheduler.core.reconfigure import reconfigure
 from pyscheduler.core.waiting import pass_time, settle
 
@@ -125,6 +128,8 @@ class Machine:
                 return looked_up(context, event.object.metadata.uid, event.at)
             case PodGone():
                 intake.pod_gone(context, event.uid or context.uid_of.get(_key(event), ""), event.at)
+            case SucceededPodGone():
+                intake.succeeded_pod_gone(context, event.uid)
             case NodeChanged():
                 intake.node_changed(context, event.object, event.at)
             case NodeGone():
@@ -162,18 +167,20 @@ class Machine:
 
     def _follow_up(self, now: float) -> list[Command]:
         """Do what plugins have asked for during their calls; giving back a place may make them ask for more."""
-        self._activate(now)
-        if not self.context.handle.waiting:
+        commands = self._do_as_asked(now)
+        if self.context.handle.waiting:
+            commands += settle(self.context, now)
+            commands += self._do_as_asked(now)
+        else:
             self.context.settling = False
-            return []
-        commands = settle(self.context, now)
-        self._activate(now)
-        return commands
+        return commands + gated(self.context)
 
-    def _activate(self, now: float) -> None:
-        pods = self.context.handle.take_activated()
-        if pods:
-            self.context.queue.activate(pods, now)
+    def _do_as_asked(self, now: float) -> list[Command]:
+        handle = self.context.handle
+        commands = clear_nominations(self.context, pods, now) if (pods := handle.take_unnominated()) else []
+        if activated := handle.take_activated():
+            self.context.queue.activate(activated, now)
+        return commands
 
 
 def _key(event: PodGone) -> str:

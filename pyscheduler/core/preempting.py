@@ -25,6 +25,16 @@ def make_room(context: Context, preemptor: Pod, node_name: str, victims: Sequenc
     return commands
 
 
+def clear_nominations(context: Context, pods: Sequence[Pod], now: float) -> list[Command]:
+    """Give up the nodes that pods are nominated to, and requeue the other pods that may use the room."""
+    among = {pod.uid for pod in pods}
+    known = [newest for pod in pods if (newest := context.pods.get(pod.uid)) is not None]
+    cleared = [pod for pod in known if context.queue.nominator.remove(pod.uid)]
+    for pod in cleared:
+        context.promise_ended(pod, now, besides=among)
+    return [PatchStatus(pod, nominated_node_name="") for pod in cleared if pod.nominated_node_name]
+
+
 def _less_promising(context: Context, preemptor: Pod, node_name: str) -> list[Command]:
     """Take back the nominations of lower pods to the node, so that they look elsewhere at once.
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from pyscheduler.api import (
     POD,
+    SUCCEEDED_POD,
     Action,
     ClusterEvent,
     Cycle,
+    Diagnosis,
+    Handle,
     Hint,
     Interest,
     NodeInfo,
+    Nominate,
     PermitPlugin,
     Pod,
     PreEnqueuePlugin,
@@ -38,24 +42,34 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
     Members are tried one by one. Kube-scheduler's cycle for whole pod groups, its placement by topology and its
     preemption for pod groups are not there: a group that finds room for a part of its pods only holds that room until
     the first of them has waited for 5 minutes, and two such groups may be in each other's way for that long.
+
+    Beyond kube-scheduler 1.36, members that have succeeded count (kubernetes#142330), members stop waiting when their
+    PodGroup is deleted, and no pod is evicted for a member before minCount members can start.
     """
 
     name = "GangScheduling"
     watches = (POD_GROUP,)
+    counts_succeeded = True
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._unfit: dict[tuple[str, str], set[str]] = {}
+        """The members that have found no place since one of their group last did."""
 
     def interests(self) -> Sequence[Interest]:
         # Neither the group of a pod nor the policy of a PodGroup can change.
         return (
             Interest(POD, Action.ADD, self._member_came),
-            Interest(POD_GROUP.kind, Action.ADD, self._own_group_came),
+            Interest(SUCCEEDED_POD, Action.ADD, self._member_came),
+            Interest(POD_GROUP.kind, Action.ADD | Action.DELETE, self._own_group_came_or_went),
         )
 
     def _member_came(self, pod: Pod, event: ClusterEvent) -> Hint:
         group = _group_of(pod)
         return queue_if(group is not None and group == _group_of(event.new))
 
-    def _own_group_came(self, pod: Pod, event: ClusterEvent) -> Hint:
-        meta = _mapping(event.new, "metadata")
+    def _own_group_came_or_went(self, pod: Pod, event: ClusterEvent) -> Hint:
+        meta = _mapping(event.new or event.old, "metadata")
         return queue_if(_group_of(pod) == (meta.get("namespace", ""), meta.get("name", "")))
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
@@ -72,6 +86,9 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             return Rejection(text, resolvable=False)
         return None
 
+    def gate_of(self, pod: Pod) -> tuple[str, str] | None:
+        return _group_of(pod)
+
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
         """Wait until minCount members have a place; the one that makes them so many lets all go."""
         group = _group_of(pod)
@@ -82,20 +99,60 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             namespace, name = group
             # Tried again soon: by then PreEnqueue will find it missing, or it is there again.
             missing = f'podgroup.{POD_GROUP.group} "{name}" not found'
+            for waiting in self._waiting(group):
+                waiting.reject(self.name, missing)
             raise StatusError(f"failed to get podGroup {namespace}/{name}: {missing}")
         least = _min_count(pod_group)
         if least is None:
             return None
-        members = self.handle.pods_grouped(*group)
-        placed = {uid for uid in members if self.handle.has_place(uid)}
+        self._unfit.pop(group, None)
+        placed = self._placed(group)
         if len(placed) < least:
-            self.handle.activate([member for uid, member in members.items() if uid not in placed])
+            self._activate(group, placed)
             return Wait(PERMIT_TIMEOUT, "waiting for minCount pods from a gang to be scheduled")
-        for uid in members:
-            waiting = self.handle.waiting_pod(uid)
-            if waiting is not None:
-                waiting.allow(self.name)
+        for waiting in self._waiting(group):
+            waiting.allow(self.name)
         return None
+
+    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
+        """Let pods be evicted for a member once minCount members have a place or would have one by evictions."""
+        group = _group_of(pod)
+        pod_group = None if group is None else self.handle.objects(POD_GROUP).get(group)
+        least = None if pod_group is None else _min_count(pod_group)
+        if group is None or least is None:
+            return None
+        if nominated is None:
+            self._give_up_if_hopeless(group, least, pod)
+            return None
+        members, able = self.handle.pods_grouped(*group), self._placed(group) | {pod.uid}
+        able |= {uid for uid, member in members.items() if self.handle.nominated_node(member)}
+        if len(able) < least:
+            self._activate(group, able)
+            return Rejection("waiting for minCount pods from a gang to find room before pods are evicted")
+        # Those that hold room in memory only are to evict as well: their status does not mention a node yet.
+        self.handle.activate(m for uid, m in members.items() if uid in able - {pod.uid} and not m.nominated_node_name)
+        return None
+
+    def _give_up_if_hopeless(self, group: tuple[str, str], least: int, pod: Pod) -> None:
+        """A member has found no place: where too few others are left, the room that they hold in memory is freed."""
+        members = self.handle.pods_grouped(*group)
+        unfit = self._unfit.setdefault(group, set())
+        unfit.add(pod.uid)
+        if len(members.keys() - unfit) < least:
+            del self._unfit[group]
+            self.handle.clear_nominations(members.values())
+
+    def _placed(self, group: tuple[str, str]) -> set[str]:
+        """The members that count as started: on a node, on their way there, or run to their end."""
+        members = self.handle.pods_grouped(*group)
+        return {uid for uid, member in members.items() if member.phase == "Succeeded" or self.handle.has_place(uid)}
+
+    def _activate(self, group: tuple[str, str], placed: Set[str]) -> None:
+        self.handle.activate(m for uid, m in self.handle.pods_grouped(*group).items() if uid not in placed)
+
+    def _waiting(self, group: tuple[str, str]) -> list[WaitingPod]:
+        found = (self.handle.waiting_pod(uid) for uid in self.handle.pods_grouped(*group))
+        return [waiting for waiting in found if waiting is not None]
 
     def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Sequence[WaitingPod]:
         """Return one member of the event's group: a run of `permit` for it decides for all of them."""

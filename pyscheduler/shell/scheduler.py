@@ -28,6 +28,7 @@ from pyscheduler.core.events import (
     PodChanged,
     PodGone,
     Reconfigured,
+    SucceededPodGone,
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
@@ -40,7 +41,7 @@ from pyscheduler.shell.extenders.present import PresentExtenders
 from pyscheduler.shell.instrument import MetricsInstrument, RestTally
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
-from pyscheduler.shell.kube.paths import LIVE_PODS, NODES, PODS
+from pyscheduler.shell.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.reflector import Gone, Reflector, Upsert, Watched
 from pyscheduler.shell.kube.status import StatusWriter
@@ -116,6 +117,8 @@ class Scheduler:
         self._chance = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
         """The kinds that plugins read beyond the scheduler's own."""
+        self._succeeded = {key for p in profiles for key in p.succeeded}
+        """The label keys of the succeeded pods that are watched, "" for all of them."""
         self.reflectors = self._reflectors()
         self._watches: _Running | None = None
         self._started = config
@@ -194,7 +197,10 @@ class Scheduler:
         """
         context, settings = self.machine.context, config.configuration
         rebuilt = rebuild_profiles(self._started, config, context.at_work, context.handle)
-        await self._follow_too({kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds})
+        await self._follow_too(
+            {kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds},
+            {key for p in rebuilt.profiles for key in p.succeeded} - self._succeeded,
+        )
         await self._extenders.change(settings, self.reflectors if self._watches is not None else ())
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
@@ -208,9 +214,11 @@ class Scheduler:
         if self._scheduling:
             self.attend({kind for profile in self.machine.context.profiles.values() for kind in profile.watches})
 
-    async def _follow_too(self, kinds: set[ResourceKind]) -> None:
-        """List and watch further kinds; returns once all of them have been listed."""
-        more = [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
+    async def _follow_too(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
+        """List and watch further kinds and succeeded pods; returns once all of them have been listed."""
+        self.machine.context.handle.count_succeeded(succeeded)
+        more: list[Reflector[Any]] = [self._succeeded_reflector(key) for key in sorted(succeeded)]
+        more += [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
         if self._watches is not None and more:
             tasks = [self._watches.start(reflector.run()) for reflector in more]
             try:
@@ -221,6 +229,7 @@ class Scheduler:
                 missing = ", ".join(f"{r.name} ({r.problem or 'no answer'})" for r in more if not r.synced.is_set())
                 raise ConfigError([Problem("profiles", f"plugins watch what cannot be listed: {missing}")]) from None
         self.kinds += kinds
+        self._succeeded |= succeeded
         self.reflectors += more
 
     async def _sync(self, watches: _Running) -> None:
@@ -265,7 +274,14 @@ class Scheduler:
         pods = _Source(Watched(PODS, LIVE_PODS), PodObject, self._pod)
         nodes = _Source(Watched(NODES), NodeObject, self._node)
         others = [_Source(Watched(kind), dict[str, Any], self._object_of(kind)) for kind in self.kinds]
-        return [self._reflector(source) for source in (nodes, *others, pods)]
+        succeeded = [self._succeeded_reflector(key) for key in sorted(self._succeeded)]
+        return [*(self._reflector(source) for source in (nodes, *others)), *succeeded, self._reflector(pods)]
+
+    def _succeeded_reflector(self, label: str) -> Reflector[Any]:
+        """A watch of the pods that have succeeded and carry a label, of all for ""."""
+        watched = Watched(PODS, SUCCEEDED_PODS, label_selector=label)
+        decoder: ObjectDecoder[Any] = ObjectDecoder(PODS.plural, PodObject, self._refusals)
+        return Reflector(self._connection, watched, decoder, self._succeeded_pod, self._clock, self._chance)
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
         kind, emit = source.watched.kind, source.emit
@@ -285,6 +301,12 @@ class Scheduler:
         # Anybody may create a pod; whatever it raises, the others are to be scheduled.
         refused = partial(self._refusals.report, "pods", pod.metadata.namespace, pod.metadata.name)
         self.loop.tell(PodChanged(now, pod), refused)
+
+    def _succeeded_pod(self, change: Change) -> None:
+        if isinstance(change, Gone):
+            self.loop.tell(SucceededPodGone(self._clock.now(), change.uid))
+        else:
+            self._pod(change)
 
     def _node(self, change: Change) -> None:
         now = self._clock.now()

@@ -42,6 +42,7 @@ from pyscheduler.core.events import (
     PodFound,
     PodGone,
     Reconfigured,
+    SucceededPodGone,
     Tick,
 )
 from pyscheduler.core.extending import Answer, Call, CallFailed
@@ -126,7 +127,9 @@ class Harness:
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Delete a pod at once."""
         gone = self._pods.pop(f"{namespace}/{name}")
-        self.tell(PodGone(self.now, namespace, name, gone.manifest["metadata"]["uid"]))
+        uid = gone.manifest["metadata"]["uid"]
+        self.tell(PodGone(self.now, namespace, name, uid))
+        self.tell(SucceededPodGone(self.now, uid))
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay bound to it until they are deleted."""

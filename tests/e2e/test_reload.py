@@ -128,7 +128,7 @@ async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
         ]
         for member in members[:2]:
             await api.create(pods, member)
-        few = "has 2 of the 3 pods that it needs"  # said of the first one, too, once there is the second
+        few = "has fewer than the 3 pods that it needs"
         await api.until(pods, lambda found: sum(few in unscheduled(item) for item in found["items"]) == 2)
         await api.create(pods, members[2])
         await api.until(pods, lambda found: len(placed(found)) == 3)

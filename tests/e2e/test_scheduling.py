@@ -138,7 +138,8 @@ async def test_a_gang_of_eight_with_room_for_seven_waits_as_one(
                 f"crew-{i}", pod_spec(namespace, namespace, cpu="1"), {"scheduling.x-k8s.io/pod-group": "crew"}
             )
             await api.create(pods, member)
-        waiting = await api.until(pods, lambda found: any(unscheduled(p) for p in found["items"]))
+        short = "Insufficient cpu"
+        waiting = await api.until(pods, lambda found: any(short in unscheduled(p) for p in found["items"]))
         assert placed(waiting) == {}
         await nodes.add(in_pool(NodeTemplate(f"{namespace}-8", cpu="1"), namespace))
         found = await api.until(pods, lambda found: len(placed(found)) == 8, 60)

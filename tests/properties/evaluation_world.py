@@ -128,7 +128,7 @@ class EvaluationWorld(StateWorld):
         statuses: dict[str, Status | None] = {}
         for node in state.rows:
             if pre.names is not None and node.name not in pre.names:
-                statuses[node.name] = pre.outside_status
+                statuses[node.name] = pre.outside_status(None)
             else:
                 statuses[node.name] = self._with_rivals(pod, node.name, pre.skipped) or filter_node(
                     profile, cycle, pod, node, pre.skipped

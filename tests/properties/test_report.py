@@ -30,11 +30,14 @@ def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
     cycle = Cycle(0.0, profile.name, pod.uid)
     pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
     statuses: dict[str, Status | None] = {}
+    nominated = state.info(context.queue.nominator.promised(pod)) if pre.rejection is None else None
+    refusal = None if nominated is None else _asked(context, profile, cycle, pod, nominated)
     for node in state.rows:
         if pre.rejection is not None:
             statuses[node.name] = pre.rejection
         elif pre.names is not None and node.name not in pre.names:
-            statuses[node.name] = pre.outside_status
+            own = refusal if node is nominated else None
+            statuses[node.name] = own or pre.outside_status(refusal)
         else:
             statuses[node.name] = _asked(context, profile, cycle, pod, node)
     fitting = [node for node in state.rows if statuses[node.name] is None]

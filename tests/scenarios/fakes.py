@@ -45,6 +45,7 @@ from pyscheduler.api import (
     ScorePlugin,
     Scores,
     Skip,
+    StatusError,
     Wait,
 )
 
@@ -405,3 +406,48 @@ class TakesToken(PreBindPlugin):
                 return None
             await api.sleep(2)
         return Rejection("no token came in time")
+
+
+@dataclass(frozen=True, slots=True)
+class FailsOnArgs:
+    """`node` is the name of the node that fails."""
+
+    node: str = ""
+
+
+class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
+    """Keeps victims alive for pods labelled `evict: no`, and gates those labelled `gate: yes` with a reason."""
+
+    name = "HoldsEvictions"
+    reports_gating = True
+    counts_succeeded = True
+    indexes = ("job",)
+
+    def pre_enqueue(self, pod: Pod) -> Rejection | None:
+        return Rejection("not before noon") if pod.labels.get("gate") == "yes" else None
+
+    def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        return None
+
+    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
+        calls.append(("unplaced", f"{pod.name} {nominated.node_name if nominated else ''}".rstrip()))
+        match pod.labels.get("evict"):
+            case "no":
+                return Rejection("not now")
+            case "never":
+                self.handle.clear_nominations([pod])
+                return Rejection("never")
+            case "broken":
+                raise ZeroDivisionError("one over nothing")
+        return None
+
+
+class FailsOn(FilterPlugin):
+    """Returns an error for one node, and fits all others."""
+
+    name = "FailsOn"
+    Args = FailsOnArgs
+
+    def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
+        if node.name == self.args.node:
+            raise StatusError(f"no answer for {node.name}")

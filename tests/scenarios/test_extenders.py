@@ -282,6 +282,24 @@ def test_a_failure_over_the_nominated_node_is_no_failure_yet() -> None:
     assert harness.where == {"a": "n2"}
 
 
+def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_extenders_reason() -> None:
+    """Filter lets the pod through there only because NodeAffinity's is disabled."""
+    profiles = "profiles: [{plugins: {filter: {disabled: [{name: NodeAffinity}]}}}]"
+    harness = world(FILTER, more=profiles)
+    harness.ask_extender = lambda _, call: (
+        Filtered((), failed={name: f"{name} is out of order" for name in call.nodes})
+        if isinstance(call, FilterCall)
+        else CallFailed("no")
+    )
+    only_n1 = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+    harness.add(pod("a").node_affinity(only_n1).nominated("n3"))
+    harness.run()
+    assert harness.why_pending("a").startswith(
+        "0/3 nodes are available: 1 n1 is out of order, 1 n3 is out of order,"
+        " 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
 # -- while they think --------------------------------------------------------------------------------------------------
 
 

@@ -174,3 +174,54 @@ def test_without_the_gate_a_pod_with_a_group_is_placed_alone() -> None:
 def test_pod_groups_are_watched_only_with_the_gate(config: LoadedConfig | None, watched: bool) -> None:
     (profile,) = Harness(config).machine.context.profiles.values()
     assert (POD_GROUP in profile.watches) == watched
+
+
+def end(world: Harness, name: str, phase: str) -> None:
+    world.add(member(name).on("n1").phase(phase))
+
+
+def test_succeeded_members_count_and_the_replacement_of_a_failed_one_is_bound() -> None:
+    world = Harness(ON)
+    world.add(node("n1", cpu="3"))
+    add_group(world)
+    world.add(member("a"), member("b"), member("c"))
+    world.run()
+    end(world, "a", "Succeeded")
+    end(world, "b", "Failed")
+    world.add(member("d"))
+    world.run()
+    assert "d" in world.where
+
+
+def test_no_pod_is_evicted_for_a_group_that_cannot_start_even_so() -> None:
+    world = room_for_two()
+    world.add(pod("low0").requests(cpu="1"), pod("low1").requests(cpu="1"))
+    world.run()
+    add_group(world)
+    world.add(*(member(name).priority(100) for name in "abc"))
+    world.run()
+    world.advance(600)
+    assert world.evicted() == []
+    assert len(world.machine.context.queue.nominator) == 0
+
+
+def test_a_group_that_fits_by_evictions_evicts_and_starts() -> None:
+    world = room_for_two()
+    world.add(pod("low0").requests(cpu="1"), pod("low1").requests(cpu="1"))
+    world.run()
+    add_group(world)
+    world.add(*(member(name).priority(100) for name in "abc"), node("n2", cpu="1"))
+    world.run()
+    world.advance(15)
+    assert sorted(world.evicted()) == ["low0", "low1"]
+    assert {"a", "b", "c"} <= set(world.where)
+
+
+def test_a_pod_group_that_goes_while_members_wait_sends_them_all_back() -> None:
+    world = gathering()
+    world.remove_object(POD_GROUP, "team")
+    world.run()
+    assert waiting_in(world) == set()
+    world.add(pod("other").requests(cpu="2"))
+    world.run()
+    assert set(world.where) == {"other"}

@@ -57,19 +57,23 @@ class ConsultingDecider(Decider):
         """
         self._order.begin()
         try:
-            chosen = yield from self._nominated(talk)
-            return chosen if chosen is not None else (yield from self._anywhere(talk))
+            refused: dict[str, Status] = {}
+            chosen = yield from self._nominated(talk, refused)
+            return chosen if chosen is not None else (yield from self._anywhere(talk, refused))
         except PluginFailed:
             self._break_off(talk.pod)
             raise
 
-    def _nominated(self, talk: Talk) -> Steps[Choice | None]:
-        """The node that an earlier attempt made room on, if it fits and no extender is against it."""
+    def _nominated(self, talk: Talk, refused: dict[str, Status]) -> Steps[Choice | None]:
+        """The node that an earlier attempt made room on, if it fits and no extender is against it.
+
+        What extenders have against it goes into `refused`: it stands if PreFilter leaves the node out of the search.
+        """
         name = self._finder.promised(talk.pod)
         if not name or not _is_free(self._look(talk).nominated):
             return None
         try:
-            kept = yield from self._filtered(talk, [name], {})
+            kept = yield from self._filtered(talk, [name], refused)
         except ExtenderFailed:
             return None  # the search that follows asks again, and it is that answer which counts
         nominated = self._look(talk).nominated
@@ -77,9 +81,8 @@ class ConsultingDecider(Decider):
             return None
         return Choice(nominated.node, 1)
 
-    def _anywhere(self, talk: Talk) -> Steps[Choice | Diagnosis]:
+    def _anywhere(self, talk: Talk, refused: dict[str, Status]) -> Steps[Choice | Diagnosis]:
         """The best of all nodes that plugins and extenders agree on."""
-        refused: dict[str, Status] = {}
         scores: Mapping[str, int] = {}
         look = self._look(talk)
         kept = yield from self._filtered(talk, self._visited(look), refused)
@@ -173,7 +176,7 @@ class ConsultingDecider(Decider):
         if found is None:
             return diagnose(self._state, look.pre)
         rows = {node.row: status for name, status in refused.items() if (node := self._state.info(name)) is not None}
-        against = {row: status for row, status in rows.items() if found.fits[row]}
+        against = {row: status for row, status in rows.items() if found.status(row) in (None, found.outside)}
         fits = found.fits.copy()
         fits[list(against)] = False
         return diagnose(self._state, look.pre, replace(found, fits=fits, refused={**found.refused, **against}))

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
-from pyscheduler.api.outcome import Code, Status
+from pyscheduler.api.outcome import Code, Status, StatusError
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.decide.direct import filter_node, fits_with
 from pyscheduler.core.decide.evaluation import Evaluation
 from pyscheduler.core.decide.prefilter import PreFiltered, run_pre_filter
+from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
@@ -103,10 +104,20 @@ class Finder:
         return self._nominator.promised(pod)
 
     def nominated(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Nominated | None:
-        """Ask Filter of the pod's nominated node, if it has one, before any other and whatever PreFilter left."""
+        """Run Filter on the pod's nominated node, if it has one, before any other and whatever PreFilter left.
+
+        An error is no result, as in kube-scheduler: the search that follows runs into it again if the node counts.
+        """
         name = self.promised(pod)
         node = self._state.info(name) if name else None
-        return None if node is None else Nominated(node, self._refusal(cycle, pod, node, pre))
+        if node is None:
+            return None
+        try:
+            return Nominated(node, self._refusal(cycle, pod, node, pre))
+        except PluginFailed as failed:
+            if isinstance(failed.error, StatusError):
+                return None
+            raise
 
     def everywhere(self, cycle: Cycle, pod: Pod, pre: PreFiltered, evaluation: Evaluation, told: bool = False) -> Found:
         """Ask Filter of every node, where no PreFilter plugin has named some.
@@ -137,7 +148,7 @@ class Finder:
             else:
                 refused[node.row] = status
         rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
-        return Found(fits, rows, refused, pre.outside_status_after(before))
+        return Found(fits, rows, refused, pre.outside_status(before))
 
     def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFiltered) -> Status | None:
         others = self._nominator.rivals(pod, node.name)

@@ -29,13 +29,12 @@ class PreFiltered:
     restricted_by: list[str] = field(default_factory=list)
     rejection: Status | None = None
 
-    @property
-    def outside_status(self) -> Status:
-        """What nodes outside the narrowed set are told."""
-        return self.outside_status_after(None)
+    def outside_status(self, refusal: Status | None) -> Status:
+        """Status of the nodes that PreFilter left out.
 
-    def outside_status_after(self, refusal: Status | None) -> Status:
-        """The same after the pod's nominated node has refused it: kube-scheduler names that plugin as well."""
+        `refusal` is why the pod's nominated node, which is evaluated first, does not fit: kube-scheduler names that
+        plugin as well.
+        """
         plugins = {*self.restricted_by, *([refusal.plugin] if refusal else [])}
         return Status(_UNRESOLVABLE.code, "", (f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}]",))
 

@@ -87,10 +87,7 @@ class _Evaluation:
             return
         nominated = finder.nominated(self._cycle, self._pod, pre)
         found = self._filter(finder, evaluation, pre, nominated)
-        self._answer["nodes"] = {
-            node.name: _node(found.status(node.row) if _is_left(pre, node.name) else pre.outside_status)
-            for node in state.rows
-        }
+        self._answer["nodes"] = {node.name: _node(found.status(node.row)) for node in state.rows}
         if found.fits.any():
             self._rank(found)
         if nominated is not None and nominated.refusal is None:
@@ -158,11 +155,6 @@ def _preemption(said: PostFiltered, search: PreemptionSearch) -> Json:
 def _pre_filter(pre: PreFiltered) -> Json:
     names = None if pre.names is None or pre.rejection is not None else sorted(pre.names)
     return {**_verdict(pre.rejection or _FITS), "nodeNames": names}
-
-
-def _is_left(pre: PreFiltered, name: str) -> bool:
-    """Whether PreFilter left the node to Filter; the nominated one is asked though it did not."""
-    return pre.names is None or name in pre.names
 
 
 def _node(status: Status | None) -> Json:

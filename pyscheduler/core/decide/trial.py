@@ -103,6 +103,10 @@ class Trials:
         """All nodes."""
         return self.state.table()
 
+    def nodes_without(self, priority: int) -> NodeTable:
+        """All nodes without their pods below a priority (`Handle.nodes_without`)."""
+        return LighterTable(self.state, priority)
+
     def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
         """Which nodes refuse the pod even without their pods below `priority` (`Handle.refused_anyway`).
 

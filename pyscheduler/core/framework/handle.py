@@ -123,10 +123,13 @@ class CoreHandle:
         self.watched: Set[ResourceKind] | None = None
         """The kinds that plugins of the profiles watch; None until there are profiles."""
         self._activated: list[Pod] = []
+        self._unnominated: list[Pod] = []
         self._objects: dict[ResourceKind, dict[tuple[str, str], dict[str, Any]]] = {}
         self._versions: Counter[ResourceKind] = Counter()
         self._labelled: dict[str, dict[tuple[str, str], dict[str, Pod]]] = {}
         self._grouped: dict[tuple[str, str], dict[str, Pod]] = {}
+        self._counted: frozenset[str] = frozenset()
+        self._succeeded: dict[str, Pod] = {}
 
     # -- for plugins ---------------------------------------------------------------------------------------------
 
@@ -138,6 +141,9 @@ class CoreHandle:
 
     def activate(self, pods: Iterable[Pod]) -> None:
         self._activated.extend(pods)
+
+    def clear_nominations(self, pods: Iterable[Pod]) -> None:
+        self._unnominated.extend(pods)
 
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
         self._check(kind)
@@ -161,6 +167,9 @@ class CoreHandle:
 
     def nodes(self) -> NodeTable:
         return self._cluster.nodes()
+
+    def nodes_without(self, priority: int) -> NodeTable:
+        return self._cluster.nodes_without(priority)
 
     def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
         return self._cluster.open(cycle, pod, node_name)
@@ -199,13 +208,18 @@ class CoreHandle:
         for key in keys:
             if key not in self._labelled:
                 index = self._labelled[key] = {}
-                for pod in pods:
+                for pod in (*pods, *self._succeeded.values()):
                     if (value := pod.labels.get(key)) is not None:
                         index.setdefault((pod.namespace, value), {})[pod.uid] = pod
 
     def take_activated(self) -> list[Pod]:
         """The pods that plugins wanted activated since the last call."""
         pods, self._activated = self._activated, []
+        return pods
+
+    def take_unnominated(self) -> list[Pod]:
+        """The pods whose nominations plugins have given up since the last call."""
+        pods, self._unnominated = self._unnominated, []
         return pods
 
     def take_settled(self, most: int) -> list[Waiting]:
@@ -239,6 +253,32 @@ class CoreHandle:
                 _drop(index, (old.namespace, value), old.uid)
             if new is not None and (value := new.labels.get(key)) is not None:
                 index.setdefault((new.namespace, value), {})[new.uid] = new
+
+    def is_indexed(self, pod: Pod) -> bool:
+        """Return True if plugins look the pod up by one of its labels."""
+        return any(key in pod.labels for key in self._labelled)
+
+    def count_succeeded(self, keys: Iterable[str]) -> None:
+        """Keep succeeded pods with these labels from now on, "" for those of all pod groups."""
+        self._counted = self._counted.union(keys)
+
+    def has_succeeded(self, uid: str) -> bool:
+        """Return True for a pod that is kept though it has run to its end."""
+        return uid in self._succeeded
+
+    def keep_succeeded(self, pod: Pod) -> bool:
+        """Keep a pod that has run to its end in the indexes, if plugins count it. Return True if it is new there."""
+        counted = any(key in pod.labels for key in self._counted)
+        if not counted and ("" not in self._counted or self._group_of(pod) is None):
+            return False
+        old = self._succeeded.get(pod.uid)
+        self._succeeded[pod.uid] = pod
+        self.set_pod(old, pod)
+        return old is None
+
+    def drop_succeeded(self, uid: str) -> None:
+        """Forget such a pod; unknown ones are ignored."""
+        self.set_pod(self._succeeded.pop(uid, None), None)
 
     def _group_of(self, pod: Pod) -> tuple[str, str] | None:
         """The PodGroup that the pod counts for, None if for none."""

@@ -126,6 +126,17 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(kind for plugin in self.plugins for kind in plugin.watches)
 
     @property
+    def succeeded(self) -> frozenset[str]:
+        """The label keys of the succeeded pods that its plugins count; "" for those of all pod groups."""
+        counting = [plugin for plugin in self.plugins if plugin.counts_succeeded]
+        return frozenset(key for plugin in counting for key in plugin.indexes or ("",))
+
+    @cached_property
+    def eviction_permits(self) -> tuple[PermitPlugin, ...]:
+        """The Permit plugins that are to be called for pods without a place."""
+        return tuple(plugin for plugin in self.permit if type(plugin).unplaced is not PermitPlugin.unplaced)
+
+    @property
     def indexes(self) -> frozenset[str]:
         """The pod label keys that its plugins look pods up by."""
         return frozenset(key for plugin in self.plugins for key in plugin.indexes)

@@ -16,8 +16,8 @@ The invariant: once the backlog is empty, each pod is where it would be if every
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
 from pyscheduler.api.queued import QueuedPod
@@ -52,6 +52,8 @@ class Move:
     """Gated pods are weighed as well, whatever gates them."""
     pods: Iterator[QueuedPod] | None = None
     """The pods that are still to be looked at; None before the first slice."""
+    shut: dict[Hashable, bool] = field(default_factory=dict)
+    """What the gates' PreEnqueue returned for pods that share a gate (`PreEnqueuePlugin.gate_of`)."""
 
 
 @dataclass(slots=True, eq=False)

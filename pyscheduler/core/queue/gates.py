@@ -6,11 +6,12 @@ a scheduling gate. Such a pod is remembered, so that it can be asked about again
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from pyscheduler.api.cycle import Watch
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.plugin import PreEnqueuePlugin
+from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.failure import PluginFailed
@@ -30,6 +31,10 @@ class Gates:
         self._turn = 0
         self.broken: set[str] = set()
         """The UIDs of pods that are gated because a plugin raised."""
+        self.reports: list[tuple[Pod, str]] = []
+        """Gated pods with new reasons to be reported."""
+        self._reported: dict[str, str] = {}
+        """The reason that was reported last, by the UID of the pod."""
 
     def admit(self, queued: QueuedPod) -> bool:
         """Ask the plugins, first the one that gated the pod last; sets `gating_plugin` and adds it to the rejectors."""
@@ -46,15 +51,22 @@ class Gates:
         point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
-    def is_shut(self, queued: QueuedPod) -> bool:
-        """Whether the plugin that gated the pod last still does. Nothing is noted, and one that raises is not asked."""
+    def is_shut(self, queued: QueuedPod, known: dict[Hashable, bool]) -> bool:
+        """Return True if the plugin that gated the pod last still does; `known` holds the answers for one event."""
         gate, *_ = self._in_order(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
         try:
-            return guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
+            key = guarded(gate.name, "GateOf", gate.gate_of, queued.pod)
+            if key is None:
+                return guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
+            shut = known.get((id(gate), key))
+            if shut is None:
+                answer = guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod)
+                shut = known[id(gate), key] = answer is not None
+            return shut
         except PluginFailed:
-            return False  # `admit` will find out, and count it
+            return False  # `admit` meets it again, and counts it
 
     def _in_order(self, profile: str, gate: str) -> Sequence[PreEnqueuePlugin]:
         plugins = self._orders.get((profile, gate))
@@ -66,6 +78,7 @@ class Gates:
     def forget(self, uid: str) -> None:
         """The pod has left the queue."""
         self.broken.discard(uid)
+        self._reported.pop(uid, None)
 
     def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: Watch | None) -> Code | None:
         """The code of the first plugin that does not let the pod in, or None."""
@@ -78,6 +91,8 @@ class Gates:
                         plugin.name, PRE_ENQUEUE, guarded, plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod
                     )
                 code = None if rejection is None else rejection.code
+                if rejection is not None and plugin.reports_gating:
+                    self._report(queued.pod, rejection.message)
             except PluginFailed as failed:
                 self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
                 self.broken.add(queued.pod.uid)
@@ -87,4 +102,10 @@ class Gates:
                 queued.gating_plugin = plugin.name
                 return code
         queued.gating_plugin = ""
+        self._reported.pop(queued.pod.uid, None)
         return None
+
+    def _report(self, pod: Pod, reason: str) -> None:
+        if self._reported.get(pod.uid) != reason:
+            self._reported[pod.uid] = reason
+            self.reports.append((pod, reason))

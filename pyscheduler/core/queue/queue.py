@@ -161,6 +161,11 @@ class SchedulingQueue:
         yield from self._tiers
         yield from ((Tier.IN_FLIGHT, queued) for queued in self._in_flight)
 
+    def take_gate_reports(self) -> list[tuple[Pod, str]]:
+        """The pods that were gated since the last call, with the reasons that are to be reported."""
+        reports, self._gates.reports = self._gates.reports, []
+        return reports
+
     # Pods come, change and go
 
     def add(self, pod: Pod, now: float) -> None:
@@ -425,7 +430,7 @@ class SchedulingQueue:
             return False
         queued.flushed = queued.flushed or move.event is TIMEOUT
         # Preemptors wait by the hundred until their victims are gone, and each sees the events of all others' victims.
-        if queued.gating_plugin and self._gates.is_shut(queued):
+        if queued.gating_plugin and self._gates.is_shut(queued, move.shut):
             return False
         how = self._weigh(queued, move.event)
         if how is Requeue.SKIP or not self._wake(queued, how, labels.label_of(move.event), move.at):

@@ -14,6 +14,10 @@ LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of kube-scheduler's pod informer: pods that have ended take no room."""
 
 
+SUCCEEDED_PODS = "status.phase=Succeeded"
+"""The field selector of the pods that some plugins count though they have ended."""
+
+
 def collection(kind: ResourceKind, namespace: str = "") -> str:
     """The path of a collection, in one namespace or (where that is "") everywhere."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"

@@ -90,6 +90,7 @@ class Watched(NamedTuple):
     kind: ResourceKind
     field_selector: str = ""
     page: int = 10_000
+    label_selector: str = ""
 
 
 class _Turn:
@@ -360,8 +361,10 @@ class Reflector(Generic[T]):
         )
 
     def _path(self, query: dict[str, object]) -> str:
-        asked = {k: v for k, v in {"fieldSelector": self._watched.field_selector, **query}.items() if v != ""}
-        return f"{collection(self._watched.kind)}?{urlencode(asked)}"
+        watched = self._watched
+        selectors = {"fieldSelector": watched.field_selector, "labelSelector": watched.label_selector}
+        asked = {k: v for k, v in {**selectors, **query}.items() if v != ""}
+        return f"{collection(watched.kind)}?{urlencode(asked)}"
 
 
 __all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

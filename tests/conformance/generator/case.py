@@ -62,6 +62,8 @@ def _groups(world: World, wanted: str) -> tuple[str, ...]:
     chosen = set(world.rng.choices(list(GROUPS), weights, k=most)) | ({wanted} if wanted else set())
     if "budgets" in chosen:
         chosen.add("preemption")
+    if "daemon" in chosen and world.chance(0.7):
+        chosen.add("nominated")  # nodes outside of those that PreFilter leaves
     if "spread" in chosen and world.chance(0.5):
         chosen.add(world.one("taints", "node-affinity"))  # which constraints may honor or ignore
     return tuple(name for name in GROUPS if name in chosen)

@@ -45,6 +45,7 @@ GROUPS: dict[str, Group] = {
     "resize": Group(pod=resources.resize, weight=3),
     "taints": Group(node=taints.on_node, pod=taints.in_pod, weight=5),
     "node-affinity": Group(pod=node_affinity.in_pod, weight=5),
+    "daemon": Group(pod=node_affinity.in_daemon_pod),
     "ports": Group(pod=ports.in_pod),
     "images": Group(node=images.on_node, pod=images.in_pod),
     "spread": Group(pod=spread.in_pod, weight=7),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.world import HOSTNAME, REGION, ZONE, Manifest, World
+from tests.conformance.generator.world import HOSTNAME, REGION, ZONE, Manifest, World, is_assigned
 
 _VALUES = {
     ZONE: ("z1", "z2", "z3"),
@@ -31,6 +31,17 @@ def _older() -> Manifest:
     """What the API server took before it checked values, and what makes kube-scheduler end the attempt in an error."""
     term = {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["-4"]}]}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
+
+
+def in_daemon_pod(world: World, pod: Manifest) -> None:
+    """Pins the pod to one node, as the DaemonSet controller does; PreFilter then leaves that node only."""
+    if is_assigned(pod) or world.chance(0.3):
+        return
+    name = world.one("n0", "n0", "n1", "n2", "n3", "nowhere")
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})[required] = {"nodeSelectorTerms": [term]}
+    world.mark("node-affinity:daemon")
 
 
 def node_affinity(world: World) -> Manifest:

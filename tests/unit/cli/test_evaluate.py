@@ -129,11 +129,50 @@ def test_nodes_that_prefilter_leaves_out_are_told_who_did() -> None:
     assert said["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {made_up}."
 
 
-def test_a_nominated_node_that_prefilter_leaves_out_is_asked_first_and_so_counts_with_its_own_reason() -> None:
+def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_plugins_own_reason() -> None:
     said = answer(node("n1"), node("n2"), pod("a").requests(cpu="9").node_affinity(ONLY_N1).nominated("n2"))
-    assert said["nodes"]["n2"]["reasons"] == ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
     own = "node(s) didn't match Pod's node affinity/selector"
+    assert said["nodes"]["n2"] == {
+        "feasible": False,
+        "plugin": "NodeAffinity",
+        "code": "UnschedulableAndUnresolvable",
+        "reasons": [own],
+    }
     assert said["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {own}."
+
+
+def test_nodes_that_prefilter_leaves_out_name_the_plugin_that_rejected_the_nominated_node() -> None:
+    nodes = (node("n1", cpu="1"), node("n2"), node("n3", cpu="1").taint("x"))
+    affinity_off = profile(plugins={"filter": {"disabled": [{"name": "NodeAffinity"}]}})
+    wanted = pod("a").requests(cpu="2").node_affinity(ONLY_N1).nominated("n3")
+    said = answer(*nodes, wanted, config=affinity_off)
+    made_up = "node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]"
+    assert said["nodes"]["n2"]["reasons"] == [made_up]
+    assert said["nodes"]["n3"]["reasons"] == ["node(s) had untolerated taint(s)"]
+    counted = f"1 Insufficient cpu, 1 {made_up}, 1 node(s) had untolerated taint(s)"
+    assert said["filter_message"] == f"0/3 nodes are available: {counted}."
+
+
+@pytest.mark.parametrize(
+    ("nominated", "error"),
+    [
+        pytest.param("n2", "", id="outside of PreFilter's nodes"),
+        pytest.param("n1", 'running "FailsOn" filter plugin: no answer for n1', id="among them"),
+    ],
+)
+def test_an_error_on_the_nominated_node_ends_the_attempt_only_if_the_search_meets_it_too(
+    nominated: str, error: str
+) -> None:
+    enabled = [{"name": "tests.scenarios.fakes:FailsOn"}]
+    config = profile(
+        plugins={"multiPoint": {"enabled": enabled}, "filter": {"disabled": [{"name": "NodeAffinity"}]}},
+        pluginConfig=[{"name": "FailsOn", "args": {"node": nominated}}],
+    )
+    said = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated(nominated), config=config)
+    assert said.get("error", "") == error
+    if not error:
+        assert said["choice"] == ["n1"]
+        assert said["nodes"]["n2"]["plugin"] == ""
 
 
 def test_what_prefilter_refuses_is_told_of_every_node() -> None:

@@ -229,7 +229,7 @@ def test_an_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.Mon
 def test_the_plugins_of_our_own_second_distribution_are_found() -> None:
     gang = default().registry["Gang"]
     assert (gang.distribution, gang.in_tree) == ("pyscheduler-plugins", False)
-    assert gang.points == ("preFilter", "postFilter", "reserve", "permit")
+    assert gang.points == ("preEnqueue", "preFilter", "reserve", "permit")
 
 
 def test_a_class_serves_the_points_that_it_inherits_in_the_frameworks_order() -> None:

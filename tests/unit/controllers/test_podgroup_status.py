@@ -37,6 +37,7 @@ def scheduled(status: dict[str, Any]) -> tuple[str, str]:
         pytest.param([RUNS, RUNS, WAITS], "Running", ("True", "MinMemberScheduled"), id="more than needed"),
         pytest.param([DONE, RUNS], "Running", ("True", "MinMemberScheduled"), id="one is done"),
         pytest.param([DONE, DONE], "Finished", ("True", "MinMemberScheduled"), id="all are done"),
+        pytest.param([DONE, DONE, RUNS], "Running", ("True", "MinMemberScheduled"), id="a Job has more completions"),
         pytest.param([FAILED, RUNS], "Failed", ("False", "MembersMissing"), id="too few are left"),
         pytest.param([FAILED, RUNS, RUNS], "Running", ("True", "MinMemberScheduled"), id="enough are left"),
         pytest.param([FAILED, RUNS, WAITS], "Scheduling", ("False", "WaitingForNodes"), id="a new one has come"),
@@ -57,6 +58,13 @@ def test_a_finished_group_stays_finished_when_its_pods_are_cleaned_up() -> None:
     before = podgroup_status(group(), [DONE, DONE], 0.0)
     after = podgroup_status(group(**before), [], 60.0)
     assert (after["phase"], scheduled(after)) == ("Finished", ("True", "MinMemberScheduled"))
+
+
+def test_a_finished_group_runs_again_when_another_pod_comes() -> None:
+    before = podgroup_status(group(), [DONE, DONE], 0.0)
+    after = podgroup_status(group(**before), [DONE, DONE, WAITS], 1.0)
+    assert after["phase"] == "Running"
+    assert podgroup_status(group(**after), [DONE, DONE, DONE], 2.0)["phase"] == "Finished"
 
 
 def test_a_failed_group_may_come_back() -> None:

@@ -74,6 +74,12 @@ class NoHandle(Handle):
     def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
         raise KeyError(f"no node {node_name!r}")
 
+    def nodes_without(self, priority: int) -> NodeTable:
+        return self.nodes()
+
+    def clear_nominations(self, pods: Iterable[Pod]) -> None:
+        raise AssertionError("no pod is nominated here")
+
     def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
         return Verdicts(0)
 

@@ -14,12 +14,12 @@ from pyscheduler.config.load import default, loads
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell import scheduler as module
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.kube.paths import NODES, PODS, collection
+from pyscheduler.shell.kube.paths import NODES, PODS, SUCCEEDED_PODS, collection
 from pyscheduler.shell.leadership import ALONE, Leadership, Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import node, pod
-from pyscheduler_plugins.pod_group import POD_GROUP
+from pyscheduler_plugins.pod_group import POD_GROUP, POD_GROUP_LABEL
 
 from .fake_api import FakeApi, Json, listed, ok
 from .fake_extender import FakeExtender
@@ -92,6 +92,12 @@ async def until(true: Callable[[], object]) -> None:
     raise TimeoutError
 
 
+async def succeeded_pods(api: FakeApi, *pods: Json) -> None:
+    """Have the second watch of pods list these; the first one must be under way, or it would take them."""
+    await until(partial(is_watched, api, PODS))
+    api.script(collection(PODS), listed(*pods))
+
+
 def permits(scheduler: Scheduler) -> list[str]:
     return [p.name for profile in scheduler.machine.context.profiles.values() for p in profile.permit]
 
@@ -99,6 +105,7 @@ def permits(scheduler: Scheduler) -> list[str]:
 async def test_what_a_new_plugin_watches_is_listed_before_it_decides(api: FakeApi, scheduler: Scheduler) -> None:
     group = {"metadata": {"name": "crew", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
     api.script(collection(POD_GROUP), listed(group))
+    await succeeded_pods(api)
     assert await scheduler.reconfigure(loads(GANG)) == ()
     assert permits(scheduler) == ["Gang"]
     assert list(scheduler.machine.context.handle.objects(POD_GROUP)) == [("default", "crew")]
@@ -106,9 +113,24 @@ async def test_what_a_new_plugin_watches_is_listed_before_it_decides(api: FakeAp
     assert "podgroups" in {reflector.name for reflector in scheduler.reflectors}
 
 
-async def test_what_cannot_be_listed_is_a_reason_to_refuse(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+async def test_succeeded_pods_are_listed_before_a_plugin_that_counts_them_decides(
+    api: FakeApi, scheduler: Scheduler
 ) -> None:
+    api.script(collection(POD_GROUP), listed())
+    done = pod("a").label(POD_GROUP_LABEL, "crew").on("n").phase("Succeeded").version(3)
+    await succeeded_pods(api, done.manifest)
+    await scheduler.reconfigure(loads(GANG))
+    queries = [call.query for call in api.of("GET", collection(PODS)) if call.query.get("labelSelector")]
+    assert {(q["fieldSelector"], q["labelSelector"]) for q in queries} == {(SUCCEEDED_PODS, POD_GROUP_LABEL)}
+    members = scheduler.machine.context.handle.pods_labelled(POD_GROUP_LABEL, "default", "crew")
+    assert [member.name for member in members.values()] == ["a"]
+    assert not scheduler.machine.context.pods
+
+
+async def test_what_cannot_be_listed_is_a_reason_to_refuse(
+    api: FakeApi, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await succeeded_pods(api)
     monkeypatch.setattr(module, "LISTING", 1.0)
     with pytest.raises(ConfigError, match=r"plugins watch what cannot be listed: podgroups \(/apis/.*\)"):
         await scheduler.reconfigure(loads(GANG))
@@ -146,6 +168,7 @@ async def test_whoever_stands_beside_it_is_told_what_plugins_read_for_as_long_as
     async with running(api, connection, clock) as scheduler:
         scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
         api.script(collection(POD_GROUP), listed())
+        await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
         await scheduler.reconfigure(default())
     assert told[-3:] == [True, False, False]
@@ -158,5 +181,6 @@ async def test_a_replica_that_only_waits_tells_nobody(
     async with running(api, connection, clock, leadership=Standby()) as scheduler:
         scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
         api.script(collection(POD_GROUP), listed())
+        await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
     assert told == []

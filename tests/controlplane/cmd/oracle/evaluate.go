@@ -143,9 +143,22 @@ func (e *evaluation) preFilter(ctx context.Context) (nodes sets.Set[string], rej
 		return nil, nil, nil
 	}
 	said.NodeNames = sets.List(result.NodeNames)
-	// As findNodesThatFitPod in pkg/scheduler/schedule_one.go has it.
+	// As findNodesThatFitPod in pkg/scheduler/schedule_one.go has it; the set of plugins is the diagnosis's own.
+	if status := e.nominatedStatus(ctx); status.IsRejected() && status.Plugin() != "" {
+		plugins.Insert(status.Plugin())
+	}
 	message := fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(plugins))
 	return result.NodeNames, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, message), nil
+}
+
+// nominatedStatus is what keeps the pod off its nominated node, nil if nothing does. Kube-scheduler evaluates that node
+// first, whatever PreFilter has left, and only logs an error.
+func (e *evaluation) nominatedStatus(ctx context.Context) *fwk.Status {
+	nominated, err := e.snapshot.GetNodeInPlacement(e.pod.Status.NominatedNodeName)
+	if err != nil {
+		return nil
+	}
+	return e.profile.RunFilterPluginsWithNominatedPods(ctx, e.state, e.pod, nominated)
 }
 
 // filter asks for every node, and gives the feasible ones in the snapshot's order.
@@ -160,6 +173,10 @@ func (e *evaluation) filter(ctx context.Context, names sets.Set[string], rejecte
 		name, status := node.Node().Name, rejected
 		if names == nil || names.Has(name) {
 			status = e.profile.RunFilterPluginsWithNominatedPods(ctx, e.state, e.pod, node)
+		} else if len(names) > 0 && name == e.pod.Status.NominatedNodeName { // PreFilter has not rejected the pod
+			if own := e.nominatedStatus(ctx); own.IsRejected() {
+				status = own // it stands, since the search that follows leaves the node out
+			}
 		}
 		if status.Code() == fwk.Error {
 			return nil, status.AsError()

@@ -127,7 +127,7 @@ def test_a_plugin_that_skips_is_left_out_of_filtering() -> None:
 def test_nodes_outside_are_told_who_narrowed_the_choice() -> None:
     result, _ = run(names("n1"), names("n1", "n2"))
     message = "node(s) didn't satisfy plugin(s) [A B]"
-    assert result.outside_status == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", (message,))
+    assert result.outside_status(None) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, "", (message,))
 
 
 def test_a_plugin_that_raises_is_named() -> None:

@@ -1,0 +1,208 @@
+"""Which pods count as members of a gang, and which changes end the wait of members."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyscheduler.testing import node, pod
+from pyscheduler_plugins.pod_group import POD_GROUP
+from tests.scenarios.gangs import Cluster, elsewhere, member, slot
+
+
+def two_waiting(slots: int = 3) -> Cluster:
+    """Two of three members wait with their places held; the third is for another scheduler to place."""
+    cluster = Cluster(slots=slots)
+    one, two, three = cluster.gang("a", of=3, scheduleTimeoutSeconds=600)
+    cluster.add(one, two, elsewhere(three))
+    cluster.run()
+    assert cluster.waiting == {"a0", "a1"}
+    return cluster
+
+
+# -- members that have ended -------------------------------------------------------------------------------------------
+
+
+def test_succeeded_members_count_and_the_replacement_of_a_failed_one_is_bound() -> None:
+    cluster = Cluster(slots=3)
+    cluster.add(*cluster.gang("a", of=3))
+    cluster.run()
+    cluster.end("a0")
+    cluster.end("a1", "Failed")
+    cluster.delete_pod("a1")
+    cluster.add(member("a3", "a"))
+    cluster.run()
+    assert "a3" in cluster.where
+
+
+def test_a_job_with_more_completions_than_parallelism_comes_to_its_end() -> None:
+    cluster = Cluster(slots=4)
+    cluster.add(*cluster.gang("a", of=4))
+    cluster.run()
+    for i in range(4):
+        cluster.end(f"a{i}")
+    cluster.add(member("a4", "a"), member("a5", "a"))
+    cluster.run()
+    assert {"a4", "a5"} <= set(cluster.where)
+
+
+def test_failed_members_do_not_count() -> None:
+    cluster = Cluster(slots=3)
+    cluster.add(*cluster.gang("a", of=3))
+    cluster.run()
+    cluster.end("a0", "Failed")
+    cluster.end("a1", "Failed")
+    cluster.add(member("a3", "a"))
+    cluster.advance(60)
+    assert "a3" not in cluster.where
+
+
+def test_succeeded_members_count_no_longer_once_they_are_deleted() -> None:
+    cluster = Cluster(slots=3)
+    cluster.add(*cluster.gang("a", of=2))
+    cluster.run()
+    for name in ("a0", "a1"):
+        cluster.end(name)
+        cluster.delete_pod(name)
+    cluster.add(member("a2", "a"))
+    cluster.advance(60)
+    assert "a2" not in cluster.where
+
+
+def test_a_scheduler_that_starts_later_counts_members_that_have_succeeded() -> None:
+    cluster = Cluster(slots=2)
+    one, two, three = cluster.gang("a", of=3)
+    cluster.add(one.on("slot0").phase("Succeeded"), two.on("slot1").phase("Succeeded"), three)
+    cluster.run()
+    assert "a2" in cluster.where
+
+
+# -- changes while members wait ----------------------------------------------------------------------------------------
+
+
+def test_a_lowered_minimum_lets_the_waiting_members_go() -> None:
+    cluster = two_waiting()
+    cluster.group("a", 2, scheduleTimeoutSeconds=600)
+    cluster.run()
+    assert cluster.members("a") == 2
+
+
+def test_a_raised_minimum_keeps_them_waiting() -> None:
+    cluster = two_waiting(slots=4)
+    cluster.group("a", 4, scheduleTimeoutSeconds=600)
+    cluster.add(member("a3", "a"))
+    cluster.advance(5)
+    assert cluster.waiting == {"a0", "a1", "a3"}
+
+
+def test_a_deleted_pod_group_sends_all_waiting_members_back() -> None:
+    cluster = two_waiting()
+    cluster.remove_object(POD_GROUP, "a")
+    cluster.add(*(pod(f"single{i}").requests(cpu="1") for i in range(3)))
+    cluster.run()
+    assert cluster.waiting == set()
+    assert cluster.members("single") == 3
+
+
+def test_a_member_bound_by_another_scheduler_completes_the_gang() -> None:
+    cluster = two_waiting()
+    (free,) = {"slot0", "slot1", "slot2"} - {w.node_name for w in cluster.handle.waiting_pods()}
+    cluster.add(elsewhere(member("a2", "a")).on(free))
+    cluster.run()
+    assert cluster.members("a") == 3
+
+
+def test_a_member_that_succeeds_elsewhere_completes_the_gang() -> None:
+    cluster = two_waiting()
+    cluster.add(elsewhere(member("a2", "a")).on("gone").phase("Succeeded"))
+    cluster.run()
+    assert {"a0", "a1"} <= set(cluster.where)
+
+
+def test_a_waiting_pod_that_is_a_member_no_longer_is_bound() -> None:
+    cluster = two_waiting()
+    cluster.add(pod("a0").requests(cpu="1"))
+    cluster.run()
+    assert set(cluster.where) == {"a0"}
+    assert cluster.waiting == {"a1"}
+
+
+def test_a_gated_pod_that_gains_the_label_completes_the_gang() -> None:
+    cluster = Cluster(slots=3)
+    one, two, three = cluster.gang("a", of=3)
+    cluster.add(one, two, pod("a2").requests(cpu="1").gate("x"))
+    cluster.add(three.gate("x"))
+    cluster.run()
+    assert cluster.where == {}
+    cluster.add(three)
+    cluster.advance(5)
+    assert cluster.members("a") == 3
+
+
+def test_a_pending_pod_that_gains_the_label_completes_the_gang() -> None:
+    cluster = Cluster(slots=2)
+    one, two, _ = cluster.gang("a", of=3)
+    cluster.add(one, two, pod("a2").requests(cpu="4"))
+    cluster.run()
+    cluster.add(member("a2", "a", cpu="4"))
+    cluster.run()
+    assert cluster.reason("a0") == "Unschedulable", "the gang is whole, and has no room"
+    cluster.add(node("big", cpu="4"))
+    cluster.advance(30)
+    assert cluster.members("a") == 3
+
+
+# -- members that other plugins hold back ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]},
+        {"resourceClaims": [{"name": "g", "resourceClaimName": "missing"}]},
+    ],
+    ids=["claim of a volume", "resource claim"],
+)
+def test_no_place_is_held_for_a_member_that_cannot_be_filtered(needs: dict[str, object]) -> None:
+    cluster = Cluster(slots=3)
+    one, two, three = cluster.gang("a", of=3)
+    cluster.add(one, two, three.spec(**needs))
+    cluster.run()
+    for _ in range(600):
+        assert cluster.waiting == set()
+        cluster.advance(1)
+
+
+# -- what an autoscaler reads ------------------------------------------------------------------------------------------
+
+
+def test_members_of_an_incomplete_gang_are_no_demand_for_nodes() -> None:
+    cluster = Cluster(slots=7)
+    cluster.add(*cluster.gang("a", of=8)[:2])
+    cluster.advance(60)
+    assert [cluster.reason(f"a{i}") for i in range(2)] == ["SchedulingGated"] * 2
+    assert cluster.events("a0") == []
+
+
+def test_members_without_a_pod_group_are_no_demand_for_nodes() -> None:
+    cluster = Cluster(slots=1)
+    cluster.add(member("a0", "a"))
+    cluster.advance(60)
+    assert cluster.reason("a0") == "SchedulingGated"
+    assert cluster.why_pending("a0") == "pod group default/a does not exist"
+
+
+def test_a_whole_gang_that_does_not_fit_is_demand_for_nodes() -> None:
+    cluster = Cluster(slots=7)
+    cluster.add(*cluster.gang("a", of=8))
+    cluster.advance(60)
+    assert [cluster.reason(f"a{i}") for i in range(8)] == ["Unschedulable"] * 8
+    cluster.add(slot(7))
+    cluster.advance(15)
+    assert cluster.members("a") == 8
+
+
+def test_the_reason_of_a_gate_is_written_once() -> None:
+    cluster = Cluster()
+    cluster.add(*cluster.gang("a", of=50)[:49])
+    cluster.advance(600)
+    assert len(cluster.commands) == 49

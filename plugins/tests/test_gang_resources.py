@@ -1,0 +1,102 @@
+"""spec.minResources: a group begins only where there is room for the whole, also where most of its pods come later."""
+
+from __future__ import annotations
+
+from pyscheduler.testing import pod
+from tests.scenarios.gangs import Cluster, member
+
+
+def application(cluster: Cluster, name: str) -> None:
+    """As the Spark operator does it: a driver that creates two executors once it runs."""
+    cluster.group(name, 1, minResources={"cpu": "3"})
+    cluster.add(member(f"{name}-driver", name))
+
+
+def start_executors(cluster: Cluster) -> None:
+    for name in [name for name in cluster.where if name.endswith("driver")]:
+        for i in range(2):
+            if f"default/{name}-{i}" not in cluster._pods:
+                cluster.add(member(f"{name}-{i}", name.removesuffix("-driver")))
+    cluster.run()
+
+
+def test_drivers_do_not_fill_the_cluster() -> None:
+    cluster = Cluster(slots=4)
+    for name in "wxyz":
+        application(cluster, name)
+    cluster.run()
+    start_executors(cluster)
+    cluster.advance(3600)
+    assert len(cluster.where) == 3
+    assert cluster.members("w") == 3
+
+
+def test_the_next_application_starts_when_one_has_ended() -> None:
+    cluster = Cluster(slots=4)
+    for name in "wx":
+        application(cluster, name)
+    cluster.run()
+    start_executors(cluster)
+    for name in ("w-driver-0", "w-driver-1", "w-driver"):
+        cluster.end(name)
+    cluster.advance(15)
+    start_executors(cluster)
+    cluster.advance(15)
+    assert cluster.members("x") == 3
+
+
+def test_more_than_there_is_waits_and_says_what_is_missing() -> None:
+    cluster = Cluster(slots=2)
+    cluster.group("a", 1, minResources={"cpu": "8", "pods": 2})
+    cluster.add(member("a0", "a"))
+    cluster.advance(60)
+    assert cluster.where == {}
+    assert "pod group default/a needs 8 cpu (2 free)" in cluster.why_pending("a0")
+    assert cluster.reason("a0") == "Unschedulable"
+
+
+def test_lowered_resources_let_it_start() -> None:
+    cluster = Cluster(slots=2)
+    cluster.group("a", 1, minResources={"cpu": "8"})
+    cluster.add(member("a0", "a"))
+    cluster.run()
+    cluster.group("a", 1, minResources={"cpu": "2"})
+    cluster.advance(15)
+    assert cluster.members("a") == 1
+
+
+def test_what_a_group_no_longer_keeps_serves_the_next() -> None:
+    cluster = Cluster(slots=4)
+    application(cluster, "w")
+    cluster.run()
+    application(cluster, "x")
+    cluster.run()
+    assert set(cluster.where) == {"w-driver"}
+    cluster.group("w", 1)
+    cluster.advance(15)
+    assert set(cluster.where) == {"w-driver", "x-driver"}
+
+
+def test_room_that_preemption_could_make_counts() -> None:
+    cluster = Cluster(slots=3)
+    cluster.add(*(pod(f"low{i}").requests(cpu="1") for i in range(3)))
+    cluster.run()
+    cluster.group("a", 1, minResources={"cpu": "3"})
+    cluster.add(member("a0", "a").priority(100))
+    cluster.run()
+    cluster.advance(15)
+    assert len(cluster.evicted()) == 1
+    assert cluster.members("a") == 1
+    cluster.group("b", 1, minResources={"cpu": "3"})
+    cluster.add(member("b0", "b"))
+    cluster.run()
+    cluster.advance(15)
+    assert cluster.members("b") == 0
+
+
+def test_resources_that_cannot_be_read_are_reported() -> None:
+    cluster = Cluster(slots=1)
+    cluster.group("a", 1, minResources={"cpu": "much"})
+    cluster.add(member("a0", "a"))
+    cluster.run()
+    assert cluster.why_pending("a0") == "pod group default/a has no usable spec.minResources"
