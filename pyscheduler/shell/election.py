@@ -69,7 +69,7 @@ def election(
     metrics: Metrics,
     health: Check = _healthy,
 ) -> Election:
-    """The election that a configuration asks for, by a connection of its own to the server that `calls` go to.
+    """The election of a configuration, by a connection of its own to the server that `calls` go to.
 
     To be called on the loop that the election is to run on.
     """

@@ -1,4 +1,4 @@
-"""An election whose lease is renewed in a thread of its own, so that nothing on the main loop can cost it.
+"""An election with its lease renewed in a thread of its own, so that nothing on the main loop can cost it.
 
 The work is done on the main loop. It reads from the election's memory whether the lease is held, before each write:
 one number, set by the thread. If the lease is lost while the main loop is blocked, writes are refused from that moment
@@ -27,7 +27,7 @@ __all__ = ["CHECK", "ThreadedElection", "elected"]
 async def elected(
     configuration: KubeSchedulerConfiguration, calls: Connection, clock: Clock, metrics: Metrics, health: Check
 ) -> AsyncIterator[ThreadedElection]:
-    """The election that a configuration asks for, with a thread and a connection of its own."""
+    """The election of a configuration, with a thread and a connection of its own."""
 
     async def made() -> Election:
         return election(configuration, calls, clock, metrics, health)

@@ -217,7 +217,7 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
 
     @cached_property
     def registry(self) -> CollectorRegistry:
-        """What serves them on the loop's thread, made when it is first asked for."""
+        """The registry for the loop's thread, made when first needed."""
         from pyscheduler.shell.exposition import registry_of
 
         return registry_of(lambda: self.all)

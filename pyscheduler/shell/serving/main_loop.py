@@ -78,7 +78,7 @@ class MetricsPage:
         self._copies: Sequence[Metric] = ()
 
     async def __call__(self, question: Question) -> Answer:
-        """The metrics in the form that is asked for."""
+        """Serve the metrics in the format of the Accept header."""
         with suppress(LoopBlocked):
             self._copies = await self._main.call(self._metrics.copies)
         return metrics_page(lambda: self._registry)(question)

@@ -36,7 +36,7 @@ class Profiler:
     """Looks at all threads but its own, for one who asks at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """`loop` is the loop whose tasks are shown, maybe another thread's; None for the one that this runs on."""
+        """`loop` is the loop of the tasks that are shown, maybe another thread's; None for the running one."""
         self._loop = loop
         self._busy = False
 
