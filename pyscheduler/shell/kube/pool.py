@@ -192,8 +192,8 @@ class Pool:
             self._resting[wire] = self._loop.call_later(LINGER, self._end_rest, wire)
 
     def _check(self, wire: StreamWire) -> None:
-        if wire.timed_out:
-            self._distrust(wire.read_at)
+        if wire.timed_out:  # it may have been dead for as long as a watch lasts: what answered meanwhile may be, too
+            self._distrust(self._loop.time())
 
     def _distrust(self, since: float) -> None:
         """Close the unused connections that have answered nothing since then.

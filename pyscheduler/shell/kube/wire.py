@@ -213,7 +213,7 @@ class StreamWire(_Wire):
         self._began_at = 0.0
         self._asked = False
         self._loop = asyncio.get_running_loop()
-        self.read_at = self._loop.time()
+        self._read_at = self._loop.time()
         """When something was last read."""
         self._timer: asyncio.TimerHandle | None = None
         self._news: asyncio.Future[None] | None = None
@@ -226,7 +226,7 @@ class StreamWire(_Wire):
         """Send a request with `limits` for its answer. Call it on a free wire only."""
         assert self._transport is not None
         self._asked, self._limits = True, limits
-        self._began_at = self.read_at = self._loop.time()
+        self._began_at = self._read_at = self._loop.time()
         self._timer = self._loop.call_at(self._due(), self._check_limits)
         self._transport.write(request)
 
@@ -271,7 +271,7 @@ class StreamWire(_Wire):
         if not self._asked:  # it is no answer to what will be asked next
             self.close()
             return
-        self.read_at = self._loop.time()
+        self._read_at = self._loop.time()
         try:
             self._whole = self._reader.feed(data)
             if self._reader.beyond:
@@ -298,7 +298,7 @@ class StreamWire(_Wire):
         self._waiting = 0
         if self._paused and self._transport is not None:
             self._paused = False
-            self.read_at = self._loop.time()
+            self._read_at = self._loop.time()
             self._transport.resume_reading()
         return self._reader.take()
 
@@ -325,7 +325,7 @@ class StreamWire(_Wire):
         if self._paused:
             quiet = self._loop.time() + limits.silence  # what waits to be read is ours to read
         elif self._reader.status:
-            quiet = self.read_at + limits.silence
+            quiet = self._read_at + limits.silence
         else:
             quiet = self._began_at + limits.head
         return min(quiet, self._began_at + limits.total)

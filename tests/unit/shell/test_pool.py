@@ -415,7 +415,7 @@ async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
     wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
     wire._check_limits()  # as the timer does that was set when the call was sent
     assert await anext(wire) == b"one"
-    wire.read_at -= 5.0
+    wire._read_at -= 5.0
     wire._check_limits()
     with pytest.raises(Refused, match="no answer in time"):
         await anext(wire)

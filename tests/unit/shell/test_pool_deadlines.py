@@ -43,10 +43,10 @@ async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no
 
 async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_beside_it_too() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    server = RawServer([OK, Then.HOLD], [head, Then.HOLD], [OK])
+    server = RawServer([head, Then.HOLD], [OK, Then.HOLD], [OK])
     async with pool_to(server) as pool:
-        await pool.call(POST, "")
         stream = await pool.stream(GET, "", Limits(5.0, math.inf, 0.3))
+        await pool.call(POST, "")  # which is answered after the last that the watch has shown
         with pytest.raises(Refused, match="no answer in time"):
             await anext(stream.chunks)
         stream.close()
