@@ -294,10 +294,6 @@ def test_the_model_notices_a_planted_bug(
     _hunt(QueueAgainstModel)
 
 
-def _never_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SchedulingQueue, "_catch_up", lambda self, uid: None)
-
-
 def _weigh_again(monkeypatch: pytest.MonkeyPatch) -> None:
     put_back = SchedulingQueue.put_back
 
@@ -309,22 +305,12 @@ def _weigh_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SchedulingQueue, "put_back", weighed_nothing)
 
 
-def _forget_when_parked(monkeypatch: pytest.MonkeyPatch) -> None:
-    park = SchedulingQueue._park
-
-    def parked(self: SchedulingQueue, queued: QueuedPod, label: str) -> None:
-        queued.weighed = self._backlog.number
-        park(self, queued, label)
-
-    monkeypatch.setattr(SchedulingQueue, "_park", parked)
-
-
 def _overtake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Backlog, "first", lambda self: self._tasks[-1] if self._tasks else None)
     monkeypatch.setattr(Backlog, "finish", lambda self: self._tasks.pop())
 
 
-@pytest.mark.parametrize("plant", [_never_catch_up, _weigh_again, _forget_when_parked, _overtake])
+@pytest.mark.parametrize("plant", [_weigh_again, _overtake])
 def test_the_model_notices_a_planted_bug_in_slicing(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

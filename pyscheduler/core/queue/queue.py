@@ -295,7 +295,7 @@ class SchedulingQueue:
         wakers = self._wakers(event)
         if wakers != []:
             self._in_flight.record(event)
-            if self._unschedulable.has_any(wakers):
+            if self._backlog or self._unschedulable.has_any(wakers):
                 self._backlog.move(event, now, wakers, only and (lambda queued: only(queued.pod)))
                 self._backlog.limit(len(self._unschedulable))
 

@@ -1,0 +1,61 @@
+"""The backlog of a queue that looks at one pod a call: events in their order, whatever happens to a pod in between."""
+
+from __future__ import annotations
+
+from pyscheduler.api import Pod
+from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.testing.builders import pod
+from tests.unit.core.queue.world import (
+    INTERESTS,
+    LABELLED,
+    NODE_ADDED,
+    POD_DELETED,
+    PROFILE,
+    Gate,
+    PrioritySort,
+    Report,
+)
+
+NOW = 100.0
+
+
+def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None = None) -> SchedulingQueue:
+    """The pods have just been tried in vain."""
+    profile = QueueProfile(PrioritySort(), () if gate is None else (gate,), INTERESTS)
+    queue = SchedulingQueue({PROFILE: profile}, Backoff(), Report(), slice_pods=1)
+    for each in pods:
+        queue.add(each, NOW)
+    for _ in pods:
+        queued = queue.pop(NOW)
+        assert queued is not None
+        queue.put_back(queued, queued.pod, {rejected_by}, {pending} - {""}, NOW)
+    return queue
+
+
+def finish(queue: SchedulingQueue) -> tuple[int, int, int, int]:
+    while queue.busy:
+        queue.advance()
+    counts = queue.pending_counts()
+    return counts["active"], counts["backoff"], counts["unschedulable"], counts["gated"]
+
+
+def test_a_pod_is_weighed_against_earlier_events_before_its_own_change() -> None:
+    p = pod("p").build()
+    queue = queue_of(p, rejected_by="Affinity", pending="Fit")
+    queue.move_all(NODE_ADDED, NOW)
+    queue.update(p, p, [POD_DELETED], NOW)
+    assert finish(queue) == (0, 1, 0, 0), "the new node has moved it to its backoff, where its own change does nothing"
+
+
+def test_a_pod_that_is_gated_by_one_event_is_let_in_by_the_next() -> None:
+    gate = Gate()
+    queue = queue_of(pod("p").build(), rejected_by="Fit", gate=gate)
+    gate.closed_to.add("p")
+    queue.move_all(POD_DELETED, NOW)
+    other = pod("other").build()
+    queue.add(other, NOW)
+    queue.move_all(LABELLED, NOW)
+    assert queue.pop(NOW) is None, "pods are still to be moved"
+    queue.advance()
+    gate.closed_to.clear()
+    assert finish(queue) == (1, 1, 0, 0)
