@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.cycle import Cycle, TooExpensive
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Rejection, Wait
 from pyscheduler.api.queued import QueuedPod
@@ -29,6 +29,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.shapes import LARGE
 
 
 def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
@@ -48,13 +49,15 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
     context.attempts += 1
     cycle.watch = context.instrument.watch(context.attempts)
+    if pod.shape.size > LARGE:
+        cycle.limit_time(context.instrument.timer)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
         if isinstance(choice, Diagnosis):
             return _no_node(context, profile, cycle, queued, choice)
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        return fail(context, queued, Failure.error(str(failed)), now)
+        _report(context, failed)
+        return fail(context, queued, Failure.of_plugin(failed), now)
     assumed = Assumed(queued, pod, choice.node.name, cycle, profile, choice.minds_others)
     return _take_place(context, assumed, choice.node, now)
 
@@ -123,6 +126,8 @@ def _in_steps(
     def begin(at: float) -> Cycle:
         cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
         cycle.watch = watch
+        if pod.shape.size > LARGE:
+            cycle.limit_time(context.instrument.timer)
         return cycle
 
     talk = Talk(pod, extenders, begin, now)
@@ -134,11 +139,17 @@ def _in_steps(
             outcome = yield from consulted_post_filter(talk, profile, choice, context.state, context.instrument)
             return _unplaced(context, queued, choice, outcome, talk.now)
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        return fail(context, queued, Failure.error(str(failed)), talk.now)
+        _report(context, failed)
+        return fail(context, queued, Failure.of_plugin(failed), talk.now)
     except ExtenderFailed as failed:
         return fail(context, queued, Failure.error(str(failed)), talk.now)
     return _take_place(context, Assumed(queued, pod, choice.node.name, talk.cycle, profile), choice.node, talk.now)
+
+
+def _report(context: Context, failed: PluginFailed) -> None:
+    """Report a plugin that has raised; to exceed the limit is the pod's fault, not the plugin's."""
+    if not isinstance(failed.error, TooExpensive):
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
 
 
 def broken(context: Context, queued: QueuedPod, error: Exception, now: float) -> list[Command]:
@@ -190,9 +201,9 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     except PluginFailed as failed:
         points.reserve.broken()
         points.permit.broken()
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        _report(context, failed)
         release(context, assumed)
-        return fail(context, assumed.queued, Failure.error(str(failed)), now)
+        return fail(context, assumed.queued, Failure.of_plugin(failed), now)
     if refusal is not None:
         plugin, rejection = refusal
         release(context, assumed)

@@ -13,7 +13,7 @@ _FEW = 16
 
 
 class TolerationSet:
-    """Tolerations by what they ask of a taint. `api.match.tolerates` is the specification."""
+    """Tolerations by effect, key and value. `api.match.tolerates` is the specification."""
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._any_value: set[tuple[str, str]] = set()

@@ -27,8 +27,9 @@ def called(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: C
     Filter and Score of single nodes, which are asked many times in an attempt, do the same by themselves.
     """
     try:
-        if cycle.watch is None:
-            return call(cycle, *args)
-        return cycle.watch(plugin.name, point, call, cycle, *args)
+        answer = call(cycle, *args) if cycle.watch is None else cycle.watch(plugin.name, point, call, cycle, *args)
+        if cycle.timer is not None:
+            cycle.check_time(plugin.name, point)
+        return answer
     except Exception as error:
         raise PluginFailed(plugin.name, point, error) from error
