@@ -14,6 +14,16 @@ from typing import Any, Generic, Protocol, TypeVar
 T = TypeVar("T")
 
 
+EVALUATION_LIMIT = 2_000_000
+"""Evaluations that one attempt may take: 400 terms over 5,000 nodes."""
+TIME_LIMIT = 1.0
+"""Seconds that an attempt for a large pod may take; the last resort, since it depends on the machine."""
+
+
+class TooExpensive(Exception):
+    """The pod requires more than an attempt may cost: it is unschedulable, and users read this text as it stands."""
+
+
 class StateKey(Generic[T]):
     """The place of one plugin's state in a cycle. `name` is what errors call it."""
 
@@ -33,7 +43,19 @@ class Watch(Protocol):
 class Cycle:
     """One attempt to place one pod: `now` in seconds, `attempt` from 1, `profile` the scheduler name."""
 
-    __slots__ = ("_state", "attempt", "now", "profile", "seed", "skipped", "uid", "watch")
+    __slots__ = (
+        "_deadline",
+        "_evaluations",
+        "_state",
+        "attempt",
+        "now",
+        "profile",
+        "seed",
+        "skipped",
+        "timer",
+        "uid",
+        "watch",
+    )
 
     def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:
         self.now = now
@@ -45,7 +67,33 @@ class Cycle:
         """The plugins that left their Filter out of this attempt: what their PreFilter answered with SKIP."""
         self.watch: Watch | None = None
         """Through whom the scheduler calls plugins in this attempt; None, in most: directly."""
+        self.timer: Callable[[], float] | None = None
+        """Seconds on a clock that is read between plugins; None, in most attempts: none is."""
+        self._deadline = 0.0
+        self._evaluations = 0
         self._state: dict[StateKey[Any], Any] = {}
+
+    def limit_time(self, timer: Callable[[], float] | None) -> None:
+        """Have the attempt end once `TIME_LIMIT` is over on this clock."""
+        self.timer = timer
+        self._deadline = 0.0 if timer is None else timer() + TIME_LIMIT
+
+    def check_time(self, plugin: str, point: str) -> None:
+        """Raise TooExpensive if the time limit is over; `plugin` has been called at the extension point last."""
+        if self.timer is not None and self.timer() > self._deadline:
+            late = f"an attempt takes longer than {TIME_LIMIT:g} s"
+            raise TooExpensive(f"{late}: stopped after plugin {plugin} at {point}")
+
+    def spend(self, terms: int, nodes: int, what: str, block: int = 1) -> None:
+        """Charge the attempt for evaluating so many terms over so many nodes. TooExpensive beyond `EVALUATION_LIMIT`.
+
+        `what` names the terms in the message. A `block` of nodes costs as much as one, where terms are evaluated over
+        columns together.
+        """
+        self._evaluations += terms * -(-nodes // block)
+        if self._evaluations > EVALUATION_LIMIT:
+            limit = f"the limit of {EVALUATION_LIMIT} evaluations per attempt"
+            raise TooExpensive(f"{what} with {terms} terms over {nodes} nodes exceeds {limit}")
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
         self._state[key] = value

@@ -35,15 +35,18 @@ _NUMBER_OF_VALUES = {
     "Lt": (1, 1),
 }
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+_is_label_value = _LABEL_VALUE.match
 _MOST_OF_A_LABEL = 63
 _INT64 = re.compile(r"[+-]?[0-9]{1,63}\Z")
+_SURELY_INT64 = 19
+"""Digits below which every number fits."""
 
 
 class SelectorError(ValueError):
     """A selector that cannot be understood, such as an unknown operator."""
 
 
-class Requirement(msgspec.Struct, frozen=True):
+class Requirement(msgspec.Struct, frozen=True, gc=False):
     """One `key operator values` of a selector. `holds(None)` asks about a missing label."""
 
     key: str
@@ -65,13 +68,13 @@ class Requirement(msgspec.Struct, frozen=True):
         raise SelectorError(f"{self.operator!r} is not a selector operator")
 
     def _compares(self, value: str | None) -> bool:
-        label, bound = _int64(value), _int64(self.values[0] if len(self.values) == 1 else None)
+        label, bound = int64(value), int64(self.values[0] if len(self.values) == 1 else None)
         if label is None or bound is None:
             return False
         return label > bound if self.operator == "Gt" else label < bound
 
 
-class Selector(msgspec.Struct, frozen=True):
+class Selector(msgspec.Struct, frozen=True, gc=False):
     """A compiled label selector: every requirement must hold; without requirements it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -80,7 +83,7 @@ class Selector(msgspec.Struct, frozen=True):
         return all(r.holds(labels.get(r.key)) for r in self.requirements)
 
 
-class NodeTerm(msgspec.Struct, frozen=True):
+class NodeTerm(msgspec.Struct, frozen=True, gc=False):
     """A compiled nodeSelectorTerm: labels and `metadata.name` must match; an empty term matches nothing."""
 
     labels: tuple[Requirement, ...]
@@ -90,6 +93,9 @@ class NodeTerm(msgspec.Struct, frozen=True):
         if not self.labels and not self.names:
             return False
         return all(r.holds(labels.get(r.key)) for r in self.labels) and all(r.holds(name) for r in self.names)
+
+
+_NOTHING = NodeTerm((), ())
 
 
 def label_selector(selector: LabelSelector | None) -> Selector | None:
@@ -107,9 +113,10 @@ def node_terms(selector: NodeSelector | None) -> tuple[NodeTerm, ...]:
 
 def node_term(term: NodeSelectorTerm) -> NodeTerm:
     """Compile one nodeSelectorTerm. One that breaks the API's rules matches nothing, as in kube-scheduler."""
+    if not term.match_expressions and not term.match_fields:
+        return _NOTHING
     labels, names = _requirements(term.match_expressions), _requirements(term.match_fields)
-    sound = all(_is_sound(r) for r in labels) and all(_is_sound_field(r) for r in names)
-    return NodeTerm(labels, names) if sound else NodeTerm((), ())
+    return NodeTerm(labels, names) if _are_sound(labels) and all(map(_is_sound_field, names)) else _NOTHING
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -134,17 +141,22 @@ def first_untolerated(
 
 
 def _requirements(source: tuple[LabelSelectorRequirement, ...] | None) -> tuple[Requirement, ...]:
-    return tuple(Requirement(r.key, r.operator, r.values or ()) for r in source or ())
+    return tuple([Requirement(r.key, r.operator, r.values or ()) for r in source]) if source else ()
 
 
-def _is_sound(requirement: Requirement) -> bool:
-    """Whether kube-scheduler could parse it, which asks for more than the API server does."""
-    least, most = _NUMBER_OF_VALUES.get(requirement.operator, (1, 0))
-    if not least <= len(requirement.values) <= most:
-        return False
-    if requirement.operator in ("Gt", "Lt") and _int64(requirement.values[0]) is None:
-        return False
-    return all(len(value) <= _MOST_OF_A_LABEL and _LABEL_VALUE.match(value) for value in requirement.values)
+def _are_sound(requirements: tuple[Requirement, ...]) -> bool:
+    """Return True if kube-scheduler could parse them, which requires more than the API server does."""
+    for requirement in requirements:  # no generators: one pod may state fifty thousand
+        operator, values = requirement.operator, requirement.values
+        least, most = _NUMBER_OF_VALUES.get(operator, (1, 0))
+        if not least <= len(values) <= most:
+            return False
+        for value in values:
+            if len(value) > _MOST_OF_A_LABEL or not _is_label_value(value):
+                return False
+        if operator in ("Gt", "Lt") and int64(values[0]) is None:
+            return False
+    return True
 
 
 def _is_sound_field(requirement: Requirement) -> bool:
@@ -152,8 +164,13 @@ def _is_sound_field(requirement: Requirement) -> bool:
     return known and len(requirement.values) == 1
 
 
-def _int64(text: str | None) -> int | None:
-    if text is None or not _INT64.match(text):
+def int64(text: str | None) -> int | None:
+    """The number that a label value is for Gt and Lt (strconv.ParseInt of 64 bits); None if it is none."""
+    if text is None:
+        return None
+    if len(text) < _SURELY_INT64 and text.isdecimal() and text.isascii():
+        return int(text)
+    if not _INT64.match(text):
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None

@@ -111,11 +111,11 @@ def _total(spec: PodSpec, resized: Resized, missing: Mapping[str, int]) -> _Exac
             own = _container(container, resized, missing)
             _add(total, own)
             _add(sidecars, own)
-            _raise_to(peak, sidecars)
+            # Other resources of the sidecars are below the peak already: a pod may have thousands of each.
+            _raise_to(peak, {name: sidecars[name] for name in own})
         else:
             own = _container(container, {}, missing)
-            _add(own, sidecars)
-            _raise_to(peak, own)
+            _raise_to(peak, {name: n + sidecars.get(name, 0) for name, n in own.items()})
     _raise_to(total, peak)
     return total
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.cycle import Cycle, TooExpensive
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Nominate, Rejection, Wait
 from pyscheduler.api.pod import Pod
@@ -32,6 +32,7 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.shapes import LARGE
 from pyscheduler.core.waiting import PERMIT, park
 
 
@@ -52,11 +53,13 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
     context.attempts += 1
     cycle.watch = context.instrument.watch(context.attempts)
+    if pod.shape.size > LARGE:
+        cycle.limit_time(context.instrument.timer)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        return fail(context, queued, Failure.error(str(failed)), now)
+        _report(context, failed)
+        return fail(context, queued, Failure.of_plugin(failed), now)
     if isinstance(choice, Diagnosis):
         return _advance(context, Consulting(queued, pod, _no_node(context, profile, cycle, queued, choice)))
     assumed = Assumed(queued, pod, choice.node.name, cycle, profile)
@@ -138,6 +141,8 @@ def _in_steps(
     def begin(at: float) -> Cycle:
         cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
         cycle.watch = watch
+        if pod.shape.size > LARGE:
+            cycle.limit_time(context.instrument.timer)
         return cycle
 
     talk = Talk(pod, extenders, begin, now)
@@ -149,11 +154,17 @@ def _in_steps(
                 outcome = yield from consulted_post_filter(talk, profile, choice, context.state, context.instrument)
             return _unplaced(context, profile, talk.cycle, queued, choice, outcome)
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        return fail(context, queued, Failure.error(str(failed)), talk.now)
+        _report(context, failed)
+        return fail(context, queued, Failure.of_plugin(failed), talk.now)
     except ExtenderFailed as failed:
         return fail(context, queued, Failure.error(str(failed)), talk.now)
     return _take_place(context, Assumed(queued, pod, choice.node.name, talk.cycle, profile), choice.node, talk.now)
+
+
+def _report(context: Context, failed: PluginFailed) -> None:
+    """Report a plugin that has raised; to exceed the limit is the pod's fault, not the plugin's."""
+    if not isinstance(failed.error, TooExpensive):
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
 
 
 def broken(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
@@ -178,8 +189,8 @@ def _no_node(
             outcome = yield from post_filter_steps(plugins, cycle, queued.pod, diagnosis, context.instrument)
         return _unplaced(context, profile, cycle, queued, diagnosis, outcome)
     except PluginFailed as failed:
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
-        return fail(context, queued, Failure.error(str(failed)), cycle.now)
+        _report(context, failed)
+        return fail(context, queued, Failure.of_plugin(failed), cycle.now)
 
 
 def _unplaced(
@@ -236,9 +247,9 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     except PluginFailed as failed:
         points.reserve.broken()
         points.permit.broken()
-        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        _report(context, failed)
         release(context, assumed)
-        return fail(context, assumed.queued, Failure.error(str(failed)), now)
+        return fail(context, assumed.queued, Failure.of_plugin(failed), now)
     if refusal is not None:
         plugin, rejection = refusal
         release(context, assumed)

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import msgspec
 
+from pyscheduler.api.cycle import TooExpensive
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.commands import Command, Condition, EventType, PatchStatus, Record
 from pyscheduler.core.context import Context
+from pyscheduler.core.framework.failure import PluginFailed
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 SCHEDULING_GATED = "SchedulingGated"
+EVALUATION_LIMIT = "EvaluationLimit"
+"""Stands for a plugin where the limit on evaluations has rejected a pod; none registers for events under it."""
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -50,6 +54,18 @@ class Failure(msgspec.Struct, frozen=True):
         if pending:
             return Failure(text, UNSCHEDULABLE, frozenset(), plugins, "")
         return Failure(text, UNSCHEDULABLE, plugins, frozenset(), "")
+
+    @staticmethod
+    def too_expensive(message: str) -> Failure:
+        """The pod requires more than an attempt may cost. No plugin has rejected it, so that no event wakes it."""
+        return Failure(message, UNSCHEDULABLE, frozenset({EVALUATION_LIMIT}), nominate="")
+
+    @staticmethod
+    def of_plugin(failed: PluginFailed) -> Failure:
+        """A plugin has raised."""
+        if isinstance(failed.error, TooExpensive):
+            return Failure.too_expensive(str(failed.error))
+        return Failure.error(str(failed))
 
     @staticmethod
     def error(message: str) -> Failure:

@@ -6,6 +6,7 @@ The shell tells it of what happens there in the same words.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 from pyscheduler.api.cycle import Watch
@@ -62,6 +63,9 @@ UNTOLD = Point()
 
 class Instrument:
     """Every method may be overridden; none may raise."""
+
+    timer: Callable[[], float] | None = None
+    """Seconds on a clock by which attempts for large pods are limited; None where time is data."""
 
     def queue_incoming(self, queue: str, event: str) -> None:
         """A pod entered `queue` (active, backoff, unschedulable) because of `event`."""

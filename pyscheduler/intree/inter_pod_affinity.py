@@ -38,6 +38,7 @@ from pyscheduler.api import (
     Verdicts,
 )
 from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._term_matcher import POD_BLOCK, SMALL
 from pyscheduler.intree.affinity.counts import (
     Drawing,
     DrawingKeys,
@@ -52,7 +53,7 @@ from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
 from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
 from pyscheduler.intree.affinity.seen import DrawingTerms, KeepingOffTerms, Sight
-from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms, stated_requirements
 
 NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
 NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
@@ -176,6 +177,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
+        if pod.shape.size > SMALL:
+            cycle.spend(stated_requirements(pod.shape), nodes.total, "pod affinity", POD_BLOCK)
         terms = affinity_terms(pod.shape)
         if terms.problem:
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
@@ -187,6 +190,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         keepers = counted(nodes, {key: KeepingOff(seen, key) for key in keys})
         if not keepers.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
+        cycle.spend(len({term.key for term in terms.affinity}), nodes.total, "pod affinity")
         near = tuple(self._resolved(term) for term in terms.affinity)
         apart = tuple(self._resolved(term) for term in terms.anti_affinity)
         friends = MeantByAll(tuple(term.peers for term in near))
@@ -224,8 +228,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
         rules, verdicts = cycle[_RULES], Verdicts(len(nodes))
         if rules.is_first:
-            for key in rules.friends.keys:
-                verdicts.reject(nodes.topology(key).ids == MISSING, NOT_NEAR)
+            topologies = {id(topology): topology for topology in map(nodes.topology, rules.friends.keys)}
+            for topology in topologies.values():
+                verdicts.reject(topology.ids == MISSING, NOT_NEAR)
         elif rules.near:
             verdicts.reject(~rules.friends.all_above_0(nodes), NOT_NEAR)
         if rules.strangers.total:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pyscheduler.api import (
     NODE,
     SKIP,
@@ -40,14 +38,15 @@ from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.api.objects import NodeSelectorTerm, PreferredSchedulingTerm
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._label_selectors import aggregate, term_problems
+from pyscheduler.intree._preferred import FewPreferences, Preferences, many_preferences, stated_preferences
 from pyscheduler.intree._problems import refuse
-from pyscheduler.intree._required import allowed, allows, any_matches, any_term
+from pyscheduler.intree._required import allowed, allows, any_matches, any_term, spend_on_required, states_none
+from pyscheduler.intree._term_matcher import NODE_BLOCK
 
 POD_MISMATCH = Rejection("node(s) didn't match Pod's node affinity/selector", resolvable=False)
 ENFORCED_MISMATCH = Rejection("node(s) didn't match scheduler-enforced node affinity", resolvable=False)
 CONFLICT = Rejection("pod affinity terms conflict", resolvable=False)
 
-Preferred = tuple[tuple[int, NodeTerm], ...]
 _NOTHING = NodeTerm((), ())
 _REQUIRED = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERENCES = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
@@ -73,7 +72,7 @@ class NodeAffinityArgs:
         refuse(problems)
 
 
-_PREFERRED: StateKey[Preferred] = StateKey("NodeAffinity")
+_PREFERRED: StateKey[Sequence[Preferences]] = StateKey("NodeAffinity")
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -110,9 +109,9 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
-        shape = pod.shape
-        if self._added_terms is None and shape.required_node_terms is None and shape.node_selector is None:
+        if self._added_terms is None and states_none(pod.shape):
             return SKIP
+        spend_on_required(cycle, pod.shape, nodes)
         names = _named_nodes(pod)
         if names is None:
             return None
@@ -134,35 +133,39 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        preferred = self._added_preferred + pod.shape.preferred_node_terms
-        if not preferred:
+        many = many_preferences(pod.shape)
+        preferred = () if many is not None else pod.shape.preferred_node_terms
+        if many is None and not preferred and not self._added_preferred:
             return SKIP
-        _refuse_broken(pod)
-        cycle[_PREFERRED] = preferred
+        if many.is_broken if many is not None else any(term == _NOTHING for _, term in preferred):
+            _refuse_broken(pod)
+        wanted: list[Preferences] = []
+        if many is not None:
+            cycle.spend(many.matcher.requirements, len(nodes), "preferred node affinity", NODE_BLOCK)
+            wanted.append(many)
+        if preferred or self._added_preferred:
+            wanted.append(FewPreferences(self._added_preferred + preferred))
+        cycle[_PREFERRED] = wanted
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return sum(weight for weight, term in cycle[_PREFERRED] if term.matches(node.name, node.labels))
+        return sum(preferences.score(node) for preferences in cycle[_PREFERRED])
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        scores = np.zeros(len(nodes), np.int64)
-        for weight, term in cycle[_PREFERRED]:
-            scores += nodes.matches_term(term) * weight
-        return scores
+        first, *others = [preferences.scores(nodes) for preferences in cycle[_PREFERRED]]
+        for scores in others:
+            first += scores
+        return first
 
 
-def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> Preferred:
+def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> tuple[tuple[int, NodeTerm], ...]:
     return tuple((p.weight, node_term(p.preference)) for p in preferred)
 
 
 def _refuse_broken(pod: Pod) -> None:
     """StatusError for a preference that the API server lets pass and kube-scheduler cannot parse."""
-    if all(term != _NOTHING for _, term in pod.shape.preferred_node_terms):
-        return
-    affinity = pod.shape.affinity.node_affinity
-    preferred = (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()
-    asked = [(i, wanted.preference) for i, wanted in enumerate(preferred) if wanted.weight]
-    problems = [problem for i, term in asked for problem in term_problems(f"[{i}]", term)]
+    weighed = [(i, wanted.preference) for i, wanted in enumerate(stated_preferences(pod.shape)) if wanted.weight]
+    problems = [problem for i, term in weighed for problem in term_problems(f"[{i}]", term)]
     if problems:
         raise StatusError(aggregate(problems))
 
@@ -176,12 +179,17 @@ def _named_nodes(pod: Pod) -> frozenset[str] | None:
     affinity = pod.shape.affinity.node_affinity
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     terms = (required.node_selector_terms if required else None) or ()
-    named = [_names_in(term) for term in terms]
-    known = [names for names in named if names is not None]
-    return frozenset().union(*known) if named and len(known) == len(named) else None
+    known: set[str] = set()
+    for term in terms:
+        names = _names_in(term)
+        if names is None:
+            return None
+        known |= names
+    return frozenset(known) if terms else None
 
 
 def _names_in(term: NodeSelectorTerm) -> frozenset[str] | None:
-    fields = [f for f in term.match_fields or () if f.key == NODE_NAME_FIELD and f.operator == "In"]
-    names = [frozenset(f.values or ()) for f in fields]
-    return frozenset.intersection(*names) if names else None
+    if not term.match_fields:
+        return None
+    fields = [f for f in term.match_fields if f.key == NODE_NAME_FIELD and f.operator == "In"]
+    return frozenset.intersection(*[frozenset(f.values or ()) for f in fields]) if fields else None

@@ -164,6 +164,8 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
+        if len(pod.requests.real) > _MOST_BITS:
+            cycle.spend(len(pod.requests.real), len(nodes), "a request of resources")
         cycle[_ASKED] = tuple(r for r in _stated(pod) if r.amount > 0 and not self._is_ignored(r.resource))
 
     def _is_ignored(self, resource: str) -> bool:

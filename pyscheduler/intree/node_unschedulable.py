@@ -21,8 +21,9 @@ from pyscheduler.api import (
     Taint,
     Verdicts,
 )
-from pyscheduler.api.match import NO_SCHEDULE, tolerates
+from pyscheduler.api.match import NO_SCHEDULE
 from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._tolerations import has_untolerated
 
 UNSCHEDULABLE = Rejection("node(s) were unschedulable", resolvable=False)
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
@@ -63,4 +64,4 @@ class NodeUnschedulable(FilterPlugin):
 
 
 def _tolerates_cordon(pod: Pod) -> bool:
-    return any(tolerates(t, CORDON) for t in pod.shape.tolerations)
+    return not has_untolerated(pod.shape, (CORDON,), (CORDON.effect,))

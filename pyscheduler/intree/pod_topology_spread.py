@@ -21,6 +21,7 @@ from pyscheduler.api import (
     NodeInfo,
     NodeTable,
     Pod,
+    PodShape,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -37,6 +38,7 @@ from pyscheduler.api.outcome import StatusError
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import duplicate, forbidden, invalid, refuse, required, unsupported
+from pyscheduler.intree._term_matcher import POD_BLOCK, SMALL
 from pyscheduler.intree.spread.constraints import HARD, HOSTNAME, SOFT, Constraints, Spreads
 from pyscheduler.intree.spread.counts import Skew
 from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
@@ -147,6 +149,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         if not spreads:
             return _none(self._hard, pod)
         nodes = nodes.whole
+        _spend(cycle, pod.shape, spreads, nodes)
         regions = self._regions.of(spreads, pod.shape, nodes, require_all=True)
         found = zip(spreads, regions, strict=True)
         cycle[_SKEWS] = tuple(Skew.of(spread, region, nodes, pod.labels) for spread, region in found)
@@ -196,6 +199,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             raise StatusError(f"{text} {error}") from error
         if not spreads:
             return _none(self._soft, pod)
+        _spend(cycle, pod.shape, spreads, nodes)
         # Nodes without a zone can still be told apart by host name, which is what the system's defaults are for.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
         cycle[_CROWDING] = crowding(spreads, pod.shape, nodes, self._regions, require_all)
@@ -214,6 +218,16 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
 def _none(constraints: Constraints, pod: Pod) -> Skip:
     """What is answered for a pod without constraints."""
     return SKIP_SHAPE if constraints.follow_labels(pod.shape) else SKIP_TEMPLATE
+
+
+def _spend(cycle: Cycle, shape: PodShape, spreads: Spreads, nodes: NodeTable) -> None:
+    """Charge an attempt for constraints. TooExpensive beyond the limit."""
+    cycle.spend(len(spreads), len(nodes), "topology spread")
+    if shape.size <= SMALL:
+        return
+    for spread in spreads:
+        if spread.count is not None and spread.count.is_large:
+            cycle.spend(len(spread.count.selector.requirements), len(nodes), "a spread selector", POD_BLOCK)
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:

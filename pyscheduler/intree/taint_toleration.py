@@ -18,24 +18,24 @@ from pyscheduler.api import (
     NodeObject,
     NodeTable,
     Pod,
+    PodShape,
     PreScorePlugin,
     Reads,
     Rejection,
     ScorePlugin,
     Scores,
     Skip,
-    StateKey,
     Taint,
-    Toleration,
     Verdicts,
 )
-from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, first_untolerated, tolerates
+from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from pyscheduler.intree._hints import queue_if
+from pyscheduler.intree._tolerations import has_untolerated, untolerated
 
 UNTOLERATED = Rejection("node(s) had untolerated taint(s)", resolvable=False)
 
 _HARD = (NO_SCHEDULE, NO_EXECUTE)
-_SOFT_TOLERATIONS: StateKey[tuple[Toleration, ...]] = StateKey("TaintToleration")
+_SOFT = (PREFER_NO_SCHEDULE,)
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -63,34 +63,30 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return queue_if(event.new.uid == pod.uid)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        if not node.taints or first_untolerated(node.taints, pod.shape.tolerations, _HARD) is None:
-            return None
-        return UNTOLERATED
+        return UNTOLERATED if node.taints and has_untolerated(pod.shape, node.taints, _HARD) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
         verdicts = Verdicts(len(nodes))
-        tolerations = pod.shape.tolerations
-        kept_away = nodes.by_taints(lambda taints: first_untolerated(taints, tolerations, _HARD) is not None)
+        shape = pod.shape
+        kept_away = nodes.by_taints(lambda taints: has_untolerated(shape, taints, _HARD))
         if kept_away.any():
             verdicts.reject(kept_away != 0, UNTOLERATED)
         return verdicts
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        cycle[_SOFT_TOLERATIONS] = tuple(t for t in pod.shape.tolerations if t.effect in ("", PREFER_NO_SCHEDULE))
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return _count_untolerated(node.taints, cycle[_SOFT_TOLERATIONS]) if node.taints else 0
+        return _count_untolerated(pod.shape, node.taints) if node.taints else 0
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        tolerations = cycle[_SOFT_TOLERATIONS]
-        return nodes.by_taints(lambda taints: _count_untolerated(taints, tolerations))
+        shape = pod.shape
+        return nodes.by_taints(lambda taints: _count_untolerated(shape, taints) if taints else 0)
 
 
-def _count_untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> int:
-    soft = (t for t in taints if t.effect == PREFER_NO_SCHEDULE)
-    return sum(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
+def _count_untolerated(shape: PodShape, taints: tuple[Taint, ...]) -> int:
+    return sum(1 for _ in untolerated(shape, taints, _SOFT))
 
 
 def _keeps_away(node: NodeObject, pod: Pod) -> bool:
-    return first_untolerated(node.spec.taints or (), pod.shape.tolerations, _HARD) is not None
+    return has_untolerated(pod.shape, node.spec.taints or (), _HARD)

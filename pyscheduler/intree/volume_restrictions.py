@@ -37,6 +37,8 @@ from pyscheduler.api import (
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.objects import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
 
+_MANY = 64
+"""Volumes from which on they are charged for; reading one costs as much as so many evaluations on nodes."""
 DISK_CONFLICT = Rejection("node(s) had no available disk")
 CLAIM_IN_USE = Rejection(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
@@ -134,6 +136,8 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         shape = pod.shape
         if not shape.spec.volumes:
             return SKIP_TEMPLATE
+        if len(shape.spec.volumes) > _MANY:
+            cycle.spend(len(shape.spec.volumes), len(nodes), "volumes", _MANY)
         claims = self._exclusive_claims(shape)
         if isinstance(claims, Rejection):
             return claims
@@ -190,12 +194,12 @@ def _disks(volume: Mapping[str, Any]) -> list[Disk]:
 
     disks = []
     for kind, key in (("gcePersistentDisk", "pdName"), ("iscsi", "iqn")):
-        if isinstance(volume.get(kind), Mapping):
+        if kind in volume and isinstance(volume[kind], Mapping):
             disks.append(Disk(kind, frozenset({text(volume, kind, key)}), read_only=is_read_only(kind)))
-    if isinstance(volume.get("awsElasticBlockStore"), Mapping):
+    if "awsElasticBlockStore" in volume and isinstance(volume["awsElasticBlockStore"], Mapping):
         # It cannot be attached twice, not even to be read.
         disks.append(Disk("awsElasticBlockStore", frozenset({text(volume, "awsElasticBlockStore", "volumeID")})))
-    if isinstance(volume.get("rbd"), Mapping):
+    if "rbd" in volume and isinstance(volume["rbd"], Mapping):
         image = (text(volume, "rbd", "pool"), text(volume, "rbd", "image"))
         disks.append(
             Disk(

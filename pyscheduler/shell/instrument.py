@@ -30,7 +30,7 @@ class MetricsInstrument(Instrument):
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
-        self._clock = clock
+        self._clock = self.timer = clock
         self._incoming = metrics.incoming.counts
         self._attempts = metrics.attempts.counts
         self._known_points: dict[tuple[str, str], Point] = {}

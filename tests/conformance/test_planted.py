@@ -22,6 +22,7 @@ from pyscheduler.intree import PLUGINS, node_affinity
 from pyscheduler.intree import inter_pod_affinity as affinity
 from pyscheduler.intree import node_resources_fit as fit
 from pyscheduler.intree import node_volume_limits as volume_limits
+from pyscheduler.intree._preferred import FewPreferences
 from pyscheduler.intree.preemption import victims
 from pyscheduler.intree.spread import counts as spread_counts
 from tests.conformance import ours, records
@@ -69,7 +70,8 @@ def _first_short(asked: Any, node: NodeInfo) -> Rejection:
 
 
 def _unweighted(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-    return sum(term.matches(node.name, node.labels) for _, term in cycle[node_affinity._PREFERRED])
+    few = [each for each in cycle[node_affinity._PREFERRED] if isinstance(each, FewPreferences)]
+    return sum(term.matches(node.name, node.labels) for each in few for _, term in each.terms)
 
 
 def _first_named(self: Any, pod: Pod) -> Rejection | None:
@@ -204,7 +206,7 @@ PLANTS = (
     _plant(
         "TaintToleration",
         "tolerated taints count",
-        _count_untolerated=lambda taints, _: sum(taint.effect == "PreferNoSchedule" for taint in taints),
+        _count_untolerated=lambda _, taints: sum(taint.effect == "PreferNoSchedule" for taint in taints),
     ),
     _plant(
         "NodeResourcesFit",

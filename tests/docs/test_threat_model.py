@@ -7,11 +7,15 @@ import re
 from functools import cache
 
 import pytest
+import yaml
 
+from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT
 from pyscheduler.core.queue.inflight import MOST_EVENTS
+from pyscheduler.intree._term_matcher import NODE_BLOCK, POD_BLOCK
 from pyscheduler.shell.kube import recorder, series
 from tests.docs.pages import ROOT, rows, text_of, words_in_code
 from tests.hostile import objects
+from tests.hostile.test_largest import MOST_FOR_AN_ATTEMPT, MOST_FOR_AN_EVENT
 
 PAGE = "docs/threat-model.md"
 _TEST = re.compile(r"(?P<file>tests/[\w/]+\.py)::(?P<name>test_\w+)\Z")
@@ -47,7 +51,21 @@ def test_every_test_of_abuse_is_named() -> None:
 
 def test_the_bounds_are_those_of_the_code() -> None:
     page = text_of(PAGE)
+    assert f"may evaluate {EVALUATION_LIMIT:,} terms over nodes: {EVALUATION_LIMIT // 5_000} terms over 5,000" in page
+    assert f"{NODE_BLOCK} nodes for requirements on nodes, {POD_BLOCK} for terms of pod" in page
+    assert f"× blocks of {POD_BLOCK} nodes | {EVALUATION_LIMIT // -(-5_000 // POD_BLOCK):,} |" in page
+    assert f"× blocks of {NODE_BLOCK} nodes | {EVALUATION_LIMIT // -(-5_000 // NODE_BLOCK):,}, more than" in page
+    assert f"{MOST_FOR_AN_ATTEMPT} s of CPU for an attempt over 5,000 nodes, {MOST_FOR_AN_EVENT} s for an event" in page
+    assert f"its attempt ends after {TIME_LIMIT:g} s" in page
     assert f"{MOST_EVENTS:,} events are kept" in page
     assert f"{recorder.CAPACITY:,} wait at most, of {series.MAX_NOTE:,} bytes each" in page
     prices = [hostile.cost for hostile in objects.PODS.values()]
     assert f"at {max(prices):,} plain pods at most" in page
+
+
+def test_each_probe_waits_longer_than_an_attempt_may_take() -> None:
+    (deployment,) = yaml.safe_load_all((ROOT / "manifests/base/deployment.yaml").read_text(encoding="utf-8"))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["timeoutSeconds"] >= 5 * TIME_LIMIT, probe
+    assert f"wait {5 * TIME_LIMIT:g} s for an answer" in text_of(PAGE)

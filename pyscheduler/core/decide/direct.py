@@ -16,7 +16,7 @@ from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Status
 from pyscheduler.api.plugin import FilterPlugin, Plugin, PreFilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.filtering import ask
+from pyscheduler.core.decide.filtering import ask, ask_all
 from pyscheduler.core.decide.kept_answers import KeptAnswers, run_pre_score
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.framework.calls import called
@@ -28,6 +28,26 @@ from pyscheduler.core.state.node import NodeRow
 def filter_node(profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow, skipped: Collection[str]) -> Status | None:
     """The first plugin's "no" for one node, or None if the pod fits. PluginFailed if one raises."""
     return first_refusal(profile, [p for p in profile.filter if p.name not in skipped], cycle, pod, node)
+
+
+def refused_rows(
+    profile: Profile, state: ClusterState, cycle: Cycle, pod: Pod, rows: NDArray[np.intp], skipped: Collection[str]
+) -> dict[int, Status]:
+    """The first plugin's "no" for each of many rows that the pod does not fit. PluginFailed if one raises."""
+    refused: dict[int, Status] = {}
+    for plugin in profile.filter:
+        if plugin.name in skipped or not len(rows):
+            continue
+        profile.evaluations.filter[plugin.name].n += len(rows)
+        verdicts = ask_all(plugin, cycle, pod, state.table(rows))
+        if not verdicts.because:
+            continue
+        statuses = [Status.of(plugin.name, rejection) for rejection in verdicts.because]
+        against = verdicts.codes != 0
+        for row, code in zip(rows[against].tolist(), verdicts.codes[against].tolist(), strict=True):
+            refused[row] = statuses[code - 1]
+        rows = rows[~against]
+    return refused
 
 
 def first_refusal(

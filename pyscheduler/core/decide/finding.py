@@ -19,8 +19,9 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.nodes import Mask
 from pyscheduler.api.outcome import Code, Status, StatusError
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.direct import filter_node, fits_with
+from pyscheduler.core.decide.direct import filter_node, fits_with, refused_rows
 from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.core.decide.filtering import are_few
 from pyscheduler.core.decide.prefilter import PreFiltered, run_pre_filter
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
@@ -140,14 +141,20 @@ class Finder:
         nodes = sorted((n for name in names if (n := self._state.info(name)) is not None), key=lambda n: n.row)
         fits = np.zeros(len(self._state), np.bool_)
         before = nominated.refusal if nominated else None
-        refused = {nominated.node.row: before} if nominated and before else {}
-        for node in nodes:
-            status = self._refusal(cycle, pod, node, pre)
-            if status is None:
-                fits[node.row] = True
-            else:
-                refused[node.row] = status
+        refused: dict[int, Status] = {nominated.node.row: before} if nominated and before else {}
         rows = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
+        fits[rows] = True
+        if are_few(rows):
+            alone = nodes
+        else:
+            # A pod may name thousands of nodes; those with nominated pods are evaluated with them first.
+            alone = [node for node in nodes if self._nominator.rivals(pod, node.name)]
+            refused |= refused_rows(self._profile, self._state, cycle, pod, rows, pre.skipped)
+        for node in alone:
+            status = self._refusal(cycle, pod, node, pre)
+            if status is not None:
+                refused[node.row] = status
+        fits[[*refused]] = False
         return Found(fits, rows, refused, pre.outside_status(before))
 
     def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFiltered) -> Status | None:

@@ -32,6 +32,8 @@ def called(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: C
     try:
         watch = cycle.watch
         answer = call(cycle, *args) if watch is None else watch(plugin.name, point, call, cycle, *args)
+        if cycle.timer is not None:
+            cycle.check_time(plugin.name, point)
         check_answer(point, call, answer)
         return answer
     except BaseException as error:

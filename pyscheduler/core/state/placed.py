@@ -7,7 +7,7 @@ counts that nobody needs any more cost nothing; one that has fallen too far behi
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -219,6 +219,18 @@ class _Each:
             each = self._known[shape.id] = self.count.of(shape)
         return each
 
+    def of_all(self, groups: Iterable[Group]) -> Iterator[tuple[Group, int]]:
+        """The groups whose pods count for something, each with what one of its pods does."""
+        counted = [group for group in groups if self._terminating or not group.deleting]
+        unknown = {g.shape.id: g.shape for g in counted if g.shape.id not in self._known}
+        found = dict(zip(unknown, self.count.of_all([*unknown.values()]), strict=True)) if unknown else {}
+        for group in counted:
+            each = found.get(group.shape.id) or self._known.get(group.shape.id)
+            if each:
+                yield group, each
+        if len(self._known) + len(found) <= _REMEMBER:
+            self._known |= found
+
 
 class _Count:
     """One PodCount, kept per row."""
@@ -259,10 +271,8 @@ class _Count:
 
     def _count_afresh(self, pods: PlacedPods) -> None:
         self.cells = np.zeros(len(self.cells), np.int64)
-        for group in pods.groups():
-            each = self._each.of(group)
-            if each:
-                self._add(pods, group, each)
+        for group, each in self._each.of_all(pods.groups()):
+            self._add(pods, group, each)
 
     def _add(self, pods: PlacedPods, group: Group, each: int) -> None:
         if len(group.nodes) <= FEW:

@@ -5,12 +5,14 @@ Pods that are being deleted count, as long as they are on their node.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodCount, PodFacet, PodShape
+from pyscheduler.intree._term_matcher import SMALL, MappingRows
+from pyscheduler.intree.affinity.matching import PeersMatcher, are_many, included_by_all, rows_of, times_included
 from pyscheduler.intree.affinity.terms import NO_TERMS, Labels, Peers, Term, Weighted, affinity_terms
 
 LARGE = 64 * 1024
@@ -36,6 +38,11 @@ class Newcomer:
 
     def is_meant_by(self, term: Term) -> bool:
         return term.peers.include(self.shape, self.namespace_labels)
+
+    @property
+    def rows(self) -> MappingRows:
+        """The newcomer alone, to be matched against many terms."""
+        return rows_of((self.shape,), self.namespace_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,11 @@ class MeantByAll(_Count):
     def of(self, shape: PodShape) -> int:
         return int(all(peers.include(shape) for peers in self.peers))
 
+    def of_all(self, shapes: Sequence[PodShape]) -> Sequence[int]:
+        if not are_many(self.peers):
+            return [self.of(shape) for shape in shapes]
+        return included_by_all(self.peers, rows_of(shapes))
+
 
 @dataclass(frozen=True, slots=True)
 class TimesMeant(_Count):
@@ -87,6 +99,11 @@ class TimesMeant(_Count):
     def of(self, shape: PodShape) -> int:
         return sum(peers.include(shape) for peers in self.peers)
 
+    def of_all(self, shapes: Sequence[PodShape]) -> Sequence[int]:
+        if not are_many(self.peers):
+            return [self.of(shape) for shape in shapes]
+        return times_included(self.peers, shapes)
+
 
 @dataclass(frozen=True, slots=True)
 class KeepingOff(_Count):
@@ -100,8 +117,10 @@ class KeepingOff(_Count):
         return self.newcomer.is_large
 
     def of(self, shape: PodShape) -> int:
-        terms = affinity_terms(shape).anti_affinity
-        return sum(term.key == self.key and self.newcomer.is_meant_by(term) for term in terms)
+        return _meant(shape, self.key, self._terms, self.newcomer)
+
+    def _terms(self, shape: PodShape) -> Sequence[Weighted]:
+        return [Weighted(term, 1) for term in affinity_terms(shape).anti_affinity if term.key == self.key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +141,50 @@ class Drawing(_Count):
         return self.newcomer.is_large
 
     def of(self, shape: PodShape) -> int:
-        weights = [weight for term, weight in self.preferred if term.peers.include(shape)]
-        for term, weight in drawing_terms(shape, self.required_weight).get(self.key, ()):
-            if self.newcomer.is_meant_by(term):
-                weights.append(weight)
-        return sum(weights) if self.weighed else len(weights)
+        own = sum(self._worth(weight) for term, weight in self.preferred if term.peers.include(shape))
+        return own + self._drawn_by(shape)
+
+    def of_all(self, shapes: Sequence[PodShape]) -> Sequence[int]:
+        if not are_many([term.peers for term, _ in self.preferred]):
+            return [self.of(shape) for shape in shapes]
+        matcher = PeersMatcher((term.peers, self._worth(weight)) for term, weight in self.preferred)
+        own = matcher.totals(rows_of(shapes))
+        return [amount + self._drawn_by(shape) for amount, shape in zip(own, shapes, strict=True)]
+
+    def _drawn_by(self, shape: PodShape) -> int:
+        """Sum of the weights of the placed pod's terms."""
+        place = (self.key, self.required_weight, self.weighed)
+        return _meant(shape, place, self._terms, self.newcomer)
+
+    def _terms(self, shape: PodShape) -> Sequence[Weighted]:
+        terms = drawing_terms(shape, self.required_weight).get(self.key, ())
+        return terms if self.weighed else [Weighted(term, 1) for term, _ in terms]
+
+    def _worth(self, weight: int) -> int:
+        return weight if self.weighed else 1
+
+
+def _meant(
+    shape: PodShape, place: Hashable, terms: Callable[[PodShape], Sequence[Weighted]], newcomer: Newcomer | Meant
+) -> int:
+    """The sum of the weights of those terms of a placed pod that include the newcomer; `place` is that of the terms.
+
+    A placed pod may have tens of thousands: those are compiled once, and matched against each newcomer together.
+    """
+    if shape.size > SMALL and isinstance(newcomer, Newcomer):
+        known = _matchers.setdefault(shape, {})
+        if place not in known:
+            weighted = [(term.peers, weight) for term, weight in terms(shape)]
+            many = are_many([peers for peers, _ in weighted])
+            known[place] = PeersMatcher(weighted, by_labels=True) if many else None
+        matcher = known[place]
+        if matcher is not None:
+            return matcher.totals(newcomer.rows)[0]
+    return sum(weight for term, weight in terms(shape) if newcomer.is_meant_by(term))
+
+
+_matchers: WeakKeyDictionary[PodShape, dict[Hashable, PeersMatcher | None]] = WeakKeyDictionary()
+"""The terms of a placed shape by their place, None where they are few; it goes with the last pod of the shape."""
 
 
 @dataclass(frozen=True, slots=True)

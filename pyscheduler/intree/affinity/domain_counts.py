@@ -114,8 +114,12 @@ class DomainCounts:
     def all_above_0(self, nodes: NodeTable) -> Mask:
         """Per node of a table: whether its number is above 0 for every key."""
         mask = np.ones(len(nodes), np.bool_)
+        evaluated: set[tuple[int, int]] = set()
         for key, counted in self._with_changes().items():
-            mask &= counted.above_0_over(nodes, key)
+            place = (id(nodes.topology(key)), id(counted.numbers))  # topologies that no node has are all the same
+            if place not in evaluated:
+                evaluated.add(place)
+                mask &= counted.above_0_over(nodes, key)
         return mask
 
     def any_above_0(self, nodes: NodeTable) -> Mask:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodShape, Selector
 from pyscheduler.api.match import SelectorError
-from pyscheduler.api.objects import PodAffinity, PodAffinityTerm
+from pyscheduler.api.objects import LabelSelector, PodAffinity, PodAffinityTerm
 from pyscheduler.intree._label_selectors import aggregate, read_selector
 
 Labels = Mapping[str, str]
@@ -100,6 +100,23 @@ def affinity_terms(shape: PodShape) -> AffinityTerms:
     if terms is None:
         terms = _known[shape] = _compiled(shape)
     return terms
+
+
+def stated_requirements(shape: PodShape) -> int:
+    """Number of terms that a shape states, and requirements in them beyond the first of each; nothing is compiled."""
+    number = 0
+    for kind in (shape.affinity.pod_affinity, shape.affinity.pod_anti_affinity):
+        if kind is not None:
+            stated = [*(kind.required_during_scheduling_ignored_during_execution or ())]
+            preferred = kind.preferred_during_scheduling_ignored_during_execution or ()
+            stated += [weighted.pod_affinity_term for weighted in preferred]
+            for term in stated:
+                number += max(1, _size(term.label_selector)) + _size(term.namespace_selector)
+    return number
+
+
+def _size(selector: LabelSelector | None) -> int:
+    return len(selector.match_labels or ()) + len(selector.match_expressions or ()) if selector is not None else 0
 
 
 def _compiled(shape: PodShape) -> AffinityTerms:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from pyscheduler.api import PodCount, PodShape, Requirement, Selector
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.intree._label_selectors import read_selector
+from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_requirements
 from pyscheduler.intree.spread.default_selector import DefaultSelectors
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
@@ -30,6 +31,17 @@ class Selected(PodCount):
 
     def of(self, shape: PodShape) -> int:
         return int(shape.namespace == self.namespace and self.selector.matches(shape.labels))
+
+    @property
+    def is_large(self) -> bool:
+        return are_many_requirements(self.selector.requirements)
+
+    def of_all(self, shapes: Sequence[PodShape]) -> Sequence[int]:
+        if not self.is_large:
+            return [self.of(shape) for shape in shapes]
+        labels: list[Mapping[str, str]] = [shape.labels for shape in shapes]
+        matched = TermMatcher([self.selector.requirements]).any(MappingRows(labels)).tolist()
+        return [match and shape.namespace == self.namespace for match, shape in zip(matched, shapes, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api import Domains, Mask, NodeInfo, NodeTable, PodShape
-from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE, first_untolerated
+from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE
 from pyscheduler.api.topology import MISSING
 from pyscheduler.intree._required import allowed, allows
+from pyscheduler.intree._term_matcher import SMALL
+from pyscheduler.intree._tolerations import has_untolerated
 from pyscheduler.intree.spread.constraints import Spread, Spreads
 
 _KEPT_REGIONS = 64
@@ -79,16 +81,13 @@ def includes(spread: Spread, shape: PodShape, node: NodeInfo) -> bool:
     """Whether the constraint's policies let a node in (nodeAffinityPolicy, nodeTaintsPolicy)."""
     if spread.honors_affinity and not allows(shape, node.name, node.labels):
         return False
-    return not spread.honors_taints or first_untolerated(node.taints, shape.tolerations, _HARD_TAINTS) is None
+    return not spread.honors_taints or not has_untolerated(shape, node.taints, _HARD_TAINTS)
 
 
 def _included(spread: Spread, shape: PodShape, nodes: NodeTable) -> Mask:
     mask = allowed(shape, nodes) if spread.honors_affinity else np.ones(len(nodes), np.bool_)
     if spread.honors_taints:
-        kept_away = nodes.by_taints(
-            lambda taints: first_untolerated(taints, shape.tolerations, _HARD_TAINTS) is not None
-        )
-        mask &= kept_away == 0
+        mask &= nodes.by_taints(lambda taints: has_untolerated(shape, taints, _HARD_TAINTS)) == 0
     return mask
 
 
@@ -121,7 +120,7 @@ def _key(spreads: Spreads, shape: PodShape, require_all: bool) -> Hashable:
     return (
         require_all,
         policies,
-        (shape.node_selector, shape.required_node_terms) if chosen else None,
+        (shape.id if shape.size > SMALL else (shape.node_selector, shape.required_node_terms)) if chosen else None,
         shape.tolerations if tolerated else None,
     )
 

@@ -23,7 +23,6 @@ from pyscheduler.api import (
     NodeInfo,
     NodeTable,
     Normalizer,
-    PodCount,
     PodShape,
     Scores,
 )
@@ -128,14 +127,11 @@ class Crowding:
     @property
     def likeness(self) -> Likeness | None:
         """Which nodes have the same raw score; None where nodes lack the host name, and their own pods do not count."""
-        keys: tuple[str, ...] = ()
-        counts: tuple[PodCount, ...] = ()
-        for crowd in self.crowds:
-            if crowd.tally is not None:
-                keys += (crowd.spread.key,)
-            elif crowd.spread.count is not None:
-                counts += (crowd.spread.count,)
-        return Likeness(keys, counts) if self.all_named else None
+        if not self.all_named:
+            return None
+        keys = tuple([crowd.spread.key for crowd in self.crowds if crowd.tally is not None])
+        of_hosts = [crowd.spread.count for crowd in self.crowds if crowd.tally is None]
+        return Likeness(keys, tuple([count for count in of_hosts if count is not None]))
 
     def on(self, node: NodeInfo) -> int:
         """The raw score of a node."""

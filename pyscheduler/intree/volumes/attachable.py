@@ -73,11 +73,11 @@ def inline_drivers(shape: PodShape) -> Iterator[str]:
 
 
 def _is_claim(volume: Object) -> bool:
-    return any(isinstance(volume.get(kind), Mapping) for kind in ("persistentVolumeClaim", "ephemeral"))
+    return any(kind in volume and isinstance(volume[kind], Mapping) for kind in ("persistentVolumeClaim", "ephemeral"))
 
 
 def _source_of(spec: Object) -> str:
-    return next((source for source in _IN_TREE if isinstance(spec.get(source), Mapping)), "")
+    return next((source for source in _IN_TREE if source in spec and isinstance(spec[source], Mapping)), "")
 
 
 def _inline(volume: Object, has_csi_node: bool) -> Attachable | None:

@@ -59,7 +59,7 @@ class Storage:
 def field(obj: Any, *path: str) -> Any:
     """The value at a path; None where any part of it is missing, null or not an object."""
     for key in path:
-        if not isinstance(obj, Mapping):
+        if type(obj) is not dict and not isinstance(obj, Mapping):  # the ABC takes ten times as long
             return None
         obj = obj.get(key)
     return obj

@@ -1,0 +1,91 @@
+"""The preferred node affinity of a pod, added up for one node and for many.
+
+Up to `FEW` requirements are evaluated one after the other, more of them together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from pyscheduler.api import Ints, NodeInfo, NodeTable, NodeTerm, PodShape, Scores
+from pyscheduler.api.match import node_term
+from pyscheduler.api.objects import PreferredSchedulingTerm
+from pyscheduler.intree._required import are_many
+from pyscheduler.intree._term_matcher import NODE_NAME, SMALL, MappingRows, NodeRows, TermMatcher
+
+
+class Preferences(Protocol):
+    """Some weighted terms."""
+
+    def score(self, node: NodeInfo) -> int:
+        """The sum of the weights of the terms that a node satisfies."""
+
+    def scores(self, nodes: NodeTable) -> Scores:
+        """That of every node of a table."""
+
+
+class FewPreferences(NamedTuple):
+    """Terms evaluated one after the other."""
+
+    terms: tuple[tuple[int, NodeTerm], ...]
+
+    def score(self, node: NodeInfo) -> int:
+        return sum(weight for weight, term in self.terms if term.matches(node.name, node.labels))
+
+    def scores(self, nodes: NodeTable) -> Scores:
+        scores = np.zeros(len(nodes), np.int64)
+        for weight, term in self.terms:
+            scores += nodes.matches_term(term) * weight
+        return scores
+
+
+class ManyPreferences(NamedTuple):
+    """Terms evaluated together."""
+
+    matcher: TermMatcher
+    weights: Ints
+    is_broken: bool
+    """True if any term matches nothing, as it is empty or kube-scheduler cannot parse it."""
+
+    @staticmethod
+    def of(source: Iterable[tuple[int, NodeTerm]]) -> ManyPreferences:
+        weighted = [*source]
+        terms = [(weight, term) for weight, term in weighted if term.labels or term.names]
+        weights = np.array([weight for weight, _ in terms], np.int64)
+        matcher = TermMatcher.of_nodes(term for _, term in terms)
+        return ManyPreferences(matcher, weights, len(terms) < len(weighted))
+
+    def score(self, node: NodeInfo) -> int:
+        return int(self.matcher.total(MappingRows([{**node.labels, NODE_NAME: node.name}]), self.weights)[0])
+
+    def scores(self, nodes: NodeTable) -> Scores:
+        return self.matcher.total(NodeRows(nodes), self.weights)
+
+
+_many: WeakKeyDictionary[PodShape, ManyPreferences | None] = WeakKeyDictionary()
+"""By shape; None for one that has few. It goes with the last pod of the shape."""
+
+
+def many_preferences(shape: PodShape) -> ManyPreferences | None:
+    """The preferences of a shape that has many; None for one that has few."""
+    if shape.size <= SMALL:
+        return None
+    try:
+        return _many[shape]
+    except KeyError:
+        stated = stated_preferences(shape)
+        many = None
+        if are_many([each.preference for each in stated]):
+            many = ManyPreferences.of((each.weight, node_term(each.preference)) for each in stated)
+        _many[shape] = many
+        return many
+
+
+def stated_preferences(shape: PodShape) -> Sequence[PreferredSchedulingTerm]:
+    """The preferences as they are stated."""
+    affinity = shape.affinity.node_affinity
+    return (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()

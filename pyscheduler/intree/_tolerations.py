@@ -1,0 +1,53 @@
+"""The taints that a pod tolerates: its tolerations one after the other, or looked up where they are many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
+
+from pyscheduler.api import PodShape, Taint, Toleration
+from pyscheduler.api.match import tolerates
+
+_FEW = 16
+"""Tolerations up to which a look at each is as quick."""
+
+
+class TolerationSet:
+    """Tolerations by effect, key and value. `api.match.tolerates` is the specification."""
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._any_value: set[tuple[str, str]] = set()
+        self._one_value: set[tuple[str, str, str]] = set()
+        for toleration in tolerations:
+            if toleration.operator == "Exists":
+                self._any_value.add((toleration.effect, toleration.key))
+            elif toleration.operator in ("", "Equal"):
+                self._one_value.add((toleration.effect, toleration.key, toleration.value))
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return True if any of them covers the taint."""
+        return any(
+            (effect, key) in self._any_value or (effect, key, taint.value) in self._one_value
+            for effect in (taint.effect, "")
+            for key in (taint.key, "")
+        )
+
+
+_sets: WeakKeyDictionary[PodShape, TolerationSet] = WeakKeyDictionary()
+"""By shape, of those that have many; it goes with the last pod of the shape."""
+
+
+def untolerated(shape: PodShape, taints: Iterable[Taint], effects: tuple[str, ...]) -> Iterator[Taint]:
+    """The taints with one of `effects` that the pod does not tolerate."""
+    tolerations = shape.tolerations
+    if len(tolerations) <= _FEW:
+        return (t for t in taints if t.effect in effects and not any(tolerates(each, t) for each in tolerations))
+    known = _sets.get(shape)
+    if known is None:
+        known = _sets[shape] = TolerationSet(tolerations)
+    return (taint for taint in taints if taint.effect in effects and not known.tolerates(taint))
+
+
+def has_untolerated(shape: PodShape, taints: Iterable[Taint], effects: tuple[str, ...]) -> bool:
+    """Return True if the pod does not tolerate some taint with one of `effects`."""
+    return next(untolerated(shape, taints, effects), None) is not None
