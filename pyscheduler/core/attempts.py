@@ -81,7 +81,7 @@ def resumed(context: Context, consulting: Consulting, now: float) -> list[Comman
     """Go on with a paused attempt, in which nothing has happened."""
     try:
         return _advance(context, consulting)
-    except Exception as error:
+    except BaseException as error:
         return broken(context, consulting.queued, error, now)
 
 

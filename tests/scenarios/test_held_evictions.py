@@ -118,7 +118,9 @@ def test_a_permit_plugin_learns_of_each_pod_without_a_place(
 def test_a_plugin_that_raises_evicts_no_pods_and_costs_one_backoff() -> None:
     harness = world(urgent(evict="broken"))
     assert harness.evicted() == []
-    assert 'running Permit plugin "HoldsEvictions": one over nothing' in harness.why_pending("urgent")
+    assert 'running Permit plugin "HoldsEvictions": ZeroDivisionError: one over nothing' in harness.why_pending(
+        "urgent"
+    )
 
 
 def test_the_reason_of_a_gate_is_reported_once_and_again_after_it_was_open() -> None:

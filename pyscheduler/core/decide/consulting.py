@@ -164,7 +164,7 @@ class ConsultingDecider(Decider):
 
     def _winner(self, talk: Talk, nodes: Sequence[NodeRow], scores: Mapping[str, int]) -> NodeRow:
         """The best total; of equals one by chance among those that extenders have spoken of, if there are any."""
-        totals, _ = self._totals(talk.cycle, talk.pod, nodes)
+        totals = self._totals(talk.cycle, talk.pod, nodes)
         totals += np.fromiter((scores.get(node.name, 0) for node in nodes), np.int64, len(nodes))
         best = np.flatnonzero(totals == totals.max()).tolist()
         drawn = [place for place in best if nodes[place].name in scores]

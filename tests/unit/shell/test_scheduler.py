@@ -115,9 +115,9 @@ async def test_resources_that_nothing_shows_to_be_watched_are_named_after_a_minu
         await until(lambda: not scheduler.unsynced)
         watched = len(scheduler.reflectors)
         await until(lambda: sum("watch" in call.query for call in api.calls) == watched)
-        assert _checks(scheduler, {}).ready["watch"]() is None
+        assert _checks(scheduler, {}, {}).ready["watch"]() is None
         clock.at += Deadlines().unwatched + 1
-        problem = _checks(scheduler, {}).ready["watch"]()
+        problem = _checks(scheduler, {}, {}).ready["watch"]()
         assert problem is not None
         assert problem.startswith("not watched: nodes for 61 s (no answer), ")
         assert "pods for 61 s (no answer)" in problem

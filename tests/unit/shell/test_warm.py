@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube import pool as pools
 from pyscheduler.shell.kube.faults import UNREACHABLE, Refused
 from pyscheduler.shell.kube.pool import Pool
@@ -33,7 +34,7 @@ async def test_a_call_waits_for_a_connection_that_is_being_made_ahead(monkeypatc
         return wire
 
     monkeypatch.setattr(pools, "open_wire", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 8, 5.0, "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
     warming = asyncio.create_task(pool.warm(3))
     await settled()
     calls = [asyncio.create_task(pool.call(GET, "")) for _ in range(4)]
@@ -61,7 +62,7 @@ async def test_a_call_opens_its_own_where_one_made_ahead_comes_to_nothing(monkey
         return wire
 
     monkeypatch.setattr(pools, "open_wire", opened)
-    pool = Pool(Address.of("http://nowhere", None, None), 8, 5.0, "tests")
+    pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
     warming = asyncio.create_task(pool.warm(1))
     await settled()
     call = asyncio.create_task(pool.call(GET, ""))

@@ -203,4 +203,4 @@ def test_a_stack_that_cannot_be_read_does_not_end_the_watch(caplog: pytest.LogCa
 
     with Watchdog(World().heartbeat, Metrics(), broken):
         assert twice.wait(30)
-    assert lines(caplog, "The main loop could not be looked at")[0]["err"] == "this plugin has no name"
+    assert lines(caplog, "The main loop could not be looked at")[0]["err"] == "AttributeError: this plugin has no name"
