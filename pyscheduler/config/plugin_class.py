@@ -137,7 +137,7 @@ def _differences(name: str, own: object, declared: FunctionType) -> Iterator[str
         yield f"{name} is declared def, expected async def: it runs in the binding cycle"
     elif (waits or inspect.isasyncgenfunction(own)) and not must_wait:
         yield f"{name} is declared async def, expected def: it decides, and must not wait"
-    elif inspect.isgeneratorfunction(own) or inspect.isasyncgenfunction(own):
+    elif inspect.isgeneratorfunction(own) and not inspect.isgeneratorfunction(declared):
         yield f"{name} has a yield in it, expected a method that returns its answer"
     try:
         signature.bind(*wanted)
