@@ -17,6 +17,8 @@ from pyscheduler.api.resize import Resized
 from pyscheduler.api.resources import PodRequests, is_sidecar, pod_requests
 
 WILDCARD_IP = "0.0.0.0"
+LARGE = 64 * 1024
+"""Bytes of a pod from which on nothing is cached for its sake: what plugins compile from it is as large as the pod."""
 
 
 class HostPort(NamedTuple):
@@ -204,6 +206,16 @@ class Pod:
     @property
     def priority(self) -> int:
         return self.shape.priority
+
+    @property
+    def size(self) -> int:
+        """Bytes of all that scheduling reads of it, packed."""
+        return self.shape.size
+
+    @property
+    def is_large(self) -> bool:
+        """True for a pod of more than LARGE bytes: nothing is cached for its sake."""
+        return self.size > LARGE
 
     @property
     def scheduler_name(self) -> str:

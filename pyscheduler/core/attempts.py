@@ -32,7 +32,6 @@ from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
 from pyscheduler.core.preempting import make_room
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.shapes import LARGE
 from pyscheduler.core.waiting import PERMIT, park
 
 
@@ -53,7 +52,7 @@ def attempt(context: Context, queued: QueuedPod, now: float) -> list[Command]:
     cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
     context.attempts += 1
     cycle.watch = context.instrument.watch(context.attempts)
-    if pod.shape.size > LARGE:
+    if pod.is_large:
         cycle.limit_time(context.instrument.timer)
     try:
         choice = context.deciders[profile.name].decide(cycle, pod)
@@ -110,7 +109,7 @@ def _stands(context: Context, consulting: Consulting) -> bool:
     pod = context.pods.get(consulting.pod.uid)
     if pod is None or consulting.outdated:
         return False
-    return pod.shape is consulting.pod.shape and not pod.deleting and not pod.node_name
+    return pod.shape.id == consulting.pod.shape.id and not pod.deleting and not pod.node_name
 
 
 def _advance(context: Context, consulting: Consulting, event: Consulted | None = None) -> list[Command]:
@@ -141,7 +140,7 @@ def _in_steps(
     def begin(at: float) -> Cycle:
         cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
         cycle.watch = watch
-        if pod.shape.size > LARGE:
+        if pod.is_large:
             cycle.limit_time(context.instrument.timer)
         return cycle
 

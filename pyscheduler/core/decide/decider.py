@@ -27,7 +27,6 @@ from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.shapes import LARGE
 from pyscheduler.kernels import Rows
 
 KEEP_BYTES = 256 * 1024 * 1024
@@ -155,7 +154,7 @@ class Decider:
 
     def _evaluation(self, pod: Pod) -> Evaluation:
         """What is kept for pods of the template, the newest at the end."""
-        if pod.node_name or pod.shape.size > LARGE:
+        if pod.node_name or pod.is_large:
             # Its node is no part of the template, and what NodeName says of it holds for no other pod.
             return Evaluation(self._profile, self._state)
         template = pod.shape.template.id

@@ -70,7 +70,14 @@ class Hints:
             if plugin in pending:
                 if self._may_help(plugin, hints, queued.pod, event):
                     return Requeue.IMMEDIATELY
-            elif plugin in rejected and answer is Requeue.SKIP and self._may_help(plugin, hints, queued.pod, event):
+            elif (
+                plugin in rejected
+                and answer is Requeue.SKIP
+                and (
+                    queued.pod.is_large  # hints would decode it at each event; its backoff is the longer for it
+                    or self._may_help(plugin, hints, queued.pod, event)
+                )
+            ):
                 answer = Requeue.AFTER_BACKOFF
                 if not pending:
                     break

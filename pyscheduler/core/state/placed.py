@@ -20,7 +20,6 @@ from pyscheduler.api.pod import Pod, PodShape
 from pyscheduler.api.topology import MISSING, Carried, Domains, DomainSums, PodCount, PodFacet
 from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.shapes import LARGE
 
 JOURNAL = 1 << 13
 """Entries that the journal keeps at least; to read more of them would cost as much as counting afresh."""
@@ -93,7 +92,7 @@ class PlacedPods:
         if not self._counts and not self._facets and not self._sums:
             self._base += 1  # nobody reads along
             return
-        if pod.shape.size > LARGE:
+        if pod.is_large:
             # An entry would hold on to megabytes long after the pod has gone: whoever reads along counts afresh.
             self._base += len(self._journal) + 1
             self._journal.clear()

@@ -7,7 +7,7 @@ of which names a node; so what they do share is interned by itself.
 
 A large cluster has hundreds of thousands of pods, so that every byte of one counts: what only repeats (the namespace,
 the node, the phase) is one string for all, and of a pod that runs only those conditions are kept that tell that it is
-about to go.
+about to go. A pod of megabytes that waits for a node is kept packed and compressed (`large.py`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,11 @@ from pyscheduler.api.objects import (
     PodSpec,
     Volume,
 )
-from pyscheduler.api.pod import Pod, PodShape, PodTemplate
+from pyscheduler.api.pod import LARGE, Pod, PodShape, PodTemplate
 from pyscheduler.api.resize import resized
+from pyscheduler.core.state.large import Content, LargePod, LargeShape, LargeShapes
 
 _NOISY_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-LARGE = 64 * 1024
-"""Bytes of a pod from which on nothing is remembered for its sake: what plugins make of 5,000 terms is as large as the
-pod again, and must go with it."""
 _DISRUPTION_TARGET = "DisruptionTarget"
 
 
@@ -45,17 +43,27 @@ class Shapes:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[tuple[int, bytes], PodShape] = WeakValueDictionary()
         self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
+        self._large = LargeShapes(self._new_id)
         self._pack = msgspec.msgpack.Encoder().encode
         self._last_id = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._known) + len(self._large)
 
     def pod(self, source: PodObject) -> Pod:
         """The pod of a decoded API object. QuantityError or SelectorError if scheduling cannot read its spec."""
         meta, status = source.metadata, source.status
-        shape = self._shape(source)
-        pod = Pod(meta.uid or f"{meta.namespace}/{meta.name}", shape.namespace, meta.name, shape)
+        uid = meta.uid or f"{meta.namespace}/{meta.name}"
+        found = self._found(source)
+        if isinstance(found, LargeShape):
+            # Of a pod that runs nothing is judged but its terms and labels, which are looked at in every attempt.
+            pod = (
+                Pod(uid, found.namespace, meta.name, found.shape)
+                if source.spec.node_name
+                else LargePod(uid, meta.name, found)
+            )
+        else:
+            pod = Pod(uid, found.namespace, meta.name, found)
         pod.node_name = intern(source.spec.node_name)
         pod.nominated_node_name = status.nominated_node_name
         pod.phase = intern(status.phase)
@@ -68,16 +76,22 @@ class Shapes:
             pod.conditions = _about_to_go(status.conditions) if pod.node_name else status.conditions
         return pod
 
-    def _shape(self, source: PodObject) -> PodShape:
-        meta = source.metadata
+    def _found(self, source: PodObject) -> PodShape | LargeShape:
+        meta, owner, held = source.metadata, _controller(source.metadata), resized(source)
         spec = _without_noise(source.spec)
         alike, claims = _without_claims(spec)
         alike, nodes = _without_named_nodes(alike)
-        template = self._template(source, alike)
         annotations = meta.annotations or {}
         if _NOISY_ANNOTATION in annotations:
             annotations = {k: v for k, v in annotations.items() if k != _NOISY_ANNOTATION}
+        template_key = self._pack((meta.namespace, owner, alike, held))
         packed = self._pack((meta.labels, annotations, claims, nodes))
+        if len(template_key) + len(packed) > LARGE:
+            return self._large.of(Content(meta.namespace, owner, spec, held, meta.labels or {}, annotations))
+        template = self._templates.get(template_key)
+        if template is None:
+            template = PodTemplate(self._new_id(), intern(meta.namespace), owner, alike, held, len(template_key))
+            self._templates[template_key] = template
         key = (template.id, packed)
         shape = self._known.get(key)
         if shape is None:
@@ -85,15 +99,6 @@ class Shapes:
             own = spec if claims or nodes else None
             shape = self._known[key] = PodShape(self._new_id(), template, labels, annotations, own, len(packed))
         return shape
-
-    def _template(self, source: PodObject, spec: PodSpec) -> PodTemplate:
-        meta, owner, held = source.metadata, _controller(source.metadata), resized(source)
-        key = self._pack((meta.namespace, owner, spec, held))
-        template = self._templates.get(key)
-        if template is None:
-            template = PodTemplate(self._new_id(), intern(meta.namespace), owner, spec, held, len(key))
-            self._templates[key] = template
-        return template
 
     def _new_id(self) -> int:
         self._last_id += 1

@@ -11,12 +11,11 @@ from types import MappingProxyType
 from weakref import WeakKeyDictionary
 
 from pyscheduler.api import PodCount, PodFacet, PodShape
+from pyscheduler.api.pod import LARGE
 from pyscheduler.intree._term_matcher import SMALL, MappingRows
 from pyscheduler.intree.affinity.matching import PeersMatcher, are_many, included_by_all, rows_of, times_included
 from pyscheduler.intree.affinity.terms import NO_TERMS, Labels, Peers, Term, Weighted, affinity_terms
 
-LARGE = 64 * 1024
-"""Bytes of a pod for which nothing is remembered."""
 _MANY = 256
 """Terms of a pod from which on what they count is not kept."""
 

@@ -1,0 +1,153 @@
+"""Pods of megabytes that wait for a node: packed and compressed, and decoded again when an attempt needs them.
+
+A decoded pod is 3 to 20 times as large as its JSON, and a tenant may create many that fit nowhere. So what a pending
+pod of more than LARGE bytes holds is a compressed copy; of those decoded last a few are kept, so that one attempt
+decodes its pod once. A large pod on a node is kept decoded, as every attempt looks at its labels and its terms.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from pyscheduler.api.objects import OwnerReference, PodSpec
+from pyscheduler.api.pod import Pod, PodShape, PodTemplate
+from pyscheduler.api.resize import Resized
+
+KEPT: Final = 2
+"""Pods that are kept decoded; counted, since 2 MB of JSON (500,000 empty terms) can be 50 MB decoded."""
+_FASTEST: Final = 1
+
+
+class Content(NamedTuple):
+    """All that scheduling reads of a pod, its name aside."""
+
+    namespace: str
+    owner: OwnerReference | None
+    spec: PodSpec
+    resized: Resized | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class LargeShape:
+    """A compressed pod shape. `shape` decodes it unless it is in use or was decoded lately."""
+
+    __slots__ = (
+        "__weakref__",
+        "_compressed",
+        "_digest",
+        "_shapes",
+        "id",
+        "namespace",
+        "priority",
+        "scheduler_name",
+        "size",
+    )
+
+    def __init__(self, id: int, content: Content, packed: bytes, digest: bytes, shapes: LargeShapes) -> None:
+        self.id = id
+        self.size = len(packed)
+        self.namespace = content.namespace
+        self.priority = content.spec.priority or 0
+        self.scheduler_name = content.spec.scheduler_name
+        self._compressed = zlib.compress(packed, _FASTEST)
+        self._digest = digest
+        self._shapes = shapes
+
+    @property
+    def shape(self) -> PodShape:
+        """The decoded shape; it has the same id each time."""
+        return self._shapes.decoded(self._digest) or self._shapes.decode(self._digest, self.id, self._compressed)
+
+    def __del__(self) -> None:
+        self._shapes.drop(self._digest)
+
+
+class LargeShapes:
+    """The large shapes in use; one is forgotten when its last pod is."""
+
+    def __init__(self, new_id: Callable[[], int]) -> None:
+        self._new_id = new_id
+        self._known: WeakValueDictionary[bytes, LargeShape] = WeakValueDictionary()
+        self._live: WeakValueDictionary[bytes, PodShape] = WeakValueDictionary()
+        """Decoded shapes that anything holds: pods on nodes, an attempt, `_kept`."""
+        self._kept: OrderedDict[bytes, PodShape] = OrderedDict()
+        self._pack = msgspec.msgpack.Encoder().encode
+        self._unpack: Callable[[bytes], Content] = msgspec.msgpack.Decoder(Content).decode
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, content: Content) -> LargeShape:
+        """Return the shape of the content. QuantityError if an amount cannot be read."""
+        packed = self._pack(content)
+        digest = blake2b(packed, digest_size=16).digest()
+        known = self._known.get(digest)
+        if known is None:
+            shape = self._live.get(digest) or self._build(digest, self._new_id(), content, len(packed))
+            known = self._known[digest] = LargeShape(shape.id, content, packed, digest, self)
+            self._keep(digest, shape)
+        return known
+
+    def decoded(self, digest: bytes) -> PodShape | None:
+        """Return the shape if it need not be decoded."""
+        return self._live.get(digest)
+
+    def decode(self, digest: bytes, id: int, compressed: bytes) -> PodShape:
+        """Decode a shape, and keep it until KEPT others have been decoded after it."""
+        packed = zlib.decompress(compressed)
+        shape = self._build(digest, id, self._unpack(packed), len(packed))
+        self._keep(digest, shape)
+        return shape
+
+    def drop(self, digest: bytes) -> None:
+        """Keep a shape decoded no longer."""
+        self._kept.pop(digest, None)
+
+    def _build(self, digest: bytes, id: int, content: Content, size: int) -> PodShape:
+        template = PodTemplate(id, content.namespace, content.owner, content.spec, content.resized, size)
+        shape = self._live[digest] = PodShape(id, template, content.labels, content.annotations)
+        return shape
+
+    def _keep(self, digest: bytes, shape: PodShape) -> None:
+        self._kept[digest] = shape
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+
+class LargePod(Pod):
+    """A pending pod whose shape is compressed."""
+
+    __slots__ = ("_large",)
+
+    def __init__(self, uid: str, name: str, large: LargeShape) -> None:
+        self._large = large
+        super().__init__(uid, large.namespace, name, large.shape)
+
+    # A plain attribute in Pod, since every attempt reads it.
+    @property
+    def shape(self) -> PodShape:
+        return self._large.shape
+
+    @shape.setter
+    def shape(self, _: PodShape) -> None:
+        """Hold no decoded shape."""
+
+    @property
+    def priority(self) -> int:
+        return self._large.priority
+
+    @property
+    def scheduler_name(self) -> str:
+        return self._large.scheduler_name
+
+    @property
+    def size(self) -> int:
+        return self._large.size
