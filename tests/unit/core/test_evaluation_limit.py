@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT, Cycle, TooExpensive
-from pyscheduler.core.state.shapes import LARGE
+from pyscheduler.api.pod import LARGE
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 
