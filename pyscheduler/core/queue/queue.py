@@ -21,8 +21,8 @@ What the caller has to keep to:
 - Assumed and bound pods are the caller's: no `update` for them, because a pod that the queue does not know is taken
   for a new one. `delete` is for pods that are gone or were bound by someone else; in flight they stay so until `done`.
 - `put_back` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
-- A change of status.nominatedNodeName, or the deletion of a pod that had one, makes room: the caller tells the pods
-  of the same or a lower priority by `move_all(…, only=…)`.
+- A nomination that ends or changes makes room: the caller wakes the pods of the same or a lower priority by
+  `move_all(…, only=…)` for whatever `nominator.take_freed` returns.
 - Whatever may move many pods only adds to the backlog: `advance` follows.
 """
 
@@ -196,13 +196,12 @@ class SchedulingQueue:
         else:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
 
-    def delete(self, uid: str) -> str:
-        """The pod is gone, or was bound by someone else; the node that it was nominated to, or "". Unknown: ignored."""
-        promised = self.nominator.remove(uid)
+    def delete(self, uid: str, placed_on: str = "") -> None:
+        """Remove a pod that is gone, or was bound to `placed_on` by someone else. Unknown: ignored."""
+        self.nominator.remove(uid, placed_on)
         self._gates.forget(uid)
         self._rejections.remove(uid)
         self._tiers.remove(uid)
-        return promised
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
         queued.weighed = self._backlog.number
@@ -378,11 +377,19 @@ class SchedulingQueue:
         for pod in pods:
             self._catch_up(pod.uid)
             if pod.uid in self._in_flight:
-                self._in_flight.record(ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=labels.FORCE_ACTIVATE))
+                self._in_flight.record(_for_pod(pod, labels.FORCE_ACTIVATE))
             elif (queued := self._backoff.remove(pod.uid)) is not None:
                 self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted=True)
             elif (queued := self._unschedulable.remove(pod.uid)) is not None:
                 self._to_active(queued, labels.FORCE_ACTIVATE, now)
+
+    def wake(self, pod: Pod, label: str, now: float) -> None:
+        """Retry a parked pod after its backoff, whichever plugins rejected it. Gates still hold."""
+        self._catch_up(pod.uid)
+        if pod.uid in self._in_flight:
+            self._in_flight.record(_for_pod(pod, label))
+        elif (queued := self._unschedulable.get(pod.uid)) is not None:
+            self._wake_by_own_change(queued, (_for_pod(queued.pod, label),), now)
 
     def tick(self, now: float) -> None:
         """Time has passed: end backoffs, and every 30 seconds retry what has been unschedulable for too long."""
@@ -499,3 +506,8 @@ class SchedulingQueue:
         self._rejections.add(queued)
         # Gated pods count here too: kube-scheduler's queue_incoming_pods_total knows no queue of theirs.
         self._instrument.queue_incoming(_UNSCHEDULABLE, label)
+
+
+def _for_pod(pod: Pod, label: str) -> ClusterEvent:
+    """The event that requeues one pod, whichever plugins rejected it."""
+    return ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=label)
