@@ -228,6 +228,7 @@ class Context(msgspec.Struct, eq=False):
     def _wake_for(self, freed: FreedRoom, now: float, besides: Collection[str]) -> None:
         """Only pods of the same or a lower priority had to leave room."""
         before = freed.before.on(freed.node_name)
+        before.deleting = False  # nominated pods count until they are gone
         events = [pod_deleted(before)] if freed.after is None else pod_events(before, freed.after.on(freed.node_name))
         for event in events:
             self.queue.move_all(event, now, only=lambda p: p.priority <= before.priority and p.uid not in besides)

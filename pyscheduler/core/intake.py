@@ -115,7 +115,7 @@ def _assumed_changed(context: Context, old: Pod | None, pod: Pod, now: float) ->
     if pod.deleting and assumed.stage is not Stage.BOUND:
         _let_go(context, assumed)
         context.queue.done(pod.uid)
-        context.place_freed(pod.on(assumed.node_name), now)
+        context.place_freed(assumed.pod.on(assumed.node_name), now)
 
 
 def _let_go(context: Context, assumed: Assumed) -> None:
@@ -178,7 +178,7 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
     context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)
     if assumed is not None:
-        pod = pod.on(assumed.node_name)
+        pod = assumed.pod.on(assumed.node_name)
         assumed.confirmed = False
         _let_go(context, assumed)
         context.queue.done(uid)

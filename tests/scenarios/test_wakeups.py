@@ -290,6 +290,22 @@ def test_a_pod_that_left_room_for_a_nominated_one_is_woken_when(waiting: PodBuil
     assert harness.where == {"p": "n1"}
 
 
+def test_a_nominated_pod_counts_for_spreading_until_it_is_gone() -> None:
+    nominated = never_fits().label("app", "x")
+    harness = Harness()
+    harness.add(node("n1").zone("a"), node("n2").zone("b").unschedulable(), nominated, SPREAD)
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    harness.add(nominated.deleting())
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where == {}
+    harness.delete_pod("high")
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where == {"p": "n1"}
+
+
 def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
     harness = Harness()
     harness.add(node("n1"))
