@@ -82,6 +82,8 @@ class AffinityHints:
         joined = {key for key, value in now.items() if before.get(key) != value}
         left = {key for key, value in before.items() if now.get(key) != value}
         near = {term.key for term in own.affinity}
+        if event.new is None:  # the terms of the pods that were on it are not known any more
+            return queue_if(bool(left))
         if event.action & Action.ADD and (not near or not near.isdisjoint(joined)):
             return Hint.QUEUE
         return queue_if(
