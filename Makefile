@@ -9,7 +9,7 @@ SETUPTOOLS := 80.9.0
 HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz audit constraints \
+.PHONY: help run test slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz wakeups audit constraints \
   hashes clean
 
 help: ## Show this list
@@ -60,6 +60,9 @@ conformance: $(VENV)/.dev ## Compare decisions with the real kube-scheduler's co
 
 fuzz: $(VENV)/.dev ## Play 100,000 random sequences of events through the core; options in FUZZ="--seed 7 --count 1000 ..."
 	@$(BIN)/python -m tests.properties.sequences $(FUZZ)
+
+wakeups: $(VENV)/.dev ## Look after each of 100,000 random events for pods that fit and stay parked; options in WAKEUPS="--seed 7 --events 1000 ..."
+	@$(BIN)/python -m tests.properties.wakeups $(WAKEUPS)
 
 audit: $(VENV)/.dev ## Look whether dependencies are pinned, installed as published, and not withdrawn
 	@$(BIN)/python -m tools.audit

@@ -15,7 +15,7 @@ from pyscheduler.api.pod import Pod
 
 
 class Action(enum.IntFlag):
-    """What was done to an object; the bits are in kube-scheduler's order."""
+    """What was done to an object; the bits are in kube-scheduler's order, ours after them."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -31,6 +31,8 @@ class Action(enum.IntFlag):
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = enum.auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = enum.auto()
     UPDATE_OTHER = enum.auto()
+    UPDATE_POD_TERMINATING = enum.auto()
+    """The deletion of a pod begins; kube-scheduler has a plain update for it."""
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -44,6 +46,7 @@ class Action(enum.IntFlag):
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
         | UPDATE_OTHER
+        | UPDATE_POD_TERMINATING
     )
     ALL = ADD | DELETE | UPDATE
 

@@ -16,7 +16,7 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.outcome import Code, Nominate, Rejection, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.binding import release, start_binding
+from pyscheduler.core.binding import give_back, release, start_binding
 from pyscheduler.core.commands import Command, Consult
 from pyscheduler.core.context import Assumed, Consulting, Context
 from pyscheduler.core.decide.decider import NO_NODES
@@ -206,7 +206,7 @@ def _unplaced(
         failure = Failure.unfit(diagnosis, outcome.nominate, in_memory=outcome.nominate != "")
         return fail(context, queued, failure, now)
     # Before the pod is put back: while its victims are still to be evicted, it does not become active.
-    evictions = make_room(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin)
+    evictions = make_room(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin, now)
     return fail(context, queued, Failure.unfit(diagnosis, outcome.nominate), now) + evictions
 
 
@@ -233,9 +233,8 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
     """Assume the pod on its node, then Reserve and Permit; whatever says no gives the place back."""
     uid = assumed.pod.uid
     context.state.place(assumed.pod, node.name)
-    promised = context.queue.nominator.remove(uid)
-    if promised not in ("", node.name):
-        context.promise_ended(assumed.pod, now)
+    was_nominated = context.queue.nominator.node_of(uid) == node.name
+    context.queue.nominator.remove(uid, placed_on=node.name)
     context.assumed[uid] = assumed
     points = context.points[assumed.profile.name]
     try:
@@ -247,16 +246,24 @@ def _take_place(context: Context, assumed: Assumed, node: NodeRow, now: float) -
         points.reserve.broken()
         points.permit.broken()
         _report(context, failed)
-        release(context, assumed)
-        return fail(context, assumed.queued, Failure.of_plugin(failed), now)
+        return _give_up_place(context, assumed, Failure.of_plugin(failed), was_nominated, now)
     if refusal is not None:
         plugin, rejection = refusal
-        release(context, assumed)
-        pending = rejection.code is Code.PENDING
-        return fail(context, assumed.queued, Failure.refused(plugin, rejection.message, pending), now)
+        failure = Failure.refused(plugin, rejection.message, rejection.code is Code.PENDING)
+        return _give_up_place(context, assumed, failure, was_nominated, now)
     if waits:
         return park(context, assumed, waits, now)
-    return start_binding(context, assumed)
+    return start_binding(context, assumed, now)
+
+
+def _give_up_place(
+    context: Context, assumed: Assumed, failure: Failure, was_nominated: bool, now: float
+) -> list[Command]:
+    """Give the place back at once. It is news to other pods only where it had been held for a nominated pod before."""
+    if was_nominated:
+        return give_back(context, assumed, failure, now)
+    release(context, assumed)
+    return fail(context, assumed.queued, failure, now)
 
 
 def _reserve(assumed: Assumed, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pyscheduler.api.outcome import SKIP, Code
 from pyscheduler.api.plugin import PreBindPlugin
-from pyscheduler.core.changes import pod_deleted
+from pyscheduler.core.changes import pod_placed
 from pyscheduler.core.commands import Bind, BindingPlan, Command, EventType, GetPod, Record
 from pyscheduler.core.context import Assumed, Context, Stage
 from pyscheduler.core.events import BindFailed, Bound
@@ -21,11 +21,15 @@ _BINDING, _BOUND, _NORMAL = Stage.BINDING, Stage.BOUND, EventType.NORMAL
 _PRE_FLIGHT, _UNRESERVE, _SKIP = "PreBindPreFlight", "Unreserve", Code.SKIP.camel
 
 
-def start_binding(context: Context, assumed: Assumed) -> list[Command]:
+def start_binding(context: Context, assumed: Assumed, now: float) -> list[Command]:
     """Hand the pod to the shell. From here on the queue need not keep events for it."""
     assumed.stage = _BINDING
     context.queue.done(assumed.pod.uid)
-    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, _plan(context, assumed))]
+    plan = _plan(context, assumed)
+    if plan.pre_bind:
+        # PreBind may take minutes, and pods that want to be near this one may follow it now.
+        context.wake((pod_placed(assumed.pod.on(assumed.node_name)),), now)
+    return [Bind(assumed.pod, assumed.node_name, assumed.cycle, plan)]
 
 
 def _plan(context: Context, assumed: Assumed) -> BindingPlan:
@@ -85,7 +89,7 @@ def looked_up(context: Context, uid: str, now: float) -> list[Command]:
 
 def bind_failed(context: Context, event: BindFailed) -> list[Command]:
     """The binding cycle failed: give the place back and try again, unless the watch has shown the pod bound."""
-    context.handle.evictions.end(event.uid)
+    context.eviction_ended(event.uid, event.at)
     assumed = context.assumed.get(event.uid)
     if assumed is None or assumed.stage is not _BINDING:
         return []
@@ -102,9 +106,7 @@ def give_back(context: Context, assumed: Assumed, failure: Failure, now: float) 
     release(context, assumed)
     commands = fail(context, assumed.queued, failure, now)
     uid = assumed.pod.uid
-    freed = pod_deleted(assumed.pod.on(assumed.node_name))
-    context.note_for_waiting((freed,))
-    context.queue.move_all(freed, now, only=lambda pod: pod.uid != uid)
+    context.place_freed(assumed.pod.on(assumed.node_name), now, only=lambda pod: pod.uid != uid)
     return commands
 
 

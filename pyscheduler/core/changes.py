@@ -33,6 +33,15 @@ def _node_actions(old: NodeObject, new: NodeObject) -> Iterator[Action]:
         yield Action.UPDATE_NODE_DECLARED_FEATURE
 
 
+def may_fit_other_pods(old: NodeObject, new: NodeObject) -> bool:
+    """Return True if pods may fit the node that did not, or the other way round; heartbeats change nothing for them."""
+    status = (old.status.allocatable, old.status.declared_features) != (
+        new.status.allocatable,
+        new.status.declared_features,
+    )
+    return status or old.metadata.labels != new.metadata.labels or old.spec != new.spec
+
+
 def pod_events(old: Pod, new: Pod) -> list[ClusterEvent]:
     """What changed about a pod; a plain update if it is nothing in particular."""
     resource = ASSIGNED_POD if new.node_name else UNSCHEDULABLE_POD
@@ -49,11 +58,18 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
     if len(old.shape.tolerations) != len(new.shape.tolerations):
         yield Action.UPDATE_POD_TOLERATION
+    if new.deleting and not old.deleting:
+        yield Action.UPDATE_POD_TERMINATING
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
     after = new.requests.held
     return any(after.get(resource, 0) < n for resource, n in old.requests.held.items())
+
+
+def pod_placed(pod: Pod) -> ClusterEvent:
+    """A pod has a place on a node."""
+    return ClusterEvent(ASSIGNED_POD, Action.ADD, None, pod, "AssignedPodAdd")
 
 
 def pod_deleted(pod: Pod) -> ClusterEvent:
@@ -76,5 +92,6 @@ _LABELS = {
     Action.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
     Action.UPDATE_POD_TOLERATION: "UpdatePodToleration",
     Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.UPDATE_POD_TERMINATING: "UpdatePodTerminating",
     Action.UPDATE_OTHER: "Update",
 }

@@ -10,7 +10,7 @@ A pod is pending, assumed or placed, never two of them; `invariants.validate` ch
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ANYTHING, ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.changes import pod_deleted
+from pyscheduler.core.changes import pod_deleted, pod_events
 from pyscheduler.core.confirmation import Unconfirmed
 from pyscheduler.core.decide.consulting import ConsultingDecider
 from pyscheduler.core.decide.decider import Decider
@@ -30,6 +30,8 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue import SLICE, Backoff, QueueProfile, SchedulingQueue
+from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
+from pyscheduler.core.queue.nominator import FreedRoom
 from pyscheduler.core.state import ClusterState, Shapes
 from pyscheduler.core.state.images import SharedImages
 
@@ -194,17 +196,42 @@ class Context(msgspec.Struct, eq=False):
         if self.handle.waiting:
             self.unread += events
 
-    def promise_ended(self, pod: Pod, now: float, besides: Collection[str] = ()) -> None:
-        """The pod is nominated to a node no longer: pods of its priority or below may use the room.
+    def place_freed(self, pod: Pod, now: float, only: Callable[[Pod], bool] | None = None) -> None:
+        """Wake the waiting pods, or `only` some, that the end of a pod on its node may help."""
+        freed = pod_deleted(pod)
+        self.note_for_waiting((freed,))
+        if self.queue.is_listening:
+            self.queue.move_all(freed, now, only)
+            self.wake_nominated(pod.node_name, now)
+
+    def eviction_ended(self, victim: str, now: float) -> None:
+        """Retry the preemptors whose last victim it was: they have missed what happened while evictions were made."""
+        for uid in self.handle.evictions.end(victim):
+            preemptor = self.pods.get(uid)
+            if preemptor is not None:
+                self.queue.wake(preemptor, NOMINATED_NODE_CHANGED, now)
+
+    def wake_nominated(self, node_name: str, now: float) -> None:
+        """Retry the pods nominated to a node that has changed: it may have room now, or never will."""
+        for pod in self.queue.nominator.pods_on(node_name):
+            self.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
+
+    def wake_for_freed_rooms(self, now: float, besides: Collection[str] = ()) -> None:
+        """Wake the pods that had to leave room for nominated ones which hold it no longer.
 
         `besides` are the UIDs of pods that do not want it.
         """
+        for freed in self.queue.nominator.take_freed():
+            if self.queue.is_listening:
+                self._wake_for(freed, now, {freed.before.uid, *besides})
 
-        def may_use(other: Pod) -> bool:
-            return other.priority <= pod.priority and other.uid not in besides
-
-        if self.queue.is_listening:
-            self.queue.move_all(pod_deleted(pod), now, only=may_use)
+    def _wake_for(self, freed: FreedRoom, now: float, besides: Collection[str]) -> None:
+        """Only pods of the same or a lower priority had to leave room."""
+        before = freed.before.on(freed.node_name)
+        before.deleting = False  # nominated pods count until they are gone
+        events = [pod_deleted(before)] if freed.after is None else pod_events(before, freed.after.on(freed.node_name))
+        for event in events:
+            self.queue.move_all(event, now, only=lambda p: p.priority <= before.priority and p.uid not in besides)
 
     def is_ours(self, pod: Pod) -> bool:
         """Whether one of our profiles is to schedule the pod."""

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any
 
 from pyscheduler.api.events import (
-    ASSIGNED_POD,
     NODE,
     SUCCEEDED_POD,
     UNSCHEDULABLE_POD,
@@ -21,9 +20,9 @@ from pyscheduler.api.events import (
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.binding import release
-from pyscheduler.core.changes import node_events, pod_deleted, pod_events
+from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
 from pyscheduler.core.context import Assumed, Context, Stage
-from pyscheduler.core.queue.labels import POD_ADD, POD_UPDATE
+from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
 
 _JOINS = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
 """Changes by which a pod that exists already becomes one of those that plugins count."""
@@ -53,7 +52,7 @@ def pod_changed(context: Context, source: PodObject, now: float) -> None:
         context.uid_of[key] = pod.uid
     context.handle.set_pod(old, pod)
     if pod.deleting:
-        context.handle.evictions.end(pod.uid)
+        context.eviction_ended(pod.uid, now)
     if pod.node_name:
         _on_a_node(context, old, pod, now)
         is_new = old is None or not old.node_name
@@ -80,16 +79,13 @@ def _on_a_node(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
     if assumed is not None:
         _confirm(context, pod)
     if old is not None and not old.node_name:
-        promised = context.queue.delete(pod.uid)
-        if promised not in ("", pod.node_name):
-            context.promise_ended(old, now)
+        context.queue.delete(pod.uid, placed_on=pod.node_name)
     if not context.is_listening:
         return
     if assumed is not None and assumed.node_name != pod.node_name:
-        context.wake((pod_deleted(assumed.pod.on(assumed.node_name)),), now)  # the place that was held for it is free
+        context.place_freed(assumed.pod.on(assumed.node_name), now)
     if old is None or not old.node_name:
-        added = ClusterEvent(ASSIGNED_POD, Action.ADD, None, pod, "AssignedPodAdd")
-        context.wake((added,), now)
+        context.wake((pod_placed(pod),), now)
     else:
         context.wake(pod_events(old, pod), now)
 
@@ -119,7 +115,7 @@ def _assumed_changed(context: Context, old: Pod | None, pod: Pod, now: float) ->
     if pod.deleting and assumed.stage is not Stage.BOUND:
         _let_go(context, assumed)
         context.queue.done(pod.uid)
-        context.wake((pod_deleted(pod.on(assumed.node_name)),), now)
+        context.place_freed(assumed.pod.on(assumed.node_name), now)
 
 
 def _let_go(context: Context, assumed: Assumed) -> None:
@@ -137,14 +133,15 @@ def _pending(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
         return
     if old.resource_version and old.resource_version == pod.resource_version:
         return
-    events = pod_events(old, pod)
+    events, nominated = pod_events(old, pod), context.queue.nominator.node_of(pod.uid)
     context.queue.update(old, pod, events, now)
     if context.handle.is_indexed(pod) or context.handle.is_indexed(old):
         for event in events:
             if event.action & _JOINS:
                 context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
-    if old.nominated_node_name and old.nominated_node_name != pod.nominated_node_name:
-        context.promise_ended(old, now)
+    if nominated != context.queue.nominator.node_of(pod.uid):
+        # Another component has decided on it, or a preemptor of a higher priority.
+        context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
 
 
 def _pod_added(pod: Pod) -> ClusterEvent:
@@ -178,19 +175,17 @@ def pod_gone(context: Context, uid: str, now: float) -> None:
     if context.uid_of.get(pod.key) == uid:
         del context.uid_of[pod.key]
     context.handle.set_pod(pod, None)
-    context.handle.evictions.end(uid)
+    context.eviction_ended(uid, now)
     assumed = context.assumed.get(uid)
     if assumed is not None:
-        pod = pod.on(assumed.node_name)
+        pod = assumed.pod.on(assumed.node_name)
         assumed.confirmed = False
         _let_go(context, assumed)
         context.queue.done(uid)
     placed = context.state.remove(uid) is not None
-    promised = context.queue.delete(uid)
+    context.queue.delete(uid)
     if placed or assumed is not None:
-        context.wake((pod_deleted(pod),), now)
-    elif promised or pod.nominated_node_name:
-        context.promise_ended(pod, now)
+        context.place_freed(pod, now)
     if pod.node_name or context.is_ours(pod):
         context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
 
@@ -206,14 +201,18 @@ def node_changed(context: Context, source: NodeObject, now: float) -> None:
     before = context.state.set_node(source)
     added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
     _happened(context, added if before is None else node_events(before, source), now)
+    if before is None or may_fit_other_pods(before, source):
+        context.wake_nominated(source.metadata.name, now)
 
 
 def node_gone(context: Context, name: str, now: float) -> None:
     """A node was deleted; unknown ones are ignored."""
     node = context.state.info(name)
     if node is not None:
-        _happened(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
+        # Before the events, as hints count the pods on the nodes that are left; kube-scheduler's do not.
         context.state.remove_node(name)
+        _happened(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
+        context.wake_nominated(name, now)
         _look_elsewhere(context, name)
 
 

@@ -173,6 +173,7 @@ class Machine:
             commands += self._do_as_asked(now)
         else:
             self.context.settling = False
+        self.context.wake_for_freed_rooms(now)
         return commands + gated(self.context)
 
     def _do_as_asked(self, now: float) -> list[Command]:

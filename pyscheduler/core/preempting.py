@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import IN_MEMORY, Command, EventType, Evict, PatchStatus, Record
 from pyscheduler.core.context import Context
+from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
 
 
-def make_room(context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str) -> list[Command]:
+def make_room(
+    context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str, now: float
+) -> list[Command]:
     """Evict the victims from the node; pods that are on their way out already are left to it."""
     living = [victim for victim in victims if not victim.deleting]
     if not living:
         return []
     context.instrument.preempted(len(victims))
-    commands = _less_promising(context, preemptor, node_name)
+    commands = _less_promising(context, preemptor, node_name, now)
     for victim in living:
         commands.append(_evict(context, preemptor, node_name, victim, plugin))
     return commands
@@ -29,13 +32,14 @@ def clear_nominations(context: Context, pods: Sequence[Pod], now: float) -> list
     """Give up the nodes that pods are nominated to, and requeue the other pods that may use the room."""
     among = {pod.uid for pod in pods}
     known = [newest for pod in pods if (newest := context.pods.get(pod.uid)) is not None]
-    cleared = [pod for pod in known if context.queue.nominator.remove(pod.uid)]
+    cleared = [pod for pod in known if pod.uid in context.queue.nominator]
     for pod in cleared:
-        context.promise_ended(pod, now, besides=among)
+        context.queue.nominator.remove(pod.uid)
+    context.wake_for_freed_rooms(now, besides=among)
     return [PatchStatus(pod, nominated_node_name="") for pod in cleared if pod.nominated_node_name]
 
 
-def _less_promising(context: Context, preemptor: Pod, node_name: str) -> list[Command]:
+def _less_promising(context: Context, preemptor: Pod, node_name: str, now: float) -> list[Command]:
     """Take back the nominations of lower pods to the node, so that they look elsewhere at once.
 
     Memory follows when the pod's status does; where that says nothing yet, no change of it would be seen.
@@ -45,6 +49,7 @@ def _less_promising(context: Context, preemptor: Pod, node_name: str) -> list[Co
     for pod in lower:
         if not pod.nominated_node_name:
             nominator.remove(pod.uid)
+            context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
     return [PatchStatus(pod, nominated_node_name="") for pod in lower]
 
 

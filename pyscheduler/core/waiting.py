@@ -76,7 +76,7 @@ def _leave(context: Context, waiting: Waiting, now: float) -> list[Command]:
     code = Code.UNSCHEDULABLE if waiting.rejected_by else Code.SUCCESS
     context.instrument.permit_waited(code.camel, now - waiting.since)
     if not waiting.rejected_by:
-        return start_binding(context, assumed)
+        return start_binding(context, assumed, now)
     if waiting.error:
         return give_back(context, assumed, Failure.error(waiting.error), now)
     refused = Failure.refused(waiting.rejected_by, waiting.rejection, waiting.is_pending)

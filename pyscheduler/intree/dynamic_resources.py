@@ -81,7 +81,7 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         return (
             Interest(NODE, nodes, _may_help),
-            Interest(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE, _may_help),
+            Interest(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE | Action.DELETE, _may_help),
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:

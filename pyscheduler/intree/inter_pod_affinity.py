@@ -50,7 +50,7 @@ from pyscheduler.intree.affinity.counts import (
     TimesMeant,
 )
 from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
-from pyscheduler.intree.affinity.hints import all_match, node_changed, pod_changed
+from pyscheduler.intree.affinity.hints import AffinityHints, all_match
 from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
 from pyscheduler.intree.affinity.seen import DrawingTerms, KeepingOffTerms, Sight
 from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms, stated_requirements
@@ -131,7 +131,7 @@ class _Rules:
         for term in affinity_terms(other.shape).anti_affinity:
             if self.newcomer.is_meant_by(term):
                 keepers = keepers.plus(self.nodes, term.key, labels, pods)
-        if all_match(self.near, other):
+        if all_match(self.near, other.shape):
             for key in friends.keys:
                 friends = friends.plus(self.nodes, key, labels, pods)
         for term in self.apart:
@@ -163,6 +163,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._namespaces = Namespaces(handle)
+        self._hints = AffinityHints(handle, self._namespaces)
         self._kept_off = Sight(KeepingOffTerms())
         self._drawn_to = Sight(DrawingTerms(args.hard_pod_affinity_weight))
         self._drawn: dict[tuple[PodShape, tuple[str, ...]], tuple[Newcomer | Meant, Mapping[str, Drawing]]] = {}
@@ -170,8 +171,9 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def interests(self) -> Sequence[Interest]:
         return (
-            Interest(POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE, pod_changed),
-            Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL, node_changed),
+            Interest(POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE, self._hints.pod_changed),
+            Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.DELETE, self._hints.node_changed),
+            Interest(NAMESPACE.kind, Action.ADD | Action.UPDATE | Action.DELETE, self._hints.namespace_changed),
         )
 
     # -- filter --------------------------------------------------------------------------------------------------
@@ -191,8 +193,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not keepers.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
         cycle.spend(len({term.key for term in terms.affinity}), nodes.total, "pod affinity")
-        near = tuple(self._resolved(term) for term in terms.affinity)
-        apart = tuple(self._resolved(term) for term in terms.anti_affinity)
+        near = tuple(self._namespaces.resolved(term) for term in terms.affinity)
+        apart = tuple(self._namespaces.resolved(term) for term in terms.anti_affinity)
         friends = MeantByAll(tuple(term.peers for term in near))
         cycle[_RULES] = _Rules(
             near,
@@ -202,7 +204,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             friends=counted(nodes, {term.key: friends for term in near}),
             strangers=counted(nodes, {k: TimesMeant(p) for k, p in _by_key(apart).items() if k in nodes.label_keys}),
             keepers=keepers,
-            may_be_first=all_match(near, pod),
+            may_be_first=all_match(near, pod.shape),
         )
         return None
 
@@ -275,7 +277,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if known is None or known[0] != seen:
             preferred: dict[str, list[Weighted]] = {key: [] for key in carried}
             for term, weight in affinity_terms(pod.shape).preferred:
-                preferred.setdefault(term.key, []).append(Weighted(self._resolved(term), weight))
+                preferred.setdefault(term.key, []).append(Weighted(self._namespaces.resolved(term), weight))
             required_weight = self.args.hard_pod_affinity_weight
             drawing = {key: Drawing(seen, key, tuple(wishes), required_weight) for key, wishes in preferred.items()}
             known = (seen, drawing)
@@ -296,14 +298,6 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def _newcomer(self, pod: Pod) -> Newcomer:
         return Newcomer(pod.shape, labels_of(self._namespaces.get(pod.namespace)))
-
-    def _resolved(self, term: Term) -> Term:
-        """A term of the incoming pod, with the namespaces that its selector chooses by name."""
-        selector = term.peers.namespace_selector
-        if selector is None or not selector.requirements:
-            return term
-        namespaces = term.peers.namespaces | self._namespaces.chosen(selector)
-        return Term(term.key, replace(term.peers, namespaces=namespaces))
 
 
 def _of_nodes(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:

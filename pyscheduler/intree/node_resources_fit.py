@@ -148,12 +148,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return queue_if(had_place(event))
         if new.uid == pod.uid:
             return Hint.QUEUE
-        shrunk = (old.requests.held.get(r, 0) > new.requests.held.get(r, 0) for r, n in _stated(pod) if n > 0)
+        shrunk = (old.requests.held.get(r, 0) > new.requests.held.get(r, 0) for r, _ in self._asked(pod))
         return queue_if(bool(new.node_name) and any(shrunk))
 
     def _node_grew(self, pod: Pod, event: ClusterEvent) -> Hint:
         new = _allocatable(event.new)
-        asked = [request for request in _stated(pod) if request.amount > 0]
+        asked = self._asked(pod)
         if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in asked):
             return Hint.SKIP
         if event.old is None:
@@ -166,7 +166,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         if len(pod.requests.real) > _MOST_BITS:
             cycle.spend(len(pod.requests.real), len(nodes), "a request of resources")
-        cycle[_ASKED] = tuple(r for r in _stated(pod) if r.amount > 0 and not self._is_ignored(r.resource))
+        cycle[_ASKED] = self._asked(pod)
+
+    def _asked(self, pod: Pod) -> tuple[_Asked, ...]:
+        return tuple(r for r in _stated(pod) if r.amount > 0 and not self._is_ignored(r.resource))
 
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended(resource):

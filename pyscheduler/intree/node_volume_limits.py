@@ -11,15 +11,14 @@ import msgspec
 import numpy as np
 
 from pyscheduler.api import (
+    NODE,
     POD,
     SKIP,
     SKIP_TEMPLATE,
     Action,
-    ClusterEvent,
     Cycle,
     FilterPlugin,
     Handle,
-    Hint,
     Interest,
     Mask,
     NodeInfo,
@@ -35,7 +34,6 @@ from pyscheduler.api import (
     StatusError,
     Verdicts,
 )
-from pyscheduler.intree._hints import had_place, queue_if
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.attachable import (
     Attachable,
@@ -44,7 +42,8 @@ from pyscheduler.intree.volumes.attachable import (
     csi_handle,
     inline_drivers,
 )
-from pyscheduler.intree.volumes.objects import Object, Storage, claim_names, field, items, name_of, namespace_of, text
+from pyscheduler.intree.volumes.limit_hints import LimitHints, limits_of, needs_attaching
+from pyscheduler.intree.volumes.objects import Storage, text
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 _COUNT_THEM = 1_000_000
@@ -101,16 +100,21 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         self._attachments = _Attachments(handle)
 
     def interests(self) -> Sequence[Interest]:
+        hints, every = LimitHints(self._storage), Action.ADD | Action.UPDATE | Action.DELETE
         return (
-            Interest(kinds.CSI_NODE.kind, Action.ADD),
-            Interest(kinds.CSI_NODE.kind, Action.UPDATE, _limit_raised),
-            Interest(POD, Action.DELETE, _volume_freed),
-            Interest(kinds.CLAIM.kind, Action.ADD, _is_referenced),
-            Interest(kinds.VOLUME_ATTACHMENT.kind, Action.DELETE, _may_have_been_in_the_way),
+            Interest(kinds.CSI_NODE.kind, Action.ADD | Action.DELETE),
+            Interest(kinds.CSI_NODE.kind, Action.UPDATE, hints.limit_changed),
+            Interest(NODE, Action.ADD),
+            Interest(POD, Action.DELETE, hints.pod_deleted),
+            Interest(POD, Action.ADD, hints.pod_placed),
+            Interest(kinds.CLAIM.kind, every, hints.claim_changed),
+            Interest(kinds.VOLUME.kind, every, hints.volume_changed),
+            Interest(kinds.STORAGE_CLASS.kind, every, hints.class_changed),
+            Interest(kinds.VOLUME_ATTACHMENT.kind, Action.UPDATE | Action.DELETE, hints.attachment_changed),
         )
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        if not pod.spec.volumes or not _needs_attaching(pod.shape):
+        if not pod.spec.volumes or not needs_attaching(pod.shape):
             return SKIP_TEMPLATE
         incoming = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
         cycle[_INCOMING] = incoming
@@ -190,15 +194,6 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                 if limit is not None and int(counts[i]) + n + self._attachments.count(names[i]) > limit:
                     suspects.add(i)
         return suspects
-
-
-def limits_of(csi_node: Object) -> dict[str, int]:
-    """How many volumes each driver can attach to the node; drivers that state no limit are left out."""
-    return {
-        text(driver, "name"): count
-        for driver in items(csi_node, "spec", "drivers")
-        if isinstance(count := field(driver, "allocatable", "count"), int)
-    }
 
 
 class _Limits(NamedTuple):
@@ -284,31 +279,3 @@ class _Attachments:
 
 
 _VOLUME_NAME = "persistentVolumeName"
-
-
-def _needs_attaching(shape: PodShape) -> bool:
-    """Whether any volume of the pod is a claim, or of an in-tree plugin that has a CSI driver."""
-    return bool(shape.volume_claims) or any(inline_drivers(shape))
-
-
-# -- hints -----------------------------------------------------------------------------------------------------------
-
-
-def _limit_raised(_: Pod, event: ClusterEvent) -> Hint:
-    before, now = limits_of(event.old), limits_of(event.new)
-    return queue_if(any(limit > before.get(driver, 0) for driver, limit in now.items()))
-
-
-def _volume_freed(_: Pod, event: ClusterEvent) -> Hint:
-    return queue_if(had_place(event) and _needs_attaching(event.old.shape))
-
-
-def _is_referenced(pod: Pod, event: ClusterEvent) -> Hint:
-    claim = event.new
-    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in claim_names(pod))
-
-
-def _may_have_been_in_the_way(pod: Pod, event: ClusterEvent) -> Hint:
-    """As kube-scheduler, which does not ask for the volume of a claim, and not at all for ephemeral ones."""
-    names_claim = any(not claim.ephemeral for claim in pod.shape.volume_claims)
-    return queue_if(names_claim or text(event.old, "spec", "attacher") in set(inline_drivers(pod.shape)))

@@ -10,6 +10,7 @@ from pyscheduler.api import (
     POD,
     SKIP_SHAPE,
     SKIP_TEMPLATE,
+    UNSCHEDULABLE_POD,
     Action,
     ClusterEvent,
     Cycle,
@@ -19,6 +20,7 @@ from pyscheduler.api import (
     Interest,
     Likeness,
     NodeInfo,
+    NodeObject,
     NodeTable,
     Pod,
     PodShape,
@@ -39,10 +41,10 @@ from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import duplicate, forbidden, invalid, refuse, required, unsupported
 from pyscheduler.intree._term_matcher import POD_BLOCK, SMALL
-from pyscheduler.intree.spread.constraints import HARD, HOSTNAME, SOFT, Constraints, Spreads
+from pyscheduler.intree.spread.constraints import HARD, HOSTNAME, SOFT, Constraints, Spread, Spreads
 from pyscheduler.intree.spread.counts import Skew
 from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
-from pyscheduler.intree.spread.nodes import Regions, includes
+from pyscheduler.intree.spread.nodes import Regions, includes, lets_in
 from pyscheduler.intree.spread.score import Crowding, LeastCrowded, crowding
 
 SYSTEM, LIST = "System", "List"
@@ -105,7 +107,15 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def interests(self) -> Sequence[Interest]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
-        return (Interest(POD, pods, self._pods_shifted), Interest(NODE, nodes, self._topology_changed))
+        interests = [
+            Interest(POD, pods | Action.UPDATE_POD_TERMINATING, self._pods_shifted),
+            Interest(NODE, nodes, self._topology_changed),
+        ]
+        if self._hard.has_defaults:
+            every = Action.ADD | Action.UPDATE | Action.DELETE
+            interests += [Interest(kind.kind, every, self._default_selector_changed) for kind in KINDS]
+            interests.append(Interest(UNSCHEDULABLE_POD, Action.UPDATE, self._owner_changed))
+        return interests
 
     def _pods_shifted(self, pod: Pod, event: ClusterEvent) -> Hint:
         old: Pod | None = event.old
@@ -116,27 +126,28 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             spreads = self._hard.of(pod.shape)
         except SelectorError:
             return Hint.QUEUE
-        if old is not None and new is not None:
-            tolerates_more = new.uid == pod.uid and new.shape.tolerations != old.shape.tolerations
-            if tolerates_more and any(s.honors_taints for s in spreads):
-                return Hint.QUEUE
-            return queue_if(any(s.selects(old.labels) != s.selects(new.labels) for s in spreads))
-        other = new or old
-        return queue_if(other is not None and any(s.selects(other.labels) for s in spreads))
+        if old is not None and new is not None and new.uid == pod.uid:
+            relabelled = old.labels != new.labels
+            tolerates_more = new.shape.tolerations != old.shape.tolerations
+            return queue_if(relabelled or (tolerates_more and any(s.honors_taints for s in spreads)))
+        return queue_if(any(_counts(s, old) != _counts(s, new) for s in spreads))
 
     def _topology_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
         try:
             spreads = self._hard.of(pod.shape)
         except SelectorError:
             return Hint.QUEUE
-        sides = [node for node in (event.old, event.new) if node is not None]
-        labels = [node.metadata.labels or {} for node in sides]
-        complete = [_has_all(spreads, of) for of in labels]
-        if len(sides) == 1:
-            return queue_if(complete[0])
-        elsewhere = any(labels[0].get(s.key, "") != labels[1].get(s.key, "") for s in spreads)
-        retainted = (sides[0].spec.taints or ()) != (sides[1].spec.taints or ())
-        return queue_if(complete[0] != complete[1] or (complete[1] and (elsewhere or retainted)))
+        before, now = (_domains(spreads, pod, node) for node in (event.old, event.new))
+        return queue_if(before != now)
+
+    def _default_selector_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """A Service or a controller decides which pods are counted for those that state no constraints."""
+        namespace = (event.new or event.old).get("metadata", {}).get("namespace")
+        return queue_if(namespace == pod.namespace and self._hard.follow_labels(pod.shape))
+
+    def _owner_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        changed = event.old.shape.owner != event.new.shape.owner
+        return queue_if(event.new.uid == pod.uid and changed and self._hard.follow_labels(pod.shape))
 
     # -- filter --------------------------------------------------------------------------------------------------
 
@@ -239,6 +250,21 @@ def _is_involved(other: Pod, pod: Pod) -> bool:
 
 def _has_all(spreads: Spreads, labels: Mapping[str, str]) -> bool:
     return all(spread.key in labels for spread in spreads)
+
+
+def _counts(spread: Spread, pod: Pod | None) -> bool:
+    """Return True if the pod is one of those to be spread; the ones that terminate are not."""
+    return pod is not None and not pod.deleting and spread.selects(pod.labels)
+
+
+def _domains(spreads: Spreads, pod: Pod, node: NodeObject | None) -> Sequence[tuple[str, bool]]:
+    """Of each constraint the node's domain, and whether its inclusion policies let the node in; none of a node that
+    lacks a label, which is neither counted nor a place for the pod."""
+    labels = (node.metadata.labels if node else None) or {}
+    if node is None or not _has_all(spreads, labels):
+        return ()
+    name, taints = node.metadata.name, node.spec.taints or ()
+    return [(labels[s.key], lets_in(s, pod.shape, name, labels, taints)) for s in spreads]
 
 
 def _constraint_problems(

@@ -13,6 +13,7 @@ import numpy as np
 
 from pyscheduler.api import (
     NODE,
+    POD,
     SKIP,
     SKIP_TEMPLATE,
     Action,
@@ -39,9 +40,9 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree._problems import invalid, refuse
 from pyscheduler.intree._scoring import UtilizationShapePoint
-from pyscheduler.intree.volumes import hints
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.assumed import Assumed, AssumedVolumes
+from pyscheduler.intree.volumes.hints import VolumeHints
 from pyscheduler.intree.volumes.objects import (
     WAIT_FOR_FIRST_CONSUMER,
     Object,
@@ -108,19 +109,21 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         super().__init__(args, handle)
         self._timeout = args.bind_timeout_seconds
         self._storage = Storage(handle)
+        self._hints = VolumeHints(self._storage)
         self._volumes = AssumedVolumes(handle)
         self._claims = Assumed(kinds.CLAIM, handle)
 
     def interests(self) -> Sequence[Interest]:
-        added, updated = Action.ADD, Action.UPDATE
+        added, updated, deleted = Action.ADD, Action.UPDATE, Action.DELETE
         return (
-            Interest(kinds.STORAGE_CLASS.kind, added | updated, hints.class_may_help),
-            Interest(kinds.CLAIM.kind, added | updated, hints.claim_may_help),
-            Interest(kinds.VOLUME.kind, added | updated),
+            Interest(kinds.STORAGE_CLASS.kind, added | updated, self._hints.class_changed),
+            Interest(kinds.CLAIM.kind, added | updated, self._hints.claim_changed),
+            Interest(kinds.VOLUME.kind, added | updated | deleted, self._hints.volume_changed),
             Interest(NODE, added | Action.UPDATE_NODE_LABEL),
-            Interest(kinds.CSI_NODE.kind, added | updated, hints.csi_node_may_help),
-            Interest(kinds.CSI_DRIVER.kind, updated, hints.csi_driver_may_help),
-            Interest(kinds.CSI_STORAGE_CAPACITY.kind, added | updated, hints.capacity_may_help),
+            Interest(kinds.CSI_NODE.kind, added | updated | deleted, self._hints.csi_node_changed),
+            Interest(kinds.CSI_DRIVER.kind, updated | deleted, self._hints.csi_driver_changed),
+            Interest(kinds.CSI_STORAGE_CAPACITY.kind, added | updated, self._hints.capacity_changed),
+            Interest(POD, deleted, self._hints.assumption_ended),
         )
 
     # -- filter --------------------------------------------------------------------------------------------------

@@ -126,8 +126,8 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     def interests(self) -> Sequence[Interest]:
         return (
             Interest(POD, Action.DELETE, _frees_a_volume),
-            Interest(NODE, Action.ADD),
-            Interest(CLAIM.kind, Action.ADD, _is_named),
+            Interest(NODE, Action.ADD | Action.DELETE),
+            Interest(CLAIM.kind, Action.ADD | Action.UPDATE, _is_named),
         )
 
     # -- filter ------------------------------------------------------------------------------------------------------
@@ -233,9 +233,8 @@ def _count(cycle: Cycle, other: Pod, sign: int) -> None:
 
 
 def _frees_a_volume(pod: Pod, event: ClusterEvent) -> Hint:
+    """Claims are compared by name alone, as where a nominated pod is counted, and disks belong to no namespace."""
     gone: Pod = event.old
-    if gone.namespace != pod.namespace:
-        return Hint.SKIP
     shares_claim = not set(_named_claims(gone.shape)).isdisjoint(_named_claims(pod.shape))
     return queue_if(shares_claim or bool(InTheWay(disks_of(pod.shape)).of(gone.shape)))
 

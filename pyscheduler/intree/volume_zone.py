@@ -32,6 +32,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from pyscheduler.intree.volumes.hints import VolumeHints
 from pyscheduler.intree.volumes.objects import (
     CLAIM,
     STORAGE_CLASS,
@@ -43,7 +44,6 @@ from pyscheduler.intree.volumes.objects import (
     class_of_claim,
     labels_of,
     name_of,
-    namespace_of,
     not_found,
     volume_of_claim,
 )
@@ -77,14 +77,20 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     def __init__(self, args: object, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
+        self._hints = VolumeHints(self._storage)
 
     def interests(self) -> Sequence[Interest]:
         return (
-            Interest(STORAGE_CLASS.kind, Action.ADD, _class_may_help),
+            Interest(STORAGE_CLASS.kind, Action.ADD | Action.UPDATE, self._hints.class_changed),
             Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            Interest(CLAIM.kind, Action.ADD | Action.UPDATE, _claim_may_help),
-            Interest(VOLUME.kind, Action.ADD | Action.UPDATE, _volume_may_help),
+            Interest(CLAIM.kind, Action.ADD | Action.UPDATE, self._hints.claim_changed),
+            Interest(VOLUME.kind, Action.ADD | Action.UPDATE, self._volume_moved),
         )
+
+    def _volume_moved(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if a volume of the pod appears, or is labelled otherwise."""
+        moved = event.old is None or _places(event.old) != _places(event.new)
+        return queue_if(moved and any(volume_of_claim(c) == name_of(event.new) for c in self._hints.claims(pod)))
 
     # -- filter --------------------------------------------------------------------------------------------------
 
@@ -164,18 +170,3 @@ def _places(volume: Object) -> list[_Place]:
 def _named_claims(pod: Pod) -> list[str]:
     """The claims that the pod names; its ephemeral ones are not looked at here."""
     return [claim.name for claim in pod.shape.volume_claims if not claim.ephemeral]
-
-
-# -- hints -------------------------------------------------------------------------------------------------------------
-
-
-def _class_may_help(_pod: Pod, event: ClusterEvent) -> Hint:
-    return queue_if(binding_mode(event.new) == WAIT_FOR_FIRST_CONSUMER)
-
-
-def _claim_may_help(pod: Pod, event: ClusterEvent) -> Hint:
-    return queue_if(namespace_of(event.new) == pod.namespace and name_of(event.new) in _named_claims(pod))
-
-
-def _volume_may_help(_pod: Pod, event: ClusterEvent) -> Hint:
-    return queue_if(event.old is None or _places(event.old) != _places(event.new))

@@ -14,6 +14,7 @@ time, while `api.sleep` takes virtual time. Victims of preemption are gone at on
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -203,6 +204,11 @@ class Harness:
         """The node of every bound pod, by pod name."""
         bound = {p.manifest["metadata"]["name"]: p.manifest["spec"].get("nodeName", "") for p in self._pods.values()}
         return {name: node for name, node in bound.items() if node}
+
+    @property
+    def pods(self) -> Mapping[str, PodBuilder]:
+        """Every pod as the API server holds it, by namespace/name."""
+        return MappingProxyType(self._pods)
 
     @property
     def bound_order(self) -> list[str]:

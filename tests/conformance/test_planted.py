@@ -21,10 +21,10 @@ from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.intree import PLUGINS, node_affinity
 from pyscheduler.intree import inter_pod_affinity as affinity
 from pyscheduler.intree import node_resources_fit as fit
-from pyscheduler.intree import node_volume_limits as volume_limits
 from pyscheduler.intree._preferred import FewPreferences
 from pyscheduler.intree.preemption import victims
 from pyscheduler.intree.spread import counts as spread_counts
+from pyscheduler.intree.volumes import limit_hints
 from tests.conformance import ours, records
 from tests.conformance.compare import Difference, compare
 from tests.conformance.coverage import subjects
@@ -100,7 +100,7 @@ def _in_reverse(pods: Any) -> list[Pod]:
     return by_importance(pods)[::-1]
 
 
-limits_of, fit_why_not, by_importance = volume_limits.limits_of, fit._why_not, victims.by_importance
+limits_of, fit_why_not, by_importance = limit_hints.limits_of, fit._why_not, victims.by_importance
 skew_of = spread_counts.Skew.of
 NOTHING: Mapping[str, Any] = {}
 

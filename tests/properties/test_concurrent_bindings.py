@@ -128,10 +128,10 @@ def test_bindings_that_fail_in_flight_oversell_no_node_and_break_no_constraint(s
 def test_a_place_that_is_taken_only_once_it_is_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     start_binding = binding.start_binding
 
-    def start(context: Context, assumed: Assumed) -> object:
+    def start(context: Context, assumed: Assumed, now: float) -> object:
         context.state.remove(assumed.pod.uid)
         assumed.confirmed = True
-        return start_binding(context, assumed)
+        return start_binding(context, assumed, now)
 
     monkeypatch.setattr(attempts, "start_binding", start)
     monkeypatch.setattr("pyscheduler.testing.harness.validate", lambda _: None)

@@ -35,7 +35,7 @@ def _the_assumed_are_never_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_deleted_stay_in_the_queue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SchedulingQueue, "delete", lambda self, uid: self.nominator.remove(uid))
+    patch.setattr(SchedulingQueue, "delete", lambda self, uid, placed_on="": self.nominator.remove(uid))
 
 
 def _attempts_never_end(patch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def _attempts_never_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nominations_outlive_their_pods(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Nominator, "remove", lambda self, uid: None)
+    patch.setattr(Nominator, "remove", lambda self, uid, placed_on="": None)
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,18 @@ class Evictions:
             preemptors.add(preemptor)
             self._pending[preemptor] += 1
 
-    def end(self, victim: str) -> None:
-        """The victim is on its way out or gone, or could not be evicted; unknown pods are ignored."""
-        for preemptor in self._preemptors.pop(victim, ()):
+    def end(self, victim: str) -> list[str]:
+        """The victim is on its way out or gone, or could not be evicted; unknown pods are ignored.
+
+        Returns the preemptors that wait for no other victim, in an order that does not depend on hashing.
+        """
+        done = []
+        for preemptor in sorted(self._preemptors.pop(victim, ())):
             self._pending[preemptor] -= 1
             if not self._pending[preemptor]:
                 del self._pending[preemptor]
+                done.append(preemptor)
+        return done
 
     def under_way_for(self, preemptor: str) -> bool:
         """Whether some victim of the pod is still to be deleted."""

@@ -103,6 +103,11 @@ def is_wildcard(event: ClusterEvent) -> bool:
     return event.resource == ANY_RESOURCE and event.action == Action.ALL
 
 
+def for_pod(pod: Pod, label: str) -> ClusterEvent:
+    """The event that requeues one pod, whichever plugins rejected it."""
+    return ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=label)
+
+
 def _is_for(event: ClusterEvent, pod: Pod) -> bool:
     return event.new is None or (isinstance(event.new, Pod) and event.new.uid == pod.uid)
 

@@ -6,8 +6,17 @@ The promise is known here before the API server has it, so an update that does n
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pyscheduler.api.pod import Pod
+
+
+class FreedRoom(NamedTuple):
+    """Room on a node that was held for a nominated pod: all of it, or what its new version does not need."""
+
+    node_name: str
+    before: Pod
+    after: Pod | None
 
 
 class Nominator:
@@ -21,6 +30,7 @@ class Nominator:
         self._changes = 0
         self._changed: dict[str, int] = {}
         """Which of all changes was the last to the nominations of a node that has some."""
+        self._freed: list[FreedRoom] = []
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -61,8 +71,8 @@ class Nominator:
 
         A bound pod is not nominated. The caller vouches that the pod still exists.
         """
-        self.remove(pod.uid)
         node_name = pod.nominated_node_name if node_name is None else node_name
+        self._end(pod.uid, node_name, pod)
         if pod.node_name:
             return
         if not node_name:
@@ -77,19 +87,31 @@ class Nominator:
         """Follow the pod's status where it names another node than before; otherwise keep to what was decided here."""
         self.add(new, self.promised(new) if old.nominated_node_name == new.nominated_node_name else None)
 
-    def remove(self, uid: str) -> str:
-        """The pod is assumed, bound or gone; the node that it was nominated to, or ""."""
+    def remove(self, uid: str, placed_on: str = "") -> None:
+        """The pod is assumed or bound (`placed_on` its node), or gone."""
+        self._end(uid, placed_on, None)
+
+    def take_freed(self) -> list[FreedRoom]:
+        """The room that has been freed since the last call, however a nomination ended or changed."""
+        freed, self._freed = self._freed, []
+        return freed
+
+    def _end(self, uid: str, next_node: str, version: Pod | None) -> None:
+        """End a nomination; the room that it held stays taken if the pod goes to that node or stays nominated to it."""
         self._ended.discard(uid)
         node_name = self._node_of.pop(uid, "")
         if not node_name:
-            return ""
+            return
         pods = self._pods_on[node_name]
-        del pods[uid]
+        before = pods.pop(uid)
+        if next_node != node_name:
+            self._freed.append(FreedRoom(node_name, before, None))
+        elif version is not None and version.shape is not before.shape:
+            self._freed.append(FreedRoom(node_name, before, version))
         if pods:
             self._note(node_name)
         else:
             del self._pods_on[node_name], self._changed[node_name]
-        return node_name
 
     def _note(self, node_name: str) -> None:
         self._changes += 1

@@ -21,8 +21,7 @@ What the caller has to keep to:
 - Assumed and bound pods are the caller's: no `update` for them, because a pod that the queue does not know is taken
   for a new one. `delete` is for pods that are gone or were bound by someone else; in flight they stay so until `done`.
 - `put_back` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
-- A change of status.nominatedNodeName, or the deletion of a pod that had one, makes room: the caller tells the pods
-  of the same or a lower priority by `move_all(…, only=…)`.
+- The caller wakes pods by `move_all(…, only=…)` for the room that `nominator.take_freed` returns.
 - Whatever may move many pods only adds to the backlog: `advance` follows.
 """
 
@@ -31,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
+from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.instrument import Instrument
@@ -41,7 +40,7 @@ from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmi
 from pyscheduler.core.queue.backoff import Backoff, BackoffQueue
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.gates import Gates
-from pyscheduler.core.queue.hints import Hints, Requeue, is_wildcard
+from pyscheduler.core.queue.hints import Hints, Requeue, for_pod, is_wildcard
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
@@ -196,13 +195,12 @@ class SchedulingQueue:
         else:
             self._enter(QueuedPod(new, now), labels.POD_UPDATE, now)
 
-    def delete(self, uid: str) -> str:
-        """The pod is gone, or was bound by someone else; the node that it was nominated to, or "". Unknown: ignored."""
-        promised = self.nominator.remove(uid)
+    def delete(self, uid: str, placed_on: str = "") -> None:
+        """Remove a pod that is gone, or was bound to `placed_on` by someone else."""
+        self.nominator.remove(uid, placed_on)
         self._gates.forget(uid)
         self._rejections.remove(uid)
         self._tiers.remove(uid)
-        return promised
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
         queued.weighed = self._backlog.number
@@ -215,8 +213,6 @@ class SchedulingQueue:
             if how is not Requeue.SKIP and self._wake(queued, how, labels.label_of(event), now):
                 self._backoff.may_fit_now()
                 return
-
-    # Attempts
 
     def pop(self, now: float) -> QueuedPod | None:
         """The pod to be tried next, now in flight; None if there is none.
@@ -371,18 +367,23 @@ class SchedulingQueue:
         return move.with_gated or not queued.gating_plugin
 
     def activate(self, pods: Iterable[Pod], now: float) -> None:
-        """Make the pods active without regard to backoff; those in flight are retried after their backoff.
-
-        Gates still hold, and unknown pods are ignored.
-        """
+        """Make pods active without regard to backoff, or retry those in flight after it. Gates still hold."""
         for pod in pods:
             self._catch_up(pod.uid)
             if pod.uid in self._in_flight:
-                self._in_flight.record(ClusterEvent(ANY_RESOURCE, Action.ALL, new=pod, label=labels.FORCE_ACTIVATE))
-            elif (queued := self._backoff.remove(pod.uid)) is not None:
+                self._in_flight.record(for_pod(pod, labels.FORCE_ACTIVATE))
+            elif queued := self._backoff.remove(pod.uid):
                 self._to_active(queued, labels.FORCE_ACTIVATE, now, admitted=True)
-            elif (queued := self._unschedulable.remove(pod.uid)) is not None:
+            elif queued := self._unschedulable.remove(pod.uid):
                 self._to_active(queued, labels.FORCE_ACTIVATE, now)
+
+    def wake(self, pod: Pod, label: str, now: float) -> None:
+        """Retry a parked pod after its backoff, whichever plugins rejected it. Gates still hold."""
+        self._catch_up(pod.uid)
+        if pod.uid in self._in_flight:
+            self._in_flight.record(for_pod(pod, label))
+        elif (queued := self._unschedulable.get(pod.uid)) is not None:
+            self._wake_by_own_change(queued, (for_pod(queued.pod, label),), now)
 
     def tick(self, now: float) -> None:
         """Time has passed: end backoffs, and every 30 seconds retry what has been unschedulable for too long."""
@@ -462,8 +463,6 @@ class SchedulingQueue:
             self._park(queued, label)
             return False
         return self._requeue(queued, how, label, now, admitted)
-
-    # From no tier into one
 
     def _requeue(self, queued: QueuedPod, how: Requeue, label: str, now: float, admitted: bool = False) -> bool:
         """Put a pod that is in no tier into the right one; whether it may be tried without a further event."""

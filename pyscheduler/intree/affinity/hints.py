@@ -1,60 +1,166 @@
-"""What may help a pod that InterPodAffinity rejected.
+"""Which events may help a pod that InterPodAffinity rejected.
 
-Matches kube-scheduler's hints to the letter, also where they know less than its Filter: labels of namespaces are not
-looked at, and several anti-affinity terms are looked at together. What they miss is found by the periodic retry.
+Kube-scheduler's hints miss some: they do not look at the labels of namespaces, take the terms of an anti-affinity
+together, and forget that a pod may be the first of its group once the last one is gone. These do not: whatever lets a
+node pass that did not pass before wakes the pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 
-from pyscheduler.api import Action, ClusterEvent, Hint, NodeObject, Pod
+from pyscheduler.api import Action, ClusterEvent, Handle, Hint, NodeObject, NodeTable, Pod, PodShape
 from pyscheduler.intree._hints import had_place, queue_if
-from pyscheduler.intree.affinity.terms import NO_LABELS, AffinityTerms, Labels, Term, affinity_terms
+from pyscheduler.intree.affinity.counts import MeantByAll
+from pyscheduler.intree.affinity.domain_counts import counted
+from pyscheduler.intree.affinity.namespaces import Namespaces, labels_of
+from pyscheduler.intree.affinity.seen import KeepingOffTerms
+from pyscheduler.intree.affinity.terms import NO_LABELS, NO_TERMS, Labels, Term, affinity_terms
 
 
-def pod_changed(pod: Pod, event: ClusterEvent) -> Hint:
-    """Whether a pod that came, left or was relabelled may help `pod`."""
-    old, new = event.old, event.new
-    if old is not None and new is not None and new.uid == pod.uid:
-        return Hint.QUEUE
-    if (new is not None and not _has_place(new)) or (old is not None and not _held_place(event)):
-        return Hint.SKIP
-    own = affinity_terms(pod.shape)
-    if own.problem:
-        return Hint.QUEUE
-    if new is None:
-        return queue_if(_keeps_apart(own, pod, old))
-    if old is None:
-        return queue_if(all_match(own.affinity, new))
-    attracts_now = not all_match(own.affinity, old) and all_match(own.affinity, new)
-    repels_no_longer = all_match(own.anti_affinity, old) and not all_match(own.anti_affinity, new)
-    return queue_if(attracts_now or repels_no_longer)
+class AffinityHints:
+    """The queueing hints of InterPodAffinity. They read the cluster as it is after the event."""
+
+    def __init__(self, handle: Handle, namespaces: Namespaces) -> None:
+        self._handle = handle
+        self._namespaces = namespaces
+
+    # -- pods ----------------------------------------------------------------------------------------------------
+
+    def pod_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if a pod that was placed, deleted or relabelled may help `pod`."""
+        old, new = event.old, event.new
+        if old is not None and new is not None and new.uid == pod.uid:
+            return Hint.QUEUE
+        if (new is not None and not _has_place(new)) or (old is not None and not _held_place(event)):
+            return Hint.SKIP
+        own = affinity_terms(pod.shape)
+        if own.problem:
+            return Hint.QUEUE
+        before, now = (None if side is None else side.shape for side in (old, new))
+        return queue_if(
+            self._attracts_now(pod, before, now)
+            or self._repels_no_longer(pod, before, now)
+            or self._keeps_off_no_longer(pod, before, now)
+        )
+
+    def _attracts_now(self, pod: Pod, before: PodShape | None, now: PodShape | None) -> bool:
+        """Return True if the other pod satisfies the affinity that it did not, or was the last one to satisfy it."""
+        near = self._resolved(affinity_terms(pod.shape).affinity)
+        if not near:
+            return False
+        matched, matches = (side is not None and all_match(near, side) for side in (before, now))
+        if matches:
+            return not matched
+        return matched and self._may_be_first(pod, near)
+
+    def _repels_no_longer(self, pod: Pod, before: PodShape | None, now: PodShape | None) -> bool:
+        """Return True if a term of the pod's anti-affinity matched the other pod and does no longer."""
+        if before is None:
+            return False
+        apart = self._resolved(affinity_terms(pod.shape).anti_affinity)
+        return any(t.peers.include(before) and (now is None or not t.peers.include(now)) for t in apart)
+
+    def _keeps_off_no_longer(self, pod: Pod, before: PodShape | None, now: PodShape | None) -> bool:
+        """Return True if a term of the other pod's anti-affinity matched the pod and is gone."""
+        if before is None:
+            return False
+        theirs = affinity_terms(before)
+        if theirs is NO_TERMS:
+            return False
+        left = () if now is None else affinity_terms(now).anti_affinity
+        return bool(theirs.problem) or any(self._matches(t, pod) for t in theirs.anti_affinity if t not in left)
+
+    # -- nodes ---------------------------------------------------------------------------------------------------
+
+    def node_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if a node that was added, relabelled or deleted may help `pod`."""
+        own = affinity_terms(pod.shape)
+        if own.problem:
+            return Hint.QUEUE
+        before, now = _labels(event.old), _labels(event.new)
+        joined = {key for key, value in now.items() if before.get(key) != value}
+        left = {key for key, value in before.items() if now.get(key) != value}
+        near = {term.key for term in own.affinity}
+        if event.new is None:  # the terms of the pods that were on it are not known any more
+            return queue_if(bool(left))
+        if event.action & Action.ADD and (not near or not near.isdisjoint(joined)):
+            return Hint.QUEUE
+        return queue_if(
+            not near.isdisjoint(joined)
+            or any(term.key in left for term in own.anti_affinity)
+            or self._keeps_off_by(left, pod)
+            or (not near.isdisjoint(left) and self._may_be_first(pod, self._resolved(own.affinity)))
+        )
+
+    def _keeps_off_by(self, keys: Collection[str], pod: Pod) -> bool:
+        """Return True if the anti-affinity of a placed pod matches the pod by one of the topology keys."""
+        return bool(keys) and any(
+            not isinstance(term, Term) or (term.key in keys and self._matches(term, pod)) for term in self._carried()
+        )
+
+    # -- namespaces ----------------------------------------------------------------------------------------------
+
+    def namespace_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if the labels of a namespace, its own or that of other pods, now are such as may help `pod`."""
+        name = (event.new or event.old)["metadata"]["name"]
+        before, now = (None if side is None else labels_of(side) for side in (event.old, event.new))
+        own = affinity_terms(pod.shape)
+        helps = (
+            any(_chooses(t, now) and not _chooses(t, before) for t in own.affinity)
+            or any(_chooses(t, before) and not _chooses(t, now) for t in own.anti_affinity)
+            or (name == pod.namespace and self._keeps_off_by_namespace(pod, before or NO_LABELS, now or NO_LABELS))
+            or (
+                any(_chooses(t, before) and not _chooses(t, now) for t in own.affinity)
+                and self._may_be_first(pod, self._resolved(own.affinity))
+            )
+        )
+        return queue_if(helps)
+
+    def _keeps_off_by_namespace(self, pod: Pod, before: Labels, now: Labels) -> bool:
+        """Return True if the anti-affinity of a placed pod matched by the namespace's labels and does no longer."""
+        return any(
+            not isinstance(term, Term)
+            or (term.peers.include(pod.shape, before) and not term.peers.include(pod.shape, now))
+            for term in self._carried()
+        )
+
+    # -- the cluster ---------------------------------------------------------------------------------------------
+
+    def _may_be_first(self, pod: Pod, near: Sequence[Term]) -> bool:
+        """Return True if no placed pod satisfies the affinity, which the pod itself does."""
+        if not all_match(near, pod.shape):
+            return False
+        friends = MeantByAll(tuple(term.peers for term in near))
+        return counted(self._nodes, {term.key: friends for term in near}).total == 0
+
+    def _carried(self) -> Collection[Hashable]:
+        """The terms of the anti-affinity of placed pods; something else stands for those of a pod that has too many."""
+        return self._nodes.carried(KeepingOffTerms())
+
+    @property
+    def _nodes(self) -> NodeTable:
+        return self._handle.nodes()
+
+    def _resolved(self, terms: Sequence[Term]) -> Sequence[Term]:
+        if not any(term.peers.open_to_namespaces for term in terms):
+            return terms
+        return tuple(self._namespaces.resolved(term) for term in terms)
+
+    def _matches(self, term: Term, pod: Pod) -> bool:
+        """Return True if another pod's term matches the pod."""
+        return term.peers.include(pod.shape, labels_of(self._namespaces.get(pod.namespace)))
 
 
-def node_changed(pod: Pod, event: ClusterEvent) -> Hint:
-    """Whether a node that came or was relabelled may help `pod`."""
-    own = affinity_terms(pod.shape)
-    if own.problem:
-        return Hint.QUEUE
-    now = _labels(event.new)
-    if event.action & Action.ADD:
-        return queue_if(bool(own.anti_affinity) or any(term.key in now for term in own.affinity))
-    before = _labels(event.old)
-    joined = any(term.key in now and before.get(term.key) != now[term.key] for term in own.affinity)
-    left = any(term.key in before and before[term.key] != now.get(term.key) for term in own.anti_affinity)
-    return queue_if(joined or left)
+def all_match(terms: Sequence[Term], shape: PodShape) -> bool:
+    """Return True if every one of some terms, at least one, matches pods of the shape."""
+    return bool(terms) and all(term.peers.include(shape) for term in terms)
 
 
-def all_match(terms: Sequence[Term], pod: Pod) -> bool:
-    """Whether every one of some terms, at least one, speaks of the pod."""
-    return bool(terms) and all(term.peers.include(pod.shape) for term in terms)
-
-
-def _keeps_apart(own: AffinityTerms, pod: Pod, gone: Pod) -> bool:
-    """Whether the two could not be together for the anti-affinity of either."""
-    theirs = affinity_terms(gone.shape)
-    return all_match(own.anti_affinity, gone) or bool(theirs.problem) or all_match(theirs.anti_affinity, pod)
+def _chooses(term: Term, namespace: Labels | None) -> bool:
+    """Return True if the term's namespaceSelector chooses the namespace with these labels; None is no namespace."""
+    selector = term.peers.namespace_selector
+    return namespace is not None and selector is not None and selector.matches(namespace)
 
 
 def _has_place(pod: Pod) -> bool:
@@ -65,5 +171,5 @@ def _held_place(event: ClusterEvent) -> bool:
     return had_place(event) if event.new is None else _has_place(event.old)
 
 
-def _labels(node: NodeObject) -> Labels:
-    return node.metadata.labels or NO_LABELS
+def _labels(node: NodeObject | None) -> Labels:
+    return NO_LABELS if node is None else node.metadata.labels or NO_LABELS

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from pyscheduler.api import Handle, ResourceKind, Selector
+from pyscheduler.intree.affinity.terms import Term
 
 NAMESPACE = ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False)
 
@@ -44,6 +46,14 @@ class Namespaces:
             names = frozenset(name for (_, name), obj in objects.items() if selector.matches(labels_of(obj)))
             self._chosen[selector] = names
         return names
+
+    def resolved(self, term: Term) -> Term:
+        """A term of the incoming pod, with the namespaces that its selector chooses by name."""
+        selector = term.peers.namespace_selector
+        if selector is None or not selector.requirements:
+            return term
+        namespaces = term.peers.namespaces | self.chosen(selector)
+        return Term(term.key, replace(term.peers, namespaces=namespaces))
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:

@@ -90,6 +90,11 @@ class Constraints:
             own = self._own[shape] = tuple(_compiled(c, _selector(c, shape), shape) for c in mine)
         return own
 
+    @property
+    def has_defaults(self) -> bool:
+        """Return True if there are constraints for pods that state none of their own."""
+        return bool(self._defaults)
+
     def follow_labels(self, shape: PodShape) -> bool:
         """Whether the pod's labels decide if there are any: those by default hold for pods that something selects."""
         return bool(self._defaults) and not shape.spec.topology_spread_constraints

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api import Domains, Mask, NodeInfo, NodeTable, PodShape
+from pyscheduler.api import Domains, Mask, NodeInfo, NodeTable, PodShape, Taint
 from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE
 from pyscheduler.api.topology import MISSING
 from pyscheduler.intree._required import allowed, allows
@@ -79,9 +79,14 @@ def blanks_filled(topology: Domains) -> NDArray[np.intp]:
 
 def includes(spread: Spread, shape: PodShape, node: NodeInfo) -> bool:
     """Whether the constraint's policies let a node in (nodeAffinityPolicy, nodeTaintsPolicy)."""
-    if spread.honors_affinity and not allows(shape, node.name, node.labels):
+    return lets_in(spread, shape, node.name, node.labels, node.taints)
+
+
+def lets_in(spread: Spread, shape: PodShape, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> bool:
+    """`includes` of a node that is not in the cluster as it is now."""
+    if spread.honors_affinity and not allows(shape, name, labels):
         return False
-    return not spread.honors_taints or not has_untolerated(shape, node.taints, _HARD_TAINTS)
+    return not spread.honors_taints or not has_untolerated(shape, taints, _HARD_TAINTS)
 
 
 def _included(spread: Spread, shape: PodShape, nodes: NodeTable) -> Mask:

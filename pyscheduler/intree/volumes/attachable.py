@@ -118,7 +118,7 @@ def of_claim(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable 
     """The volume that the claim is bound to, or will be; None if no CSI driver attaches it as far as one can tell."""
     name = volume_of_claim(claim)
     volume = storage.volume(name) if name else None
-    found = _of_class(storage, claim, has_csi_node) if volume is None else _of_volume(volume, has_csi_node)
+    found = _of_class(storage, claim, has_csi_node) if volume is None else of_volume(volume, has_csi_node)
     return found if found is not None and all(found) else None
 
 
@@ -127,7 +127,8 @@ def csi_handle(volume: Object) -> str | None:
     return text(volume, "spec", "csi", "volumeHandle") if isinstance(field(volume, "spec", "csi"), Mapping) else None
 
 
-def _of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
+def of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
+    """The volume as its CSI driver knows it; None if none attaches it."""
     handle = csi_handle(volume)
     if handle is not None:
         return text(volume, "spec", "csi", "driver"), handle

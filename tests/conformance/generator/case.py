@@ -24,6 +24,20 @@ class Case:
 def draw(seed: int | str, profile: str = "", feature: str = "") -> Case:
     """The case of that seed. `profile` and `feature` name what must be in it ("" for anything)."""
     world = World(Random(f"{seed}/{profile}/{feature}"))
+    populate(world, feature)
+    asked, running = [*world.pending], [pod for pod in world.assigned if pod["status"]["phase"] == "Running"]
+    if running and world.chance(0.04):
+        asked.append(world.one(*running))
+        world.mark("base:assigned-pod-asked")
+    document: Manifest = {"id": seed, "objects": world.objects(), "pods": [key_of(pod) for pod in asked]}
+    config = configuration(world, profile)
+    if config:
+        document["config"] = config
+    return Case(document, tuple(sorted(world.used)))
+
+
+def populate(world: World, feature: str = "") -> tuple[str, ...]:
+    """Draw a cluster into the empty world; the groups that it has. `feature` names one that must be among them."""
     groups = _groups(world, feature)
     world.used.update(groups)
     base.namespaces(world)
@@ -37,15 +51,7 @@ def draw(seed: int | str, profile: str = "", feature: str = "") -> Case:
     for group in groups:
         if group_after := GROUPS[group].after:
             group_after(world)
-    asked, running = [*world.pending], [pod for pod in world.assigned if pod["status"]["phase"] == "Running"]
-    if running and world.chance(0.04):
-        asked.append(world.one(*running))
-        world.mark("base:assigned-pod-asked")
-    document: Manifest = {"id": seed, "objects": world.objects(), "pods": [key_of(pod) for pod in asked]}
-    config = configuration(world, profile)
-    if config:
-        document["config"] = config
-    return Case(document, tuple(sorted(world.used)))
+    return groups
 
 
 def _number_of_nodes(world: World) -> int:

@@ -43,11 +43,11 @@ def _claim(world: World, pod: Manifest, name: str) -> str:
     kind = world.rng.choices(list(kinds), list(kinds.values()))[0]
     world.mark(f"volumes:{kind}")
     if kind != "missing":
-        _MAKERS[kind](world, _pvc(world, name, pod["metadata"]["namespace"]))
+        _MAKERS[kind](world, pending_claim(world, name, pod["metadata"]["namespace"]))
     return name
 
 
-def _pvc(world: World, name: str, namespace: str) -> Manifest:
+def pending_claim(world: World, name: str, namespace: str) -> Manifest:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": world.one(*storage.SIZES)}},
@@ -157,7 +157,7 @@ def _ephemeral(world: World, pod: Manifest, name: str) -> None:
         world.mark("volumes:ephemeral-not-made")
         return
     meta = pod["metadata"]
-    claim = _pvc(world, f"{meta['name']}-{name}", meta["namespace"])
+    claim = pending_claim(world, f"{meta['name']}-{name}", meta["namespace"])
     world.one(_bound, _dynamic)(world, claim)
     if world.errors and world.chance(0.12):
         world.mark("volumes:ephemeral-not-owner")

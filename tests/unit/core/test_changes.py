@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.core.changes import node_events, pod_events
+from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
 PLAIN = node("n")
@@ -40,7 +40,23 @@ WAITING = pod("p").requests(cpu="2")
         (WAITING.gate("g"), WAITING, ["UnschedulablePodUpdatePodSchedulingGatesEliminated"]),
         (WAITING, WAITING.tolerates("a"), ["UnschedulablePodUpdatePodToleration"]),
         (WAITING.on("n"), WAITING.on("n").label("a", "b"), ["AssignedPodUpdatePodLabel"]),
+        (WAITING.on("n"), WAITING.on("n").deleting(), ["AssignedPodUpdatePodTerminating"]),
+        (WAITING.on("n").deleting(), WAITING.on("n").deleting(), ["AssignedPodUpdate"]),
     ],
 )
 def test_pod_events(old: PodBuilder, new: PodBuilder, labels: list[str]) -> None:
     assert [event.label for event in pod_events(old.build(), new.build())] == labels
+
+
+@pytest.mark.parametrize(
+    ("new", "may"),
+    [
+        (PLAIN.annotation("a", "b"), False),
+        (PLAIN.unschedulable(), True),
+        (PLAIN.has("cpu", "1"), True),
+        (PLAIN.taint("a"), True),
+        (PLAIN.label("a", "b"), True),
+    ],
+)
+def test_changes_of_a_node_after_which_other_pods_may_fit(new: NodeBuilder, may: bool) -> None:
+    assert may_fit_other_pods(PLAIN.build(), new.build()) is may

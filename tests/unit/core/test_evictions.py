@@ -9,10 +9,10 @@ def test_a_preemptor_waits_for_all_of_its_victims() -> None:
     evictions = Evictions()
     for victim in ("a", "b", "b"):
         evictions.begin(victim, "high")
-    evictions.end("a")
+    assert evictions.end("a") == []
     assert evictions.under_way_for("high")
-    evictions.end("b")
-    evictions.end("b")
+    assert evictions.end("b") == ["high"]
+    assert evictions.end("b") == []
     assert not evictions.under_way_for("high")
 
 
@@ -21,6 +21,6 @@ def test_one_victim_may_make_room_for_two() -> None:
     evictions.begin("a", "one")
     evictions.begin("a", "other")
     evictions.begin("b", "other")
-    evictions.end("a")
+    assert evictions.end("a") == ["one"]
     assert (evictions.under_way_for("one"), evictions.under_way_for("other")) == (False, True)
     evictions.end("unheard of")

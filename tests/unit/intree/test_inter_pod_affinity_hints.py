@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from pyscheduler.api import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, ClusterEvent
-from pyscheduler.testing import PodBuilder, node, pod
+from pyscheduler.api import ASSIGNED_POD, NODE, UNSCHEDULABLE_POD, Action, ClusterEvent, NodeTable
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.intree import InterPodAffinity
+from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .affinity import DB, HOST, IS_DB, WEB, has, plugin, term
-from .cluster import node_added, node_updated, pod_deleted, pod_updated, wakes
+from .affinity import DB, HOST, IS_DB, WEB, has, tell, term
+from .cluster import node_added, node_updated, pod_deleted, pod_updated, table, wakes
 
 FRONT = pod("front").label("app", "front")
 NEAR_WEB, APART_WEB = FRONT.near(term()), FRONT.apart(term())
@@ -16,6 +20,30 @@ TIER = WEB.label("tier")
 NEAR_BOTH = FRONT.near(term(), term(has("tier", "Exists"), HOST))
 APART_BOTH = FRONT.apart(term(), term(has("tier", "Exists"), HOST))
 UNREADABLE = term(has("app", "Gt", "1"))
+SELF = WEB.near(term())
+
+
+class Nodes(CoreHandle):
+    """A cluster of one node."""
+
+    def __init__(self, *running: PodBuilder) -> None:
+        super().__init__()
+        self._table = table([node("n").zone("a")], running)
+
+    def nodes(self) -> NodeTable:
+        return self._table
+
+
+def hinted(*running: PodBuilder, namespaces: Mapping[str, Mapping[str, str]] | None = None) -> InterPodAffinity:
+    """The plugin after the event, with the pods that run then."""
+    handle = Nodes(*running)
+    for name, labels in (namespaces or {"blue": {"team": "blue"}}).items():
+        tell(handle, name, labels)
+    return InterPodAffinity(InterPodAffinity.Args(), handle)
+
+
+def node_deleted(old: NodeBuilder) -> ClusterEvent:
+    return ClusterEvent(NODE, Action.DELETE, old.build(), None)
 
 
 def added(of: PodBuilder) -> ClusterEvent:
@@ -42,12 +70,12 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
         pytest.param(APART_WEB, pod_deleted(WEB.nominated("n")), True, id="deleted: nominated"),
         pytest.param(APART_WEB, pod_deleted(WEB), False, id="deleted: without a place"),
         pytest.param(APART_WEB, pod_deleted(DB.on("n")), False, id="deleted: another pod"),
-        pytest.param(APART_BOTH, pod_deleted(WEB.on("n")), False, id="deleted: answers one of two terms"),
+        pytest.param(APART_BOTH, pod_deleted(WEB.on("n")), True, id="deleted: answers one of two terms"),
         pytest.param(APART_BOTH, pod_deleted(TIER.on("n")), True, id="deleted: answers both"),
         pytest.param(NEAR_WEB, pod_deleted(WEB.on("n")), False, id="deleted: the one to be near to"),
         pytest.param(FRONT, pod_deleted(DB.apart(term({})).on("n")), True, id="deleted: one that kept it off"),
         pytest.param(FRONT, pod_deleted(DB.apart(term()).on("n")), False, id="deleted: one that kept others off"),
-        pytest.param(FRONT, pod_deleted(DB.apart(term({}), term()).on("n")), False, id="deleted: by one of two terms"),
+        pytest.param(FRONT, pod_deleted(DB.apart(term({}), term()).on("n")), True, id="deleted: by one of two terms"),
         pytest.param(FRONT, pod_deleted(DB.apart(UNREADABLE).on("n")), True, id="deleted: who knows"),
         pytest.param(NEAR_WEB, relabelled(DB.on("n"), WEB.on("n")), True, id="relabelled: to be near to"),
         pytest.param(NEAR_WEB, relabelled(WEB.on("n"), TIER.on("n")), False, id="relabelled: it was before"),
@@ -57,17 +85,36 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
             APART_WEB, relabelled(WEB.on("n"), DB.on("n")), True, id="relabelled: no longer to keep apart from"
         ),
         pytest.param(APART_WEB, relabelled(DB.on("n"), WEB.on("n")), False, id="relabelled: now to keep apart from"),
-        pytest.param(
-            APART_BOTH, relabelled(WEB.on("n"), DB.on("n")), False, id="relabelled: answered one of two terms"
-        ),
+        pytest.param(APART_BOTH, relabelled(WEB.on("n"), DB.on("n")), True, id="relabelled: answered one of two terms"),
         pytest.param(FRONT, relabelled(FRONT, FRONT.label("x")), True, id="relabelled: itself"),
         pytest.param(FRONT, pod_updated(Action.UPDATE_POD_SCALE_DOWN, FRONT, FRONT), False, id="resized: itself"),
         pytest.param(
             FRONT.apart(term(namespaceSelector={"matchLabels": {"team": "blue"}})),
             pod_deleted(WEB.namespace("blue").on("n")),
-            False,
-            id="labels of namespaces are not looked at",
+            True,
+            id="deleted: by the labels of its namespace",
         ),
+        pytest.param(
+            FRONT.apart(term(namespaceSelector={"matchLabels": {"team": "red"}})),
+            pod_deleted(WEB.namespace("blue").on("n")),
+            False,
+            id="deleted: its namespace has other labels",
+        ),
+        pytest.param(
+            FRONT.near(term(namespaceSelector={"matchLabels": {"team": "blue"}})),
+            added(WEB.namespace("blue").on("n")),
+            True,
+            id="added: by the labels of its namespace",
+        ),
+        pytest.param(
+            FRONT.namespace("blue"),
+            pod_deleted(WEB.apart(term({}, namespaceSelector={"matchLabels": {"team": "blue"}})).on("n")),
+            True,
+            id="deleted: one that kept it off by its namespace",
+        ),
+        pytest.param(SELF, pod_deleted(SELF.on("n")), True, id="deleted: the last one of its own group"),
+        pytest.param(SELF, relabelled(SELF.on("n"), DB.on("n")), True, id="relabelled: the last one of its own group"),
+        pytest.param(SELF, relabelled(DB.on("n"), DB.label("x").on("n")), False, id="relabelled: one of another group"),
         pytest.param(
             FRONT.apart(term(namespaceSelector={})),
             pod_deleted(WEB.namespace("blue").on("n")),
@@ -77,11 +124,16 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
     ],
 )
 def test_pods_that_help(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin({"blue": {"team": "blue"}}), of, event) is woken
+    assert wakes(hinted(), of, event) is woken
+
+
+def test_the_peer_of_a_group_that_has_others_left_wakes_no_member() -> None:
+    assert not wakes(hinted(SELF.on("n")), SELF, pod_deleted(SELF.on("n")))
 
 
 A, B, BARE = node("n").zone("a"), node("n").zone("b"), node("n")
 LABEL = Action.UPDATE_NODE_LABEL
+NAMELESS = {**BARE.manifest, "metadata": {"name": "n"}}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +145,13 @@ LABEL = Action.UPDATE_NODE_LABEL
         pytest.param(NEAR_WEB, node_updated(LABEL, BARE, A), True, id="near: a node comes into the topology"),
         pytest.param(NEAR_WEB, node_updated(LABEL, A, B), True, id="near: a node moves"),
         pytest.param(NEAR_WEB, node_updated(LABEL, A, BARE), False, id="near: a node leaves the topology"),
+        pytest.param(SELF, node_updated(LABEL, A, BARE), True, id="near: with the last one of its own group"),
+        pytest.param(SELF, node_deleted(A), True, id="near: deleted with the last one of its own group"),
+        pytest.param(FRONT, node_deleted(A), True, id="kept off: a node is deleted"),
+        pytest.param(APART_WEB, node_deleted(A), True, id="apart: a node is deleted"),
+        pytest.param(
+            APART_WEB, node_deleted(NodeBuilder(NAMELESS)), False, id="apart: a node without labels is deleted"
+        ),
         pytest.param(NEAR_WEB, node_updated(LABEL, A, A.label("x")), False, id="near: another label"),
         pytest.param(APART_WEB, node_added(A), True, id="apart: a node in the topology"),
         pytest.param(APART_WEB, node_added(BARE), True, id="apart: a node outside"),
@@ -100,11 +159,54 @@ LABEL = Action.UPDATE_NODE_LABEL
         pytest.param(APART_WEB, node_updated(LABEL, A, B), True, id="apart: a node moves"),
         pytest.param(APART_WEB, node_updated(LABEL, BARE, A), False, id="apart: a node comes into the topology"),
         pytest.param(APART_WEB, node_updated(LABEL, A, A.label("x")), False, id="apart: another label"),
-        pytest.param(FRONT, node_added(A), False, id="kept off: new nodes do not help"),
-        pytest.param(FRONT.prefers_near(1, term(IS_DB)), node_added(A), False, id="preferences do not matter"),
+        pytest.param(FRONT, node_added(A), True, id="kept off: a new node"),
+        pytest.param(FRONT.prefers_near(1, term(IS_DB)), node_added(A), True, id="preferences do not matter"),
         pytest.param(FRONT.near(UNREADABLE), node_added(BARE), True, id="who knows"),
         pytest.param(NEAR_WEB, node_updated(Action.UPDATE_NODE_TAINT, BARE, A), False, id="taints do not matter"),
     ],
 )
 def test_nodes_that_help(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(), of, event) is woken
+    assert wakes(hinted(), of, event) is woken
+
+
+@pytest.mark.parametrize(
+    ("event", "woken"),
+    [
+        pytest.param(node_updated(LABEL, A, B), True, id="moves"),
+        pytest.param(node_updated(LABEL, A, A.label("x")), False, id="another label"),
+        pytest.param(node_deleted(A), True, id="is deleted"),
+    ],
+)
+def test_the_node_of_a_pod_whose_anti_affinity_matched(event: ClusterEvent, woken: bool) -> None:
+    assert wakes(hinted(DB.apart(term({})).on("n")), FRONT, event) is woken
+    if event.new is not None:
+        assert not wakes(hinted(DB.apart(term()).on("n")), FRONT, event)
+
+
+BLUE, RED = {"team": "blue"}, {"team": "red"}
+OF_BLUE = term({}, namespaceSelector={"matchLabels": BLUE})
+
+
+@pytest.mark.parametrize(
+    ("of", "before", "now", "woken"),
+    [
+        pytest.param(FRONT.near(OF_BLUE), RED, BLUE, True, id="near: its pods count now"),
+        pytest.param(FRONT.near(OF_BLUE), BLUE, RED, True, id="near: it may be the first now"),
+        pytest.param(FRONT.near(OF_BLUE), None, BLUE, True, id="near: a new namespace"),
+        pytest.param(FRONT.near(OF_BLUE), BLUE, BLUE, False, id="near: nothing has changed"),
+        pytest.param(FRONT.apart(OF_BLUE), BLUE, RED, True, id="apart: its pods count no longer"),
+        pytest.param(FRONT.apart(OF_BLUE), BLUE, None, True, id="apart: deleted"),
+        pytest.param(FRONT.apart(OF_BLUE), RED, BLUE, False, id="apart: its pods count now"),
+        pytest.param(FRONT, BLUE, RED, True, id="kept off no longer"),
+        pytest.param(FRONT, RED, BLUE, False, id="kept off now"),
+        pytest.param(FRONT.namespace("green"), BLUE, RED, False, id="another namespace"),
+    ],
+)
+def test_namespaces_that_help(
+    of: PodBuilder, before: Mapping[str, str] | None, now: Mapping[str, str] | None, woken: bool
+) -> None:
+    old, new = (None if side is None else {"metadata": {"name": "default", "labels": side}} for side in (before, now))
+    action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
+    keeper = DB.apart(OF_BLUE).on("n")
+    subject = hinted(keeper, namespaces={} if now is None else {"default": now})
+    assert wakes(subject, of, ClusterEvent("Namespace", action, old, new)) is woken

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, SKIP_TEMPLATE, Action, ClusterEvent, StatusError
+from pyscheduler.api import ASSIGNED_POD, SKIP, SKIP_TEMPLATE, Action, ClusterEvent, StatusError
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import NodeVolumeLimits
 from pyscheduler.intree.volumes import objects as kinds
@@ -322,6 +322,10 @@ def changed(kind: str, action: Action, old: Json | None, new: Json | None) -> Cl
     return ClusterEvent(kind, action, old, new)
 
 
+def pod_placed(new: PodBuilder) -> ClusterEvent:
+    return ClusterEvent(ASSIGNED_POD, Action.ADD, None, new.build())
+
+
 MINE = using("c1", name="me")
 BOTH = csi_node("a", csi_example_com=2, other=1)
 FREED = attachment("x", "a", "v1", EBS)
@@ -332,9 +336,11 @@ FREED = attachment("x", "a", "v1", EBS)
     [
         (MINE, changed("CSINode", Action.ADD, None, csi_node("a")), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=1), BOTH), True),
-        (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=2), BOTH), True),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=2), BOTH), False),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, csi_node("a", other=1)), True),
+        (MINE, changed("CSINode", Action.DELETE, BOTH, None), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, BOTH), False),
-        (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, csi_node("a", csi_example_com=None)), False),
+        (MINE, changed("CSINode", Action.UPDATE_OTHER, BOTH, csi_node("a", csi_example_com=None)), True),
         (MINE, pod_deleted(using("c2").on("a")), True),
         (MINE, pod_deleted(using("c2").nominated("a")), True),
         (MINE, pod_deleted(using("c2")), False),
@@ -346,12 +352,26 @@ FREED = attachment("x", "a", "v1", EBS)
         (MINE, changed("PersistentVolumeClaim", Action.ADD, None, named("c1", "x")), False),
         (EPHEMERAL, changed("PersistentVolumeClaim", Action.ADD, None, claim("me-v")), True),
         (MINE, changed("VolumeAttachment", Action.DELETE, FREED, None), True),
-        (EPHEMERAL, changed("VolumeAttachment", Action.DELETE, FREED, None), False),
+        (EPHEMERAL, changed("VolumeAttachment", Action.DELETE, FREED, None), True),
+        (MINE, changed("VolumeAttachment", Action.UPDATE_OTHER, FREED, attachment("x", "b", "v1", EBS)), True),
+        (MINE, changed("VolumeAttachment", Action.UPDATE_OTHER, FREED, FREED), False),
         (with_volume(**DISK), changed("VolumeAttachment", Action.DELETE, FREED, None), True),
         (with_volume(cinder={}), changed("VolumeAttachment", Action.DELETE, FREED, None), False),
         (MINE, changed("VolumeAttachment", Action.ADD, None, FREED), False),
-        (MINE, node_added(node()), False),
+        (MINE, node_added(node()), True),
+        (MINE, changed("PersistentVolumeClaim", Action.UPDATE_OTHER, claim("c1"), claim("c1", "v1")), True),
+        (MINE, changed("PersistentVolumeClaim", Action.UPDATE_OTHER, claim("c2"), claim("c2", "v2")), False),
+        (MINE, changed("PersistentVolumeClaim", Action.DELETE, claim("c2", "v2"), None), True),
+        (MINE, changed("PersistentVolume", Action.UPDATE_OTHER, volume("v1"), volume("v1", EBS)), True),
+        (MINE, changed("PersistentVolume", Action.UPDATE_OTHER, volume("v2"), volume("v2")), False),
+        (MINE, changed("PersistentVolume", Action.DELETE, volume("v2"), None), True),
+        (MINE, changed("PersistentVolume", Action.ADD, None, volume("v9")), False),
+        (MINE, changed("StorageClass", Action.DELETE, named("s", provisioner=DRIVER), None), True),
+        (MINE, changed("StorageClass", Action.UPDATE_OTHER, named("s"), named("s")), False),
+        (MINE, pod_placed(using("c1", name="other").on("a")), True),
+        (MINE, pod_placed(using("c2", name="other").on("a")), False),
+        (MINE, pod_placed(pod("other").on("a")), False),
     ],
 )
 def test_it_wakes_the_pod(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(), of, event) is woken
+    assert wakes(plugin(claims=CLAIMS, volumes=VOLUMES), of, event) is woken

@@ -18,6 +18,7 @@ ME = web(spread(), spread(HOSTNAME, nodeTaintsPolicy="Honor"))
 (OTHER,) = placed("a1")
 DB = pod("db").label("app", "db").on("a1")
 LABELS, TOLERATIONS = Action.UPDATE_POD_LABEL, Action.UPDATE_POD_TOLERATION
+TERMINATING = Action.UPDATE_POD_TERMINATING
 HOSTLESS = NodeBuilder({**IN_A.manifest, "metadata": {"name": "a1", "labels": {ZONE: "a"}}})
 
 
@@ -44,6 +45,9 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
         pytest.param(pod_updated(LABELS, DB, DB.label("app", "web")), True, id="a pod becomes a web pod"),
         pytest.param(pod_updated(LABELS, OTHER, OTHER.label("x")), False, id="a label that is not selected by"),
         pytest.param(pod_updated(LABELS, ME, ME.label("app", "db")), True, id="its own labels"),
+        pytest.param(pod_updated(TERMINATING, OTHER, OTHER.deleting()), True, id="a web pod begins to terminate"),
+        pytest.param(pod_updated(TERMINATING, DB, DB.deleting()), False, id="another pod begins to terminate"),
+        pytest.param(pod_deleted(OTHER.deleting()), False, id="a web pod goes that was not counted any more"),
         pytest.param(pod_updated(TOLERATIONS, ME, ME.tolerates("k")), True, id="its own tolerations"),
         pytest.param(pod_updated(TOLERATIONS, OTHER, OTHER.tolerates("k")), False, id="another's tolerations"),
         pytest.param(node_added(IN_A), True, id="a node with zone and host name comes"),
@@ -62,6 +66,15 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
 )
 def test_what_helps_a_pod_that_was_refused(event: ClusterEvent, woken: bool) -> None:
     assert wakes(build(PodTopologySpread), ME, event) is woken
+
+
+def test_a_node_that_the_node_affinity_policy_lets_in() -> None:
+    """The label is no topology key, but the pod's nodeSelector asks for it."""
+    subject, of = build(PodTopologySpread), web(spread()).node_selector(disk="ssd")
+    relabelled = node_updated(Action.UPDATE_NODE_LABEL, IN_A, IN_A.label("disk", "ssd"))
+    assert wakes(subject, of, relabelled)
+    assert not wakes(subject, web(spread()), relabelled)
+    assert not wakes(subject, web(spread(nodeAffinityPolicy="Ignore")).node_selector(disk="ssd"), relabelled)
 
 
 def test_its_own_tolerations_help_only_where_taints_are_honored() -> None:

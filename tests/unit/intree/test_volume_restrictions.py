@@ -174,11 +174,12 @@ ME = pod("me").spec(volumes=[*gce("d").manifest["spec"]["volumes"], *using("one"
         pytest.param(pod_deleted(gce("d").on("a")), True, id="a pod with the disk goes"),
         pytest.param(pod_deleted(gce("d")), True, id="one that had no node"),
         pytest.param(pod_deleted(gce("e").on("a")), False, id="one with another disk"),
-        pytest.param(pod_deleted(gce("d").namespace("x").on("a")), False, id="one of another namespace"),
+        pytest.param(pod_deleted(gce("d").namespace("x").on("a")), True, id="one of another namespace"),
         pytest.param(pod_deleted(using("one").on("a")), True, id="one with the claim"),
         pytest.param(pod_deleted(using("two").on("a")), False, id="one with another claim"),
         pytest.param(pod_deleted(pod().on("a")), False, id="one with neither"),
         pytest.param(node_added(node()), True, id="a node is added"),
+        pytest.param(ClusterEvent("Node", Action.DELETE, node().build(), None), True, id="a node is deleted"),
         pytest.param(ClusterEvent("PersistentVolumeClaim", ADDED, None, claim("one")), True, id="the claim is added"),
         pytest.param(ClusterEvent("PersistentVolumeClaim", ADDED, None, claim("two")), False, id="another claim is"),
         pytest.param(
@@ -186,7 +187,7 @@ ME = pod("me").spec(volumes=[*gce("d").manifest["spec"]["volumes"], *using("one"
         ),
         pytest.param(
             ClusterEvent("PersistentVolumeClaim", Action.UPDATE_OTHER, claim("one"), claim("one")),
-            False,
+            True,
             id="the claim changes",
         ),
     ],

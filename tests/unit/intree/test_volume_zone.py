@@ -116,14 +116,18 @@ def event(action: Action, old: Manifest | None, new: Manifest) -> ClusterEvent:
     ("what", "helps"),
     [
         pytest.param(event(ADD, None, storage_class()), True, id="a class that waits"),
-        pytest.param(event(ADD, None, storage_class(mode="Immediate")), False, id="a class that does not"),
+        pytest.param(event(ADD, None, storage_class("other")), False, id="another class"),
+        pytest.param(
+            event(UPDATE, storage_class(mode="Immediate"), storage_class()), True, id="a class that waits now"
+        ),
         pytest.param(event(UPDATE, storage_class(), storage_class()), False, id="a class changes"),
         pytest.param(event(ADD, None, claim()), True, id="its claim"),
         pytest.param(event(UPDATE, claim(), bound("pv")), True, id="its claim is bound"),
         pytest.param(event(ADD, None, claim("other")), False, id="another claim"),
         pytest.param(event(ADD, None, meta(claim(), namespace="x")), False, id="a claim in another namespace"),
-        pytest.param(event(ADD, None, claim("pod-scratch")), False, id="its ephemeral claim"),
-        pytest.param(event(ADD, None, volume()), True, id="a volume"),
+        pytest.param(event(ADD, None, claim("pod-scratch")), True, id="its ephemeral claim"),
+        pytest.param(event(ADD, None, volume()), True, id="its volume"),
+        pytest.param(event(ADD, None, volume("other")), False, id="another volume"),
         pytest.param(event(UPDATE, volume(), volume(size="2Gi")), False, id="a volume changes"),
         pytest.param(event(UPDATE, volume(), HERE), True, id="a volume's zone changes"),
         pytest.param(node_added(node("n")), True, id="a node"),
@@ -137,4 +141,5 @@ def event(action: Action, old: Manifest | None, new: Manifest) -> ClusterEvent:
 )
 def test_what_may_help_a_rejected_pod(what: ClusterEvent, helps: bool) -> None:
     volumes = [{"name": "scratch", "ephemeral": {}}]
-    assert wakes(plugin(Cluster()), using("data").spec(volumes=volumes), what) is helps
+    cluster = Cluster(meta(claim(volumeName="pv")), storage_class())
+    assert wakes(plugin(cluster), using("data").spec(volumes=volumes), what) is helps

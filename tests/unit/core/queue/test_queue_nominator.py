@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pyscheduler.api import Pod
@@ -117,3 +119,27 @@ def test_updates_in_any_tier_reach_the_nominator(tier: str) -> None:
     assert world.queue.nominator.node_of("p") == "n1"
     world.queue.delete("p")
     assert len(world.queue.nominator) == 0
+
+
+SMALLER = pod("p").requests(cpu="1").build()
+
+
+@pytest.mark.parametrize(
+    ("change", "freed"),
+    [
+        pytest.param(lambda n: n.remove("p"), [("n1", PLAIN, None)], id="the pod is gone"),
+        pytest.param(lambda n: n.remove("p", placed_on="n1"), [], id="the pod takes the room itself"),
+        pytest.param(lambda n: n.remove("p", placed_on="n2"), [("n1", PLAIN, None)], id="it goes to another node"),
+        pytest.param(lambda n: n.add(PLAIN, "n2"), [("n1", PLAIN, None)], id="it is nominated to another node"),
+        pytest.param(lambda n: n.add(PLAIN, ""), [("n1", PLAIN, None)], id="its nomination ends"),
+        pytest.param(lambda n: n.add(SMALLER, "n1"), [("n1", PLAIN, SMALLER)], id="it changes"),
+        pytest.param(lambda n: n.add(PLAIN, "n1"), [], id="nothing changes"),
+    ],
+)
+def test_room_that_a_nomination_held_is_freed_when(
+    change: Callable[[Nominator], None], freed: list[tuple[str, Pod, Pod | None]]
+) -> None:
+    nominator = nominated("n1")
+    change(nominator)
+    assert nominator.take_freed() == freed
+    assert nominator.take_freed() == []

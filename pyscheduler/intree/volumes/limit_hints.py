@@ -1,0 +1,114 @@
+"""Which events may help a pod that NodeVolumeLimits rejected: a limit is raised, or fewer volumes count against it.
+
+A volume counts under its driver's handle, so what counts changes with claims, volumes and classes, too, those of the
+pods on the nodes among them.
+"""
+
+from __future__ import annotations
+
+from pyscheduler.api import ClusterEvent, Hint, Pod, PodShape
+from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree.volumes.attachable import (
+    Attachable,
+    CannotAttach,
+    attachable_volumes,
+    inline_drivers,
+    of_claim,
+    of_volume,
+)
+from pyscheduler.intree.volumes.objects import (
+    Object,
+    Storage,
+    claim_names,
+    field,
+    items,
+    name_of,
+    namespace_of,
+    text,
+    volume_of_claim,
+)
+
+
+class LimitHints:
+    """The queueing hints of NodeVolumeLimits. They read the storage objects as they are after the event."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def limit_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if a driver can attach more volumes to a node, or states no limit any more."""
+        before, now = limits_of(event.old), limits_of(event.new)
+        return queue_if(any(driver not in now or now[driver] > limit for driver, limit in before.items()))
+
+    def pod_deleted(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if the pod that is gone had volumes on a node."""
+        return queue_if(had_place(event) and needs_attaching(event.old.shape))
+
+    def pod_placed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if the pod shares a volume with one that comes to a node: it takes no place there any more."""
+        if not event.new.node_name or not needs_attaching(event.new.shape):
+            return Hint.SKIP
+        return queue_if(not self._volumes(pod).isdisjoint(self._volumes(event.new)))
+
+    def claim_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if it is a claim of the pod, or if its volume counts under another driver or not at all any more."""
+        old, new = event.old, event.new
+        if namespace_of(new or old) == pod.namespace and name_of(new or old) in claim_names(pod):
+            return Hint.QUEUE
+        before, now = (None if side is None else of_claim(self._storage, side, True) for side in (old, new))
+        return self._counts_otherwise(pod, before, now)
+
+    def volume_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if it is a volume of the pod, or if it counts under another driver or not at all any more."""
+        old, new = event.old, event.new
+        names = (self._storage.claim(pod.namespace, name) for name in claim_names(pod))
+        if any(claim is not None and volume_of_claim(claim) == name_of(new or old) for claim in names):
+            return Hint.QUEUE
+        before, now = (
+            self._by_class(new or old) if side is None else of_volume(side, has_csi_node=True) for side in (old, new)
+        )
+        return Hint.QUEUE if new is None and before is not None else self._counts_otherwise(pod, before, now)
+
+    def _by_class(self, volume: Object) -> Attachable | None:
+        """The claim of a volume as it counts while the volume is not there."""
+        held = field(volume, "spec", "claimRef")
+        claim = self._storage.claim(text(held, "namespace"), text(held, "name"))
+        return None if claim is None else of_claim(self._storage, claim, has_csi_node=True)
+
+    def _counts_otherwise(self, pod: Pod, before: Attachable | None, now: Attachable | None) -> Hint:
+        if before == now:
+            return Hint.SKIP
+        fewer = before is not None and (now is None or now[0] != before[0])
+        return queue_if(fewer or now in self._volumes(pod))
+
+    def class_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if the volumes of a class are of another driver, or of none any more."""
+        before, now = (text(side, "provisioner") for side in (event.old, event.new))
+        return queue_if(before != now)
+
+    def attachment_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+        """QUEUE if another volume is attached instead, or none, and the driver may be one that the pod needs."""
+        if event.new is not None and event.old.get("spec") == event.new.get("spec"):
+            return Hint.SKIP
+        by_claim = bool(pod.shape.volume_claims)
+        return queue_if(by_claim or text(event.old, "spec", "attacher") in set(inline_drivers(pod.shape)))
+
+    def _volumes(self, pod: Pod) -> set[Attachable]:
+        try:
+            return attachable_volumes(self._storage, pod, has_csi_node=True, is_placed=True)
+        except CannotAttach:
+            return set()
+
+
+def limits_of(csi_node: Object) -> dict[str, int]:
+    """Number of volumes that each driver can attach to the node; drivers without a limit are left out."""
+    return {
+        text(driver, "name"): count
+        for driver in items(csi_node, "spec", "drivers")
+        if isinstance(count := field(driver, "allocatable", "count"), int)
+    }
+
+
+def needs_attaching(shape: PodShape) -> bool:
+    """Return True if any volume of the pod is a claim, or of an in-tree plugin that has a CSI driver."""
+    return bool(shape.volume_claims) or any(inline_drivers(shape))

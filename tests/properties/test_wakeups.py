@@ -1,0 +1,75 @@
+"""A short hunt for pods that stay parked although they fit, and that it finds what it is to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pyscheduler.api import ClusterEvent, Hint, Pod
+from pyscheduler.core.context import Context
+from pyscheduler.intree import NodeResourcesFit, TaintToleration
+from pyscheduler.intree.affinity.hints import AffinityHints
+from pyscheduler.intree.volumes.hints import VolumeHints
+from tests.properties import wakeups
+from tests.properties.wakeup.story import play
+from tests.properties.wakeups import Hunt
+
+Patch = pytest.MonkeyPatch
+
+
+def test_no_pod_stays_parked_that_fits() -> None:
+    hunt = Hunt(seed=7, start=0, events=2_000)
+    assert hunt.run(processes=1) is None, "python -m tests.properties.wakeups --seed 7 --events 2000"
+    assert hunt.looks > 1_000
+
+
+def test_a_story_is_drawn_from_its_seed_and_number_alone() -> None:
+    assert play(3, "", 14).lines == play(3, "", 14).lines != play(3, "", 15).lines
+    assert play(3, "", 14).lines != play(4, "", 14).lines
+
+
+def _skip(self: object, pod: Pod, event: ClusterEvent) -> Hint:
+    return Hint.SKIP
+
+
+def _removed_taints_are_missed(patch: Patch) -> None:
+    patch.setattr(TaintToleration, "_taints_gone", _skip)
+
+
+def _larger_nodes_are_missed(patch: Patch) -> None:
+    patch.setattr(NodeResourcesFit, "_node_grew", _skip)
+
+
+def _freed_anti_affinity_is_missed(patch: Patch) -> None:
+    patch.setattr(AffinityHints, "_repels_no_longer", lambda *_: False)
+    patch.setattr(AffinityHints, "_keeps_off_no_longer", lambda *_: False)
+
+
+def _new_volumes_are_missed(patch: Patch) -> None:
+    patch.setattr(VolumeHints, "volume_changed", _skip)
+
+
+def _freed_places_are_missed(patch: Patch) -> None:
+    patch.setattr(Context, "place_freed", lambda self, pod, now, only=None: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "feature"),
+    [
+        (_removed_taints_are_missed, "taints"),
+        (_larger_nodes_are_missed, "large"),
+        (_freed_anti_affinity_is_missed, "pod-affinity"),
+        (_new_volumes_are_missed, "volumes"),
+        (_freed_places_are_missed, "preemption"),
+    ],
+)
+def test_a_planted_bug_is_found(
+    plant: Callable[[Patch], None], feature: str, monkeypatch: Patch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(monkeypatch)
+    assert wakeups.main(["--seed", "1", "--feature", feature, "--events", "20000", "--processes", "1"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    (story, *_) = [line for line in lines if line.startswith("story ")]
+    assert "stays parked" in story
+    assert lines[-1] == f"again: {wakeups.again(1, feature, int(story.split()[1]))}"

@@ -1,0 +1,138 @@
+"""Events of nodes: created, deleted, and changed in all that a pod may be rejected for."""
+
+from __future__ import annotations
+
+from tests.conformance.generator import taints
+from tests.conformance.generator.case import new_node
+from tests.conformance.generator.resources import FPGA, GPU
+from tests.conformance.generator.world import HOSTNAME, RACK, REGION, ZONE, Manifest
+from tests.properties.wakeup.cluster import Cluster
+
+_MOST_NODES = 8
+_VALUES = {
+    ZONE: ("z1", "z2", "z3", "z4"),
+    REGION: ("r1", "r2"),
+    "disk": ("ssd", "hdd"),
+    RACK: ("a", "b"),
+    "rank": ("1", "10"),
+    HOSTNAME: ("n0", "n1", "host-x"),
+    "failure-domain.beta.kubernetes.io/zone": ("z1", "z2"),
+    "topology.ebs.csi.aws.com/zone": ("z1", "z2"),
+}
+
+
+def _one(cluster: Cluster) -> Manifest | None:
+    if not cluster.nodes:
+        return None
+    # A copy: what the cluster holds is what it has shown.
+    made: Manifest = _copy(cluster.nodes[cluster.world.one(*cluster.nodes)])
+    return made
+
+
+def _copy(part: Manifest) -> Manifest:
+    return {key: _copy(value) if isinstance(value, dict) else value for key, value in part.items()}
+
+
+def create(cluster: Cluster) -> str:
+    """A new node, mostly under a name that has been used before or is in use as an object's node."""
+    names = [f"n{number}" for number in range(_MOST_NODES) if f"n{number}" not in cluster.nodes]
+    if not names:
+        return ""
+    name = cluster.world.one(*names)
+    made = new_node(cluster.world, int(name.removeprefix("n")), cluster.groups)
+    before = cluster.world.chance(0.5)
+    if before:
+        cluster.show_drawn()  # the CSINode may come first
+    title = cluster.show_node(made)
+    cluster.show_drawn()
+    return f"{title} created with labels {made['metadata']['labels']}"
+
+
+def delete(cluster: Cluster) -> str:
+    return cluster.delete_node(cluster.world.one(*cluster.nodes)) if cluster.nodes else ""
+
+
+def redraw(cluster: Cluster) -> str:
+    """Replace the node by a new one of its name: several changes in one event."""
+    if not cluster.nodes:
+        return ""
+    name = cluster.world.one(*cluster.nodes)
+    number = int(name.removeprefix("n")) if name.removeprefix("n").isdigit() else 0
+    made = new_node(cluster.world, number, cluster.groups)
+    made["metadata"]["name"] = name
+    cluster.show_drawn()
+    return f"{cluster.show_node(made)} redrawn with labels {made['metadata']['labels']}"
+
+
+def relabel(cluster: Cluster) -> str:
+    node = _one(cluster)
+    if node is None:
+        return ""
+    key = cluster.world.one(*_VALUES, ZONE, HOSTNAME, REGION)
+    value = cluster.world.one(None, *_VALUES[key])
+    labels = node["metadata"].setdefault("labels", {})
+    labels.pop(key, None)
+    if value is not None:
+        labels[key] = value
+    return f"{cluster.show_node(node)}: label {key}={value}"
+
+
+def taint(cluster: Cluster) -> str:
+    node = _one(cluster)
+    if node is None:
+        return ""
+    node["spec"].pop("taints", None)
+    node["spec"].pop("unschedulable", None)
+    if cluster.world.chance(0.5):
+        taints.on_node(cluster.world, node)
+    return f"{cluster.show_node(node)}: spec {node['spec']}"
+
+
+def cordon(cluster: Cluster) -> str:
+    node = _one(cluster)
+    if node is None:
+        return ""
+    closed = not node["spec"].get("unschedulable", False)
+    node["spec"]["unschedulable"] = closed
+    return f"{cluster.show_node(node)}: unschedulable {closed}"
+
+
+def resize(cluster: Cluster) -> str:
+    """More or less of one resource."""
+    node = _one(cluster)
+    if node is None:
+        return ""
+    resource, amounts = cluster.world.one(
+        ("cpu", ("0", "1", "2", "4", "16")),
+        ("memory", ("0", "1Gi", "8Gi", "32Gi")),
+        ("pods", ("0", "2", "4", "8", "110")),
+        ("ephemeral-storage", ("1Gi", "50Gi")),
+        (GPU, ("0", "1", "4")),
+        (FPGA, ("0", "2")),
+        ("hugepages-2Mi", ("0", "512Mi")),
+    )
+    amount = cluster.world.one(*amounts)
+    node["status"]["allocatable"][resource] = amount
+    return f"{cluster.show_node(node)}: allocatable {resource}={amount}"
+
+
+def declare(cluster: Cluster) -> str:
+    node = _one(cluster)
+    if node is None:
+        return ""
+    node["status"]["declaredFeatures"] = cluster.world.some(_FEATURES)
+    return f"{cluster.show_node(node)}: features {node['status']['declaredFeatures']}"
+
+
+def report(cluster: Cluster) -> str:
+    """The kubelet's heartbeat with another condition or annotation."""
+    node = _one(cluster)
+    if node is None:
+        return ""
+    node["status"]["conditions"] = [{"type": "Ready", "status": cluster.world.one("True", "False", "Unknown")}]
+    if cluster.world.chance(0.3):
+        node["metadata"]["annotations"] = {"seen": str(cluster.world.serial())}
+    return f"{cluster.show_node(node)} reports"
+
+
+_FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")

@@ -1,0 +1,103 @@
+"""Pods that wait for an event although an attempt would get them on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.outcome import Code, Status
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.context import Context
+from pyscheduler.core.decide import filtering
+from pyscheduler.core.decide.decider import Choice, Decider
+from pyscheduler.core.decide.postfilter import run_post_filter
+from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.instrument import Instrument
+from pyscheduler.core.queue import Tier
+
+_PLAIN = 10**9
+
+
+class Missed(NamedTuple):
+    """A parked pod that an attempt would place, or make room for by preemption, and the plugins that rejected it."""
+
+    pod: str
+    rejected_by: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        return f"{self.pod}, rejected by {', '.join(self.rejected_by)}, stays parked and {self.result}"
+
+
+def missed(context: Context, preemptors: Collection[str]) -> list[Missed]:
+    """Every parked pod that a fresh attempt, by the plain forms and without anything cached, would get on.
+
+    `preemptors` are the UIDs of the pods for which others have been evicted.
+    """
+    found = []
+    with _plain_forms():
+        for queued in _parked(context):
+            result = _attempt(context, queued.pod, preemptors)
+            if result:
+                found.append(Missed(queued.pod.key, tuple(sorted(queued.rejectors)), result))
+    return found
+
+
+def parked(context: Context) -> int:
+    """Number of pods that `missed` evaluates."""
+    return len(_parked(context))
+
+
+def _parked(context: Context) -> list[QueuedPod]:
+    """Pods that only an event can bring back, without those that a PreEnqueue plugin keeps out."""
+    tiers = context.queue.known()
+    waiting = [q for tier, q in tiers if tier in (Tier.UNSCHEDULABLE, Tier.GATED) and not q.pod.deleting]
+    return [q for q in waiting if _may_enter(context.profiles[q.pod.scheduler_name], q.pod)]
+
+
+def _may_enter(profile: Profile, pod: Pod) -> bool:
+    return all(plugin.pre_enqueue(pod) is None for plugin in profile.pre_enqueue)
+
+
+def _attempt(context: Context, pod: Pod, preemptors: Collection[str]) -> str:
+    """Result of an attempt made now; "" if it would fail again.
+
+    Preemption counts for a pod that has had pods evicted from its nominated node, and may wait in vain for room there.
+    Of others, only the plugins that rejected them are known, not those that keep preemption from helping.
+    """
+    profile, cycle = context.profiles[pod.scheduler_name], Cycle(0.0, pod.scheduler_name, pod.uid)
+    decider = Decider(profile, context.state, context.queue.nominator, Instrument())
+    try:
+        choice = decider.decide(cycle, pod)
+        if isinstance(choice, Choice):
+            return f"fits {choice.node.name}"
+        nominated = context.queue.nominator.node_of(pod.uid)
+        if not choice.total_nodes or not nominated or pod.uid not in preemptors:
+            return ""
+        outcome = run_post_filter(profile.post_filter, cycle, pod, choice, Instrument())
+    except PluginFailed:
+        return ""
+    if not outcome.nominate or _waits_for_victims(context, pod, nominated, choice.status_of(nominated)):
+        return ""
+    return f"would get {outcome.nominate} by preemption"
+
+
+def _waits_for_victims(context: Context, pod: Pod, node_name: str, status: Status | None) -> bool:
+    """Return True if pods leave the node that can be cleared for the pod: it is retried once one is gone."""
+    node = context.state.info(node_name)
+    if node is None or status is None or status.code is not Code.UNSCHEDULABLE:
+        return False
+    return any(other.deleting and other.priority < pod.priority for other in node.pods.values())
+
+
+@contextmanager
+def _plain_forms() -> Iterator[None]:
+    usual, filtering.FEW = filtering.FEW, _PLAIN
+    try:
+        yield
+    finally:
+        filtering.FEW = usual

@@ -1,0 +1,116 @@
+"""No pod stays parked once it fits, over random events by the hundred thousand: `make wakeups`.
+
+After every event each parked pod is evaluated afresh, by the plain forms and with nothing cached: it must be refused
+still. A pod that would fit waits for the five-minute flush, as the hint of some plugin is missing or too narrow. Pods
+nominated to a node must not wait for one that cannot be cleared for them either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from tests.conformance.generator import GROUPS
+from tests.properties.wakeup.story import Story, play, shortened
+
+_REPORT_PERIOD = 10.0
+_CHUNK = 10
+"""Stories that a process is given at once."""
+
+
+class Hunt:
+    """Plays the stories of a seed until there have been so many events, or one of them has been missed."""
+
+    def __init__(self, seed: int, start: int, events: int, feature: str = "") -> None:
+        self._seed = seed
+        self._feature = feature
+        self._numbers = range(start, start + events)  # a story without any event is rare, and counts for one
+        self._wanted = events
+        self.stories = self.events = self.looks = 0
+        self._began = self._reported = time.monotonic()
+
+    def run(self, processes: int) -> Story | None:
+        """The first story in which an event was missed, None if there is none."""
+        with self._stories(processes) as stories:
+            for story in stories:
+                self.stories += 1
+                self.events += max(1, story.events)
+                self.looks += story.looks
+                if story.missed:
+                    return story
+                if self.events >= self._wanted:
+                    break
+                if time.monotonic() - self._reported > _REPORT_PERIOD:
+                    self._reported = time.monotonic()
+                    _show(str(self))
+        return None
+
+    def __str__(self) -> str:
+        took = time.monotonic() - self._began
+        last = self._numbers.start + self.stories - 1
+        return (
+            f"seed {self._seed}, stories {self._numbers.start} to {last}: {self.events:,} events, "
+            f"{self.looks:,} looks at parked pods in {took:.0f} s"
+        )
+
+    @contextmanager
+    def _stories(self, processes: int) -> Iterator[Iterator[Story]]:
+        play_one = partial(play, self._seed, self._feature)
+        if processes == 1:
+            yield map(play_one, self._numbers)
+            return
+        with multiprocessing.Pool(processes) as pool:
+            yield pool.imap(play_one, self._numbers, _CHUNK)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Hunts; 1 if an event is missed, with the events that matter and the command that plays them again."""
+    options = _arguments(arguments)
+    hunt = Hunt(options.seed, options.start, options.events, options.feature)
+    logging.disable()  # bindings fail by the thousand, as they are refused
+    try:
+        story = hunt.run(options.processes)
+        short = story and shortened(options.seed, options.feature, story)
+    finally:
+        logging.disable(logging.NOTSET)
+    _show(str(hunt))
+    if short is None:
+        return 0
+    for missed in short.missed:
+        _show(f"story {short.number} of seed {options.seed}: {missed}")
+    for line in short.lines:
+        _show(f"    {line}")
+    _show(f"again: {again(options.seed, options.feature, short.number)}")
+    return 1
+
+
+def again(seed: int, feature: str, number: int) -> str:
+    """The command line that plays one story."""
+    chosen = f" --feature {feature}" if feature else ""
+    return f"python -m tests.properties.wakeups --seed {seed}{chosen} --start {number} --events 1 --processes 1"
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.properties.wakeups", description=__doc__)
+    parser.add_argument("--events", type=int, default=100_000, metavar="N", help="how many events to play")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="the number of the first story")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="what the stories are drawn from")
+    parser.add_argument("--feature", default="", choices=["", *GROUPS], help="what every cluster must have")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, metavar="N")
+    return parser.parse_args(arguments)
+
+
+def _show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

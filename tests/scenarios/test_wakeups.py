@@ -1,0 +1,393 @@
+"""Pods wait, one thing changes that lets them in, and they are bound within their backoff, not by the flush."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.intree.affinity.namespaces import NAMESPACE
+from pyscheduler.intree.volumes import objects as kinds
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+FIRST_BACKOFF = 20.0
+"""Seconds after which the first backoff of every pod is over."""
+WITHIN = 12.0
+"""Seconds: the longest backoff, and one more."""
+Json = dict[str, Any]
+Change = Callable[[Harness], None]
+
+
+def term(app: str, key: str = HOST, **fields: Any) -> Json:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **fields}
+
+
+def of_team(app: str, team: str) -> Json:
+    return term(app, namespaceSelector={"matchLabels": {"team": team}})
+
+
+def namespace(name: str, **labels: str) -> Callable[[Harness], None]:
+    return lambda harness: harness.add_object(NAMESPACE, {"metadata": {"name": name, "labels": labels}})
+
+
+def shown(*objects: PodBuilder | NodeBuilder) -> Change:
+    return lambda harness: harness.add(*objects)
+
+
+def stored(kind: ResourceKind, name: str, **fields: Any) -> Change:
+    meta: Json = {"name": name, **({"namespace": "default", "uid": name} if kind.namespaced else {})}
+    meta |= fields.pop("metadata", {})
+    return lambda harness: harness.add_object(kind, {"metadata": meta, **fields})
+
+
+def removed(kind: ResourceKind, name: str) -> Change:
+    return lambda harness: harness.remove_object(kind, name, "default" if kind.namespaced else "")
+
+
+def deleted(name: str, of: str = "default") -> Change:
+    return lambda harness: harness.delete_pod(name, of)
+
+
+def claim(name: str, volume: str = "") -> Change:
+    bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "volumeName": volume}
+    spec["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[assignment]
+    return stored(kinds.CLAIM, name, metadata={"annotations": bound}, spec=spec)
+
+
+def volume(name: str, of: str = "", driver: str = "d.csi") -> Change:
+    spec: Json = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    spec["csi"] = {"driver": driver, "volumeHandle": name}
+    if of:
+        spec["claimRef"] = {"name": of, "namespace": "default", "uid": of}
+    return stored(kinds.VOLUME, name, spec=spec, status={"phase": "Bound" if of else "Available"})
+
+
+def csi_node(name: str, **limits: int) -> Change:
+    drivers = [{"name": "d.csi", "allocatable": {"count": n}} for n in limits.values()]
+    return stored(kinds.CSI_NODE, name, spec={"drivers": drivers})
+
+
+def using(name: str, *claims: str) -> PodBuilder:
+    return pod(name).spec(volumes=[{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims])
+
+
+def spread(**fields: Any) -> Json:
+    chosen = {"labelSelector": {"matchLabels": {"app": "x"}}, "whenUnsatisfiable": "DoNotSchedule"}
+    return {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE, **chosen, **fields}]}
+
+
+LATE = stored(kinds.STORAGE_CLASS, "late", provisioner="d.csi", volumeBindingMode="WaitForFirstConsumer")
+TRACKED = stored(kinds.CSI_DRIVER, "d.csi", spec={"storageCapacity": True})
+SELF = pod("p").label("app", "x").near(term("x"))
+PEER = pod("peer").label("app", "x").on("n1")
+A, B = pod("a").label("app", "a"), pod("b").label("app", "b")
+FULL = [LATE, claim("a", "va"), claim("b", "vb"), volume("va", "a"), volume("vb", "b"), csi_node("n1", d=1)]
+ATTACHED = stored(
+    kinds.VOLUME_ATTACHMENT,
+    "at",
+    spec={"attacher": "d.csi", "nodeName": "n1", "source": {"persistentVolumeName": "va"}},
+)
+SPREAD = pod("p").label("app", "x").requests(cpu="1").spec(**spread())
+HONORS = pod("p").label("app", "x").requests(cpu="1").node_selector(disk="ssd").spec(**spread())
+
+STORIES: dict[str, tuple[list[Change], PodBuilder, Change]] = {
+    "the last peer of a required self-affinity is deleted": (
+        [shown(node("n1").unschedulable(), node("n2"), PEER)],
+        SELF,
+        deleted("peer"),
+    ),
+    "the last peer of a required self-affinity is relabelled": (
+        [shown(node("n1").unschedulable(), node("n2"), PEER)],
+        SELF,
+        shown(PEER.label("app", "z")),
+    ),
+    "the node of the last peer is deleted": (
+        [shown(node("n1").unschedulable(), node("n2"), PEER)],
+        SELF,
+        lambda harness: harness.delete_node("n1"),
+    ),
+    "a pod comes to a namespace that namespaceSelector chooses": (
+        [shown(node("n1")), namespace("blue", team="x")],
+        pod("p").near(of_team("a", "x")),
+        shown(A.namespace("blue").on("n1")),
+    ),
+    "a pod leaves a namespace that namespaceSelector chooses": (
+        [shown(node("n1")), namespace("blue", team="x"), shown(A.namespace("blue").on("n1"))],
+        pod("p").apart(of_team("a", "x")),
+        deleted("a", "blue"),
+    ),
+    "a namespace is relabelled away from anti-affinity": (
+        [shown(node("n1")), namespace("blue", team="x"), shown(A.namespace("blue").on("n1"))],
+        pod("p").apart(of_team("a", "x")),
+        namespace("blue", team="y"),
+    ),
+    "the pod's own namespace is relabelled away from the anti-affinity of another pod": (
+        [shown(node("n1")), namespace("default", team="x"), shown(A.apart(of_team("b", "x")).on("n1"))],
+        pod("p").label("app", "b"),
+        namespace("default", team="y"),
+    ),
+    "one of two anti-affinity terms is freed by a deletion": (
+        [shown(node("n1"), A.on("n1"))],
+        pod("p").apart(term("a"), term("b")),
+        deleted("a"),
+    ),
+    "one of two anti-affinity terms is freed by a relabelling": (
+        [shown(node("n1"), A.on("n1"))],
+        pod("p").apart(term("a"), term("b")),
+        shown(A.label("app", "z").on("n1")),
+    ),
+    "another pod with two anti-affinity terms is deleted": (
+        [shown(node("n1"), A.apart(term("b"), term("q")).on("n1"))],
+        B,
+        deleted("a"),
+    ),
+    "a node comes where another pod's anti-affinity does not reach": (
+        [shown(node("n1"), A.apart(term("b")).on("n1"))],
+        B,
+        shown(node("n2")),
+    ),
+    "a node moves out of the zone of another pod's anti-affinity": (
+        [shown(node("n1").zone("a"), node("n2").zone("a"), A.apart(term("b", ZONE)).on("n1"))],
+        B,
+        shown(node("n2").zone("b")),
+    ),
+    "a matching pod begins to terminate": (
+        [shown(node("n1").zone("a"), node("n2", cpu="0").zone("b"), PEER)],
+        SPREAD,
+        shown(PEER.deleting()),
+    ),
+    "a node leaves the nodes that nodeAffinityPolicy lets in": (
+        [shown(node("n1").zone("a").label("disk", "ssd"), node("n2", cpu="0").zone("b").label("disk", "ssd"), PEER)],
+        HONORS,
+        shown(node("n2", cpu="0").zone("b")),
+    ),
+    "the driver of a class ceases to publish its capacity": (
+        [shown(node("n1")), LATE, TRACKED, claim("c")],
+        using("p", "c"),
+        stored(kinds.CSI_DRIVER, "d.csi", spec={"storageCapacity": False}),
+    ),
+    "a driver is unregistered from a node that has its limit": (
+        [shown(node("n1")), *FULL, shown(using("w", "a").on("n1"))],
+        using("p", "b"),
+        csi_node("n1"),
+    ),
+    "the CSINode of a full node is deleted": (
+        [shown(node("n1")), *FULL, shown(using("w", "a").on("n1"))],
+        using("p", "b"),
+        removed(kinds.CSI_NODE, "n1"),
+    ),
+    "a node comes that states no volume limit": (
+        [shown(node("n1")), *FULL, shown(using("w", "a").on("n1"))],
+        using("p", "b"),
+        shown(node("n2")),
+    ),
+    "the volume of an attachment is deleted": (
+        [shown(node("n1")), *FULL, ATTACHED],
+        using("p", "b"),
+        removed(kinds.VOLUME, "va"),
+    ),
+    "a disk is freed by a pod of another namespace": (
+        [shown(node("n1"), A.namespace("blue").spec(volumes=[{"gcePersistentDisk": {"pdName": "d"}}]).on("n1"))],
+        pod("p").spec(volumes=[{"gcePersistentDisk": {"pdName": "d"}}]),
+        deleted("a", "blue"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_waiting_pod_is_chosen_a_node_within_its_backoff(name: str) -> None:
+    before, waiting, change = STORIES[name]
+    harness = Harness()
+    for step in before:
+        step(harness)
+    harness.add(waiting)
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    own = waiting.manifest["metadata"]["name"]
+    assert own not in harness.bound_order
+    change(harness)
+    harness.run()
+    harness.advance(WITHIN)
+    assert own in harness.bound_order, harness.why_pending(own)
+
+
+# -- nominations -------------------------------------------------------------------------------------------------------
+
+
+def preempting() -> Harness:
+    """`high` is nominated to n1, whose pod takes long to end; it would fit n2 if the pod there was evicted."""
+    harness = Harness()
+    harness.graceful = True
+    harness.add(node("n1", cpu="2"), node("n2", cpu="2").taint("closed"))
+    harness.add(pod("low1").requests(cpu="2").on("n1"), pod("low2").requests(cpu="2").on("n2"))
+    harness.add(pod("high").priority(10).requests(cpu="2"))
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    assert (harness.nominated("high"), harness.evicted()) == ("n1", ["low1"])
+    return harness
+
+
+def test_a_preemptor_looks_elsewhere_when_its_nominated_node_is_cordoned() -> None:
+    harness = preempting()
+    harness.add(node("n2", cpu="2"))
+    harness.run()
+    harness.advance(WITHIN)
+    harness.add(node("n1", cpu="2").unschedulable())
+    harness.run()
+    harness.advance(WITHIN)
+    assert (harness.nominated("high"), harness.evicted()) == ("n2", ["low1", "low2"])
+
+
+def test_a_preemptor_looks_elsewhere_when_its_nominated_node_shrinks() -> None:
+    harness = preempting()
+    harness.add(node("n2", cpu="2"))
+    harness.run()
+    harness.advance(WITHIN)
+    harness.add(node("n1", cpu="1"))
+    harness.run()
+    harness.advance(WITHIN)
+    assert (harness.nominated("high"), harness.evicted()) == ("n2", ["low1", "low2"])
+
+
+def test_a_preemptor_looks_elsewhere_when_its_nominated_node_is_deleted() -> None:
+    harness = preempting()
+    harness.add(node("n2", cpu="2"))
+    harness.run()
+    harness.advance(WITHIN)
+    harness.delete_node("n1")
+    harness.run()
+    harness.advance(WITHIN)
+    assert (harness.nominated("high"), harness.evicted()) == ("n2", ["low1", "low2"])
+
+
+def never_fits(**requests: str) -> PodBuilder:
+    """Nominated to n1 by another component, and rejected by its nodeSelector."""
+    made = pod("high").priority(10).label("app", "a").node_selector(never="x").nominated("n1")
+    return made.requests(**requests).spec(preemptionPolicy="Never")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "changed"),
+    [
+        pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="1"), id="it shrinks"),
+        pytest.param(pod("p").apart(term("a")), never_fits(cpu="2").label("app", "b"), id="it is relabelled"),
+        pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="2").nominated(""), id="its nomination is cleared"),
+    ],
+)
+def test_a_pod_that_left_room_for_a_nominated_one_is_woken_when(waiting: PodBuilder, changed: PodBuilder) -> None:
+    harness = Harness()
+    harness.add(node("n1", cpu="2"), never_fits(cpu="2"), waiting)
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    assert harness.where == {}
+    harness.add(changed)
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where == {"p": "n1"}
+
+
+def test_a_nominated_pod_counts_for_spreading_until_it_is_gone() -> None:
+    nominated = never_fits().label("app", "x")
+    harness = Harness()
+    harness.add(node("n1").zone("a"), node("n2").zone("b").unschedulable(), nominated, SPREAD)
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    harness.add(nominated.deleting())
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where == {}
+    harness.delete_pod("high")
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where == {"p": "n1"}
+
+
+def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
+    harness = Harness()
+    harness.add(node("n1"))
+    for step in (
+        stored(
+            kinds.STORAGE_CLASS,
+            "late",
+            provisioner="kubernetes.io/no-provisioner",
+            volumeBindingMode="WaitForFirstConsumer",
+        ),
+        volume("only"),
+        claim("a"),
+        claim("b"),
+    ):
+        step(harness)
+    harness.answer_bindings = False
+    harness.add(using("first", "a"))
+    harness.run()
+    harness.add(using("second", "b"))
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    assert harness.bound_order == ["first"]
+    harness.delete_pod("first")
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.bound_order == ["first", "second"]
+
+
+def test_a_pod_is_placed_near_one_whose_volume_is_still_being_bound() -> None:
+    harness = Harness()
+    harness.add(node("n1"))
+    LATE(harness)
+    claim("a")(harness)
+    harness.add(pod("p").near(term("a")))
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    harness.add(using("slow", "a").label("app", "a"))
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where == {"p": "n1"}
+
+
+def test_a_preemptor_does_not_miss_a_node_that_comes_while_its_victims_are_evicted() -> None:
+    harness = Harness()
+    harness.answer_evictions = False
+    harness.add(node("n1", cpu="2"), pod("low").requests(cpu="2").on("n1"))
+    harness.add(pod("high").priority(10).requests(cpu="2"))
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    harness.add(node("n2", cpu="2"))
+    harness.run()
+    harness.advance(WITHIN)
+    harness.add(pod("low").requests(cpu="2").on("n1").deleting())
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.where["high"] == "n2"
+
+
+# -- no storm ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(shown(PEER.label("note", "x")), id="a peer is relabelled otherwise"),
+        pytest.param(shown(PEER.phase("Running")), id="a peer's status changes"),
+        pytest.param(shown(node("n1").unschedulable().annotation("beat", "2")), id="a node is annotated"),
+        pytest.param(namespace("blue", team="x"), id="a namespace of other pods"),
+        pytest.param(volume("other"), id="a volume of no use"),
+        pytest.param(stored(kinds.STORAGE_CLASS, "other", provisioner="x"), id="a class of no use"),
+    ],
+)
+def test_what_cannot_help_wakes_no_pod(change: Change) -> None:
+    harness = Harness()
+    harness.add(node("n1").unschedulable(), PEER)
+    for number in range(50):
+        harness.add(pod(f"near-{number}").near(term("none")), pod(f"apart-{number}").apart(term("x")))
+        harness.add(using(f"claim-{number}", "missing"))
+    harness.run()
+    harness.advance(FIRST_BACKOFF)
+    attempts = harness.machine.context.attempts
+    change(harness)
+    harness.run()
+    harness.advance(WITHIN)
+    assert harness.machine.context.attempts == attempts
