@@ -12,7 +12,7 @@ import pytest
 
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
-from pyscheduler.core.events import Reconfigured, Tick
+from pyscheduler.core.events import PodGone, Reconfigured, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import SLICE
 from pyscheduler.testing import Harness, node, pod
@@ -78,7 +78,7 @@ def _node_added(harness: Harness) -> None:
 
 
 def _pod_gone(harness: Harness) -> None:
-    harness.delete_pod("old")
+    harness.tell(PodGone(harness.now, "default", "old", ""))
 
 
 def _unhelpful_pod_gone(harness: Harness) -> None:

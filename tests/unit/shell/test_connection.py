@@ -19,7 +19,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pyscheduler.api import ApiError
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.headers import LONGEST_WAIT
-from pyscheduler.shell.kube import credentials
 from pyscheduler.shell.kube.connection import (
     LOST,
     MERGE_PATCH,
@@ -489,35 +488,3 @@ async def test_a_refusal_may_have_any_body(api: FakeApi, connection: Connection,
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", PATH, b"{}")
     assert caught.value.status == 403
-
-
-EXEC = """
-exec:
-  apiVersion: client.authentication.k8s.io/v1
-  command: {command}
-  interactiveMode: Never
-"""
-GIVES = """#!/bin/sh
-echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "first"}}'
-"""
-
-
-@pytest.mark.parametrize("then", ["exec sleep 60", "exit 1", "echo nonsense"])
-async def test_an_exec_plugin_that_breaks_later_costs_one_deadline_and_keeps_the_token(
-    api: FakeApi, tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, then: str
-) -> None:
-    plugin = tmp_path / "plugin"
-    plugin.write_text(GIVES)
-    plugin.chmod(0o755)
-    file = write_kubeconfig(tmp_path, api.url, user=EXEC.format(command=plugin))
-    connection = await connect(file, ConnectionOptions(qps=-1), clock)
-    monkeypatch.setattr(credentials, "DEADLINE", 0.5)
-    plugin.write_text(f"#!/bin/sh\n{then}\n")
-    clock.at += credentials.REREAD_AFTER + 1
-    api.script(PATH, ok({}), refused(401, "Unauthorized"), refused(401, "Unauthorized"))
-    await connection.request("POST", PATH, b"{}")
-    with pytest.raises(ApiError) as caught:
-        await connection.request("POST", PATH, b"{}")
-    await connection.close()
-    assert caught.value.status == 401
-    assert {call.authorization for call in api.calls} == {"Bearer first"}

@@ -1,0 +1,47 @@
+"""An exec credential plugin that worked at first and then does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pyscheduler.api import ApiError
+from pyscheduler.shell.kube import credentials
+from pyscheduler.shell.kube.connection import ConnectionOptions, connect
+
+from .conftest import write_kubeconfig
+from .fake_api import FakeApi, ok, refused
+from .virtual import VirtualClock
+
+PATH = "/api/v1/things"
+EXEC = """
+exec:
+  apiVersion: client.authentication.k8s.io/v1
+  command: {command}
+  interactiveMode: Never
+"""
+GIVES = """#!/bin/sh
+echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "first"}}'
+"""
+
+
+@pytest.mark.parametrize("then", ["exec sleep 60", "exit 1", "echo nonsense"])
+async def test_an_exec_plugin_that_breaks_later_costs_one_deadline_and_keeps_the_token(
+    api: FakeApi, tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    plugin = tmp_path / "plugin"
+    plugin.write_text(GIVES)
+    plugin.chmod(0o755)
+    file = write_kubeconfig(tmp_path, api.url, user=EXEC.format(command=plugin))
+    connection = await connect(file, ConnectionOptions(qps=-1), clock)
+    monkeypatch.setattr(credentials, "DEADLINE", 0.5)
+    plugin.write_text(f"#!/bin/sh\n{then}\n")
+    clock.at += credentials.REREAD_AFTER + 1
+    api.script(PATH, ok({}), refused(401, "Unauthorized"), refused(401, "Unauthorized"))
+    await connection.request("POST", PATH, b"{}")
+    with pytest.raises(ApiError) as caught:
+        await connection.request("POST", PATH, b"{}")
+    await connection.close()
+    assert caught.value.status == 401
+    assert {call.authorization for call in api.calls} == {"Bearer first"}
