@@ -1,7 +1,7 @@
-"""One pod with 30,000 node affinity terms beside 200 nodes: the dearest pod that the API server takes.
+"""One pod with 30,000 node affinity terms beside 1,000 nodes: among the dearest pods that the API server takes.
 
-Its attempt takes long; that must cost neither of two replicas the lease, and its neighbours are bound after it. The
-same story is run with kube-scheduler, for comparison: `pytest -s` shows the seconds.
+It costs neither of two replicas the lease, and its neighbours are bound within 5 s. The same story is run with
+kube-scheduler, for comparison: `pytest -s` shows the seconds.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning"),
 ]
 
-NODES = 200
+NODES = 1_000
 TERMS = 30_000
 NEIGHBOURS = 20
 DEFAULT = Times(lease=15.0, deadline=10.0, retry=2.0)
+PROMPT = 5.0
+"""Seconds within which the last neighbour is bound."""
 PATIENCE = 300.0
-"""Seconds until the last neighbour is bound, on a machine that is busy with other things."""
+"""Seconds that kube-scheduler may take."""
 
 
 def poison(scheduler: str, pool: str) -> Json:
@@ -80,6 +82,7 @@ async def test_a_pod_whose_attempt_takes_long_costs_no_replica_the_lease(
             lease = await plane.api.get(f"{LEASES}/{NAME}")
             assert (await holder(plane), lease["spec"]["leaseTransitions"]) == (was, 0)
             assert (leader.process.returncode, standby.process.returncode) == (None, None)
+            assert seconds < PROMPT
 
 
 async def test_kube_scheduler_in_the_same_story(
