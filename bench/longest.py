@@ -20,7 +20,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.asks import ASKS, Json
+from bench.asks import ASKS as POD_SPECS
+from bench.asks import Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
@@ -66,8 +67,8 @@ OTHERS = CONFIG + "- schedulerName: others\n"
 WAITING: dict[str, tuple[Json, frozenset[str]]] = {
     "resources": ({"nodeSelector": {"pool": "a"}}, frozenset({"NodeResourcesFit"})),
     "node affinity": ({"nodeSelector": {"pool": "none"}}, frozenset({"NodeAffinity"})),
-    "pod affinity": (ASKS["affinity-required"], frozenset({"InterPodAffinity"})),
-    "hard spread": (ASKS["spread-hard"], frozenset({"PodTopologySpread", "NodeResourcesFit"})),
+    "pod affinity": (POD_SPECS["affinity-required"], frozenset({"InterPodAffinity"})),
+    "hard spread": (POD_SPECS["spread-hard"], frozenset({"PodTopologySpread", "NodeResourcesFit"})),
     "volumes": (
         {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]},
         frozenset({"VolumeBinding"}),
@@ -76,7 +77,7 @@ WAITING: dict[str, tuple[Json, frozenset[str]]] = {
     "gated": ({"schedulingGates": [{"name": "example.com/hold"}]}, frozenset()),
     "error": ({}, frozenset()),
 }
-"""What waiting pods ask for, and which plugins have rejected them."""
+"""Spec fields of the waiting pods, and the plugins that have rejected them."""
 SHAPES = 100
 """Templates of each kind."""
 
@@ -125,7 +126,7 @@ class World:
         self.settle()
 
     def settle(self) -> None:
-        """All pods have been tried in vain, and have waited long enough to be out of their backoff."""
+        """Let every pod fail one attempt, and wait until all are out of their backoff."""
         queue = self.machine.context.queue
         while True:
             while self._busy():
@@ -202,7 +203,7 @@ def _named(name: str, **fields: Any) -> Json:
 
 
 def event_rows(world: World) -> Iterator[tuple[str, Callable[[int], Sequence[Event]]]]:
-    """What happens, by name; each is given how often it has happened before."""
+    """Events by name; each function takes the number of earlier repetitions."""
     kinds = world.kinds
 
     def changed_node(name: str, i: int, **fields: Any) -> NodeChanged:
@@ -286,7 +287,7 @@ def measure_backoff(world: World) -> Iterator[Row]:
 
 
 def measure_reconfigured(world: World) -> Iterator[Row]:
-    """Other profiles, and then one more whose pods have been there before."""
+    """Reconfigure with other profiles, then add one that waiting pods already name."""
     loaded = loads(CONFIG)
     found = []
     for _ in range(REPEATS):
@@ -302,9 +303,9 @@ def measure_reconfigured(world: World) -> Iterator[Row]:
 
 
 ATTEMPTS: dict[str, Json] = {
-    **ASKS,
+    **POD_SPECS,
     "node affinity": {"nodeSelector": {"pool": "3"}},
-    "a label no pod asked for": {"nodeSelector": {"kubernetes.io/hostname": "node-17"}},
+    "a label no pod selected before": {"nodeSelector": {"kubernetes.io/hostname": "node-17"}},
     "volume": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "bound"}}]},
     "default spreading": {},
 }
@@ -331,7 +332,12 @@ def measure_attempts(world: World) -> Iterator[Row]:
         least = min(found, key=lambda each: each[0])
         kind = "" if any(isinstance(c, Bind) for c in least[2]) else " (fits nowhere)"
         yield Row(f"first pod: {what}{kind}", least[0], least[1], found[0][0])
-    for what, fields in {"nothing": {}, "spread": ASKS["spread-hard"], "affinity": ASKS["affinity-required"]}.items():
+    templates: dict[str, Json] = {
+        "nothing": {},
+        "spread": POD_SPECS["spread-hard"],
+        "affinity": POD_SPECS["affinity-required"],
+    }
+    for what, fields in templates.items():
         for kind, cpu in ("preemption", "63950m"), ("fits nowhere", "70"):
             found = [world.attempt(fields, cpu=cpu) for _ in range(REPEATS)]
             assert any(isinstance(c, Evict) for c in found[0][2]) == (kind == "preemption"), found[0]
@@ -342,7 +348,7 @@ def measure_attempts(world: World) -> Iterator[Row]:
 def measure_victims(nodes: int) -> Iterator[Row]:
     """Preemption where every node has a hundred victims, and all of them are tried."""
     world = World(nodes, 0, EXHAUSTIVE, per_node=100)
-    for what, fields in {"nothing": {}, "spread": ASKS["spread-hard"]}.items():
+    for what, fields in {"nothing": {}, "spread": POD_SPECS["spread-hard"]}.items():
         found = [world.attempt(fields, cpu="63950m") for _ in range(REPEATS)]
         assert any(isinstance(c, Evict) for c in found[0][2]), found[0][2]
         least = min(found, key=lambda each: each[0])
@@ -350,7 +356,7 @@ def measure_victims(nodes: int) -> Iterator[Row]:
 
 
 def measure_metrics(world: World) -> Iterator[Row]:
-    """What a scrape reads of the queue."""
+    """The reads of the queue that one scrape makes."""
     queue = world.machine.context.queue
     for what, read in {
         "pending_pods": queue.pending_counts,
@@ -382,7 +388,7 @@ def measure_gang(nodes: int, members: int) -> Iterator[Row]:
 
 
 class Pauses:
-    """How long the garbage collector takes."""
+    """Pauses of the garbage collector; `longest` is in milliseconds."""
 
     def __init__(self) -> None:
         self.longest = 0.0

@@ -1,4 +1,4 @@
-"""How a plugin is tested: a story told to the real core on virtual time, then one form against the other."""
+"""Tests of a plugin: a scenario on the real core in virtual time, then one form against the other."""
 
 from gpu_model import GpuModel
 

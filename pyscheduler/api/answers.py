@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 
 FILTER: Final = "None or Rejection"
-"""What Filter and some other points take."""
+"""The return values of Filter and some other extension points."""
 
 
 class WrongAnswer(TypeError):
     """A plugin's method returned something that its extension point has no use for."""
 
     def __init__(self, method: Callable[..., Any], answer: object, expected: str, *, shown: str = "") -> None:
-        """`shown` is how the text shows the answer, where its type alone does not tell what is wrong with it."""
+        """`shown` replaces the type in the message, where the type alone does not show what is wrong."""
         super().__init__(f"{method.__name__} returned {shown or _described(answer)}, expected {expected}")
         code = getattr(method, "__code__", None)
         self.at = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""

@@ -15,7 +15,7 @@ from pyscheduler.api.pod import Pod
 
 
 class Action(enum.IntFlag):
-    """What was done to an object; the bits are in kube-scheduler's order, ours after them."""
+    """Kinds of change of an object; the bits are in kube-scheduler's order, ours after them."""
 
     ADD = enum.auto()
     DELETE = enum.auto()

@@ -156,7 +156,7 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> dict[str, Page | AsyncPage]:
-    """What is served, by path; `flags` gives what the process was started with.
+    """Pages by path; `flags` are those that the process was started with.
 
     To be called on the scheduler's loop; the pages are made in another thread.
     """

@@ -51,7 +51,7 @@ _PODS_OF_A_ROUND: Final = 50
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be measured: a plugin with its args on so many nodes, for pods like this one."""
+    """One measurement: a plugin with its args on so many nodes, for pods like this one."""
 
     plugin: str
     args: Json
@@ -72,7 +72,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a plugin costs; decisions in microseconds."""
+    """Measured cost of a plugin; decisions in microseconds."""
 
     name: str
     calls: tuple[Call, ...]
@@ -186,7 +186,7 @@ def _enough_pods(world: _World) -> int:
 
 
 def _calls(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Iterator[Call]:
-    """What a call costs at each extension point that the plugin serves and that decides."""
+    """Cost of a call at each extension point that the plugin serves and that decides."""
     cycle, node = Cycle(0.0, "default-scheduler", pod.uid), next(iter(nodes))
     if isinstance(plugin, PreEnqueuePlugin):
         yield Call("PreEnqueue", _timed(lambda: plugin.pre_enqueue(pod)))
@@ -248,7 +248,7 @@ def _columns(call: Call) -> str:
 
 
 def summary(cost: Cost, nodes: int) -> list[str]:
-    """What a whole decision costs, and what could be saved."""
+    """Lines on the cost of a whole decision and on possible savings."""
     more = cost.with_plugin - cost.without
     lines = [
         f"One decision on {nodes} nodes: {cost.with_plugin:,.0f} µs with {cost.name},"

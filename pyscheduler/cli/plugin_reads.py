@@ -66,7 +66,7 @@ class _RecordedCycle(Cycle):
 
 
 def least_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
-    """Return the least claim that is right for the pod on these nodes; None where nothing can be said.
+    """Return the least claim that is right for the pod on these nodes; None if it cannot be determined.
 
     That is so where the plugin has state of its own, or leaves the pod alone, or looks at more than a claim can cover.
     """
@@ -76,7 +76,7 @@ def least_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
     handle, plugin.handle = plugin.handle, cast(Any, _Recorder("handle", plugin.handle, seen))
     try:
         _run(plugin, cast(Pod, _Recorder("pod", pod, seen)), _RecordedCycle(pod, seen), nodes, seen)
-    except Exception:  # an answer that cannot be had says nothing of what it reads
+    except Exception:  # a call that fails does not show what the plugin reads
         return None
     finally:
         plugin.handle = handle

@@ -1,4 +1,4 @@
-"""What can be seen of a plugin class without running it: each fault is one line that names class, method and remedy.
+"""Checks of a plugin class that need not run it: each fault is one line that names class, method and remedy.
 
 A wrong signature or a missing `async` would else be found by the first pod that meets it, hours after the start.
 """
@@ -17,15 +17,15 @@ from pyscheduler.config.fields import UnknownType, fields_of, is_record
 from pyscheduler.core.framework.registry import POINTS, points_of
 
 _LOOKS_LIKE: Final = 0.85
-"""How alike a public method's name and an extension point's must be to be taken for a misspelling."""
+"""Similarity from which a public method's name is taken for a misspelling of an extension point's method."""
 
 
 class NotAPlugin(Exception):
-    """An import path that does not lead to a usable plugin class; the message is one line that says why."""
+    """An import path that does not lead to a usable plugin class; the message is one line with the reason."""
 
 
 def check_class(cls: type) -> str:
-    """Return the name of a plugin class that can be used; NotAPlugin says what is wrong with any other."""
+    """Return the name of a plugin class that can be used; raise NotAPlugin with the fault of any other."""
     where = f"{cls.__module__}:{cls.__qualname__}"
     if not issubclass(cls, Plugin) or not points_of(cls):
         raise NotAPlugin(f"{where} is not a plugin: inherit from FilterPlugin or another base class of pyscheduler.api")
@@ -122,7 +122,7 @@ def _method_faults(cls: type[Plugin]) -> Iterator[str]:
 
 
 def _differences(name: str, own: object, declared: FunctionType) -> Iterator[str]:
-    """How a method differs from the one that it overrides, in what its caller depends on."""
+    """Differences from the overridden method that its caller depends on."""
     wanted = list(inspect.signature(declared).parameters)
     if isinstance(own, staticmethod):
         wanted = wanted[1:]
@@ -165,7 +165,7 @@ def _own_methods(cls: type) -> Iterable[str]:
 
 
 def _closest(name: str, known: Iterable[str]) -> str:
-    """The name that is meant, as far as one can tell; upper case and underscores do not count."""
+    """The known name most like this one, or an empty string; upper case and underscores do not count."""
     plain = {_plain(each): each for each in known}
     close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_LOOKS_LIKE)
     return plain[close[0]] if close else ""

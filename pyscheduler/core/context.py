@@ -83,7 +83,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_backoff: float = 10.0
     max_in_unschedulable: float = 300.0
     slice_pods: int = SLICE
-    """How many waiting pods one call looks at."""
+    """Upper bound of waiting pods that one call looks at."""
     extenders: tuple[Extender, ...] = ()
     """In the order in which they are asked."""
 
@@ -205,7 +205,7 @@ class Context(msgspec.Struct, eq=False):
             self.wake_nominated(pod.node_name, now)
 
     def eviction_ended(self, victim: str, now: float) -> None:
-        """Retry the preemptors whose last victim it was: they have missed what happened while evictions were made."""
+        """Retry the preemptors that waited for this victim last: they have missed the events during the evictions."""
         for uid in self.handle.evictions.end(victim):
             preemptor = self.pods.get(uid)
             if preemptor is not None:

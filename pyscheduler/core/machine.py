@@ -166,17 +166,17 @@ class Machine:
         return commands
 
     def _follow_up(self, now: float) -> list[Command]:
-        """Do what plugins have asked for during their calls; giving back a place may make them ask for more."""
-        commands = self._do_as_asked(now)
+        """Carry out what plugins have requested during their calls; giving back a place may lead to more requests."""
+        commands = self._apply_requests(now)
         if self.context.handle.waiting:
             commands += settle(self.context, now)
-            commands += self._do_as_asked(now)
+            commands += self._apply_requests(now)
         else:
             self.context.settling = False
         self.context.wake_for_freed_rooms(now)
         return commands + gated(self.context)
 
-    def _do_as_asked(self, now: float) -> list[Command]:
+    def _apply_requests(self, now: float) -> list[Command]:
         handle = self.context.handle
         commands = clear_nominations(self.context, pods, now) if (pods := handle.take_unnominated()) else []
         if activated := handle.take_activated():

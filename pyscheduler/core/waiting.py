@@ -23,7 +23,7 @@ SETTLED = 200
 """Pods that one call lets out of Permit: a gang of 10,000 is let go at once."""
 PERMIT = "Permit"
 AFFECTED = "Affected"
-"""What `Instrument.plugin_failed` calls the point at which `PermitPlugin.affected` failed."""
+"""Name of the point passed to `Instrument.plugin_failed` when `PermitPlugin.affected` fails."""
 WAITING_ON_PERMIT = "WaitingOnPermit"
 """The reason in the PodScheduled condition; not Unschedulable, which autoscalers take for a demand for nodes."""
 
@@ -38,7 +38,7 @@ def park(context: Context, assumed: Assumed, waits: dict[str, Wait], now: float)
 
 
 def pass_time(context: Context, now: float) -> list[Command]:
-    """Run the plugins whose rechecks or deadlines are due, and reject the pods whose time is up all the same."""
+    """Run the plugins with due rechecks or deadlines, then reject the pods that are still past their deadline."""
     commands: list[Command] = []
     for waiting in context.handle.waiting_pods():
         for plugin in _holders(context, waiting):

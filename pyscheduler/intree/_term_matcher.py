@@ -178,7 +178,7 @@ class _OnKey:
             raise SelectorError(f"{operator!r} is not a selector operator")
 
     def find(self, values: _Values, negated: Mask, pool: _Pool, bitmaps: Picks) -> None:
-        """Write down the bitmap of each requirement whose answer depends on the row."""
+        """Write down the bitmap of each requirement that depends on the row."""
         first = pool.add(values.bits)
         bitmaps[self._lacks] = first
         if self._exists:

@@ -235,7 +235,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         return tried
 
     def _outcomes(self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[str, Outcome] | None]:
-        """What trying out some nodes shows, in their order; `nodes` by their places. None where a step ends."""
+        """Outcomes of the dry run on some nodes, in their order; `nodes` by their places. None where a step ends."""
         known = self._remembered.of(pod.shape.template, self.handle.objects_version(PDB))
         rests_on = {place: self.handle.footing(cycle, pod, node) for place, node in nodes.items()}
         untried = {place: node for place, node in nodes.items() if not known.holds(node.name, rests_on[place])}
@@ -279,7 +279,7 @@ def exhaust(steps: Steps[T]) -> T:
 
 
 def _within_step(infos: Sequence[NodeInfo], places: NDArray[np.intp]) -> int:
-    """How many of the nodes have no more pods together than one step should look at, at least one."""
+    """Number of leading nodes with no more pods together than one step should look at, at least one."""
     total = 0
     for count, place in enumerate(places.tolist()):
         total += len(infos[place].pods)

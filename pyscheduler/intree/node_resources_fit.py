@@ -79,7 +79,7 @@ class NodeResourcesFitArgs:
                 yield invalid(f"ignoredResourceGroups[{i}]", group, rule)
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """A request that filtering looks at."""
 
     resource: str
@@ -95,7 +95,7 @@ class _Rated(NamedTuple):
     with_defaults: bool
 
 
-_ASKED: StateKey[tuple[_Asked, ...]] = StateKey("NodeResourcesFit filter")
+_REQUESTS: StateKey[tuple[_Request, ...]] = StateKey("NodeResourcesFit filter")
 
 
 class _Ratings(NamedTuple):
@@ -148,27 +148,27 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             return queue_if(had_place(event))
         if new.uid == pod.uid:
             return Hint.QUEUE
-        shrunk = (old.requests.held.get(r, 0) > new.requests.held.get(r, 0) for r, _ in self._asked(pod))
+        shrunk = (old.requests.held.get(r, 0) > new.requests.held.get(r, 0) for r, _ in self._requests_of(pod))
         return queue_if(bool(new.node_name) and any(shrunk))
 
     def _node_grew(self, pod: Pod, event: ClusterEvent) -> Hint:
         new = _allocatable(event.new)
-        asked = self._asked(pod)
-        if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in asked):
+        requests = self._requests_of(pod)
+        if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in requests):
             return Hint.SKIP
         if event.old is None:
             return Hint.QUEUE
         old = _allocatable(event.old)
-        return queue_if(any(new.get(r, 0) > old.get(r, 0) for r in (PODS, *(request.resource for request in asked))))
+        return queue_if(any(new.get(r, 0) > old.get(r, 0) for r in (PODS, *(request.resource for request in requests))))
 
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         if len(pod.requests.real) > _MOST_BITS:
             cycle.spend(len(pod.requests.real), len(nodes), "a request of resources")
-        cycle[_ASKED] = self._asked(pod)
+        cycle[_REQUESTS] = self._requests_of(pod)
 
-    def _asked(self, pod: Pod) -> tuple[_Asked, ...]:
+    def _requests_of(self, pod: Pod) -> tuple[_Request, ...]:
         return tuple(r for r in _stated(pod) if r.amount > 0 and not self._is_ignored(r.resource))
 
     def _is_ignored(self, resource: str) -> bool:
@@ -178,21 +178,21 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return resource in self.args.ignored_resources or group in self.args.ignored_resource_groups
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        asked = cycle[_ASKED]
+        requests = cycle[_REQUESTS]
         if len(node.pods) < node.allowed_pods:
             allocatable, requested = node.allocatable, node.requested
-            for resource, amount in asked:
+            for resource, amount in requests:
                 if amount > allocatable.get(resource, 0) - requested.get(resource, 0):
                     break
             else:
                 return None
-        return _why_not(asked, node)
+        return _why_not(requests, node)
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        asked = cycle[_ASKED]
-        if len(asked) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in asked):
+        requests = cycle[_REQUESTS]
+        if len(requests) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in requests):
             return super().filter_all(cycle, pod, nodes)
-        amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in asked])
+        amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in requests])
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
             return Verdicts(len(nodes))
         # One bit for each reason; the lowest says that evicting pods would not help.
@@ -201,7 +201,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             free = allocatable - requested
             if free[free.argmin()] < amount:  # mostly not, and that is quick to see
                 failed |= ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
-        return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in asked)))
+        return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in requests)))
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -250,21 +250,21 @@ def _is_counted(resource: str) -> bool:
     return resource in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(resource)
 
 
-def _stated(pod: Pod) -> tuple[_Asked, ...]:
+def _stated(pod: Pod) -> tuple[_Request, ...]:
     """What the pod requests, in the order in which reasons are given."""
     real = pod.requests.real
-    first = [_Asked(r, real[r]) for r in (CPU, MEMORY, EPHEMERAL_STORAGE) if r in real]
-    return (*first, *(_Asked(r, n) for r, n in real.items() if is_scalar(r)))
+    first = [_Request(r, real[r]) for r in (CPU, MEMORY, EPHEMERAL_STORAGE) if r in real]
+    return (*first, *(_Request(r, n) for r, n in real.items() if is_scalar(r)))
 
 
 def _allocatable(node: NodeObject) -> Mapping[str, int]:
     return amounts(node.status.allocatable)
 
 
-def _why_not(asked: tuple[_Asked, ...], node: NodeInfo) -> Rejection:
+def _why_not(requests: tuple[_Request, ...], node: NodeInfo) -> Rejection:
     reasons = [TOO_MANY_PODS] if len(node.pods) >= node.allowed_pods else []
     resolvable = True
-    for resource, amount in asked:
+    for resource, amount in requests:
         allocatable = node.allocatable.get(resource, 0)
         if amount > allocatable - node.requested.get(resource, 0):
             reasons.append(f"Insufficient {resource}")

@@ -1,1 +1,1 @@
-"""What every Kubernetes client in the repository shares, whatever its HTTP stack: deadlines and header values."""
+"""Shared by every Kubernetes client in the repository, whatever its HTTP stack: deadlines and header values."""

@@ -26,9 +26,9 @@ class Deadlines(msgspec.Struct, frozen=True):
     watch: float = 25.0
     """The longest timeoutSeconds of a watch."""
     grace: float = 5.0
-    """What a server that ends a watch may be late by. Then the connection is taken to be dead."""
+    """Seconds that a server may be late to end a watch. Then the connection is taken to be dead."""
     unwatched: float = 60.0
-    """How long a resource may go unwatched before the scheduler reports that it is not ready."""
+    """Seconds that a resource may go unwatched before the scheduler reports that it is not ready."""
     credentials: float = 10.0
     """Until an exec plugin or a token file has given new credentials."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _MOST_DIGITS: Final = 18
-"""What fits into 64 bits. Python refuses to read more than 4,300, and str.isdigit takes more than it can read."""
+"""As many as fit into 64 bits. Python refuses to read more than 4,300, and str.isdigit takes more than it can read."""
 
 
 def natural(text: str) -> int | None:

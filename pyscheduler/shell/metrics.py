@@ -181,7 +181,7 @@ class ProcessMetrics(_Family):
 
 
 class ThreadMetrics(_Family):
-    """What other threads than the loop's count. They may be read in any thread, while the loop is blocked too."""
+    """Metrics of other threads than the loop's. They may be read in any thread, while the loop is blocked too."""
 
     def __init__(self) -> None:
         self.leading = Gauges(

@@ -20,7 +20,7 @@ from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("patcher")
 WORKERS = 16
-"""Pods whose status is written at the same time: 320 a second on a server that is 50 ms away."""
+"""Concurrent writes of pods' status: 320 a second on a server that is 50 ms away."""
 YIELD = 0.08
 """Seconds that each of them leaves to the bindings under way before it writes: at most 200 a second beside those."""
 

@@ -22,7 +22,7 @@ _POINT_OF: Final = {
 
 
 class Running(msgspec.Struct, frozen=True):
-    """What a thread is running. All but `line` is empty where that is no plugin."""
+    """The plugin call that a thread is running. All but `line` is empty where it is running none."""
 
     plugin: str = ""
     point: str = ""

@@ -37,7 +37,7 @@ class Watchdog:
         self._missed = 0
         """Looks since the last beat."""
         self._running: Running | None = None
-        """What blocks the loop; None while nothing does."""
+        """The call that blocks the loop; None while nothing does."""
         self._next_report = BLOCKED_AFTER
 
     def __enter__(self) -> Self:

@@ -30,7 +30,7 @@ class Cycle:
     command: Bind
     task: asyncio.Task[Bound | BindFailed] | None = None
     pauses: dict[asyncio.Future[None], float] = field(default_factory=dict)
-    """What waits for virtual time, and until when."""
+    """Pending waits for virtual time, each with the time at which it ends."""
 
     @property
     def has_ended(self) -> bool:
@@ -80,7 +80,7 @@ class Cycles:
         return min((until for cycle in self._running for until in cycle.pauses.values()), default=None)
 
     def wake(self) -> None:
-        """Let those go on whose time has come, at the next `settle`."""
+        """Resume the waits that have ended, at the next `settle`."""
         for cycle in self._running:
             for future, until in cycle.pauses.items():
                 if until <= self._now() and not future.done():
@@ -89,7 +89,7 @@ class Cycles:
     def settle(self) -> list[tuple[Bind, Bound | BindFailed]]:
         """Run all cycles until each has ended or waits for virtual time; return how those came out that have ended.
 
-        Within a cycle, whose plugin has just written an object, nothing: the call that runs it goes on with the rest.
+        Nothing if a plugin called it from within a cycle by writing an object: the outer call runs the rest.
         """
         loop = self._loop
         if loop is None or loop.is_running() or not self._running:

@@ -60,12 +60,12 @@ def _elsewhere(plugin: str, bug: str, name: str, value: Any) -> Plant:
 def _full_when_nearly(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
     if len(node.pods) + 1 >= node.allowed_pods:
         return Rejection(fit.TOO_MANY_PODS)
-    short = [r for r, n in cycle[fit._ASKED] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
-    return fit._why_not(cycle[fit._ASKED], node) if short else None
+    short = [r for r, n in cycle[fit._REQUESTS] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
+    return fit._why_not(cycle[fit._REQUESTS], node) if short else None
 
 
-def _first_short(asked: Any, node: NodeInfo) -> Rejection:
-    rejection = fit_why_not(asked, node)
+def _first_short(requests: Any, node: NodeInfo) -> Rejection:
+    rejection = fit_why_not(requests, node)
     return Rejection(rejection.reasons[0], resolvable=rejection.resolvable)
 
 

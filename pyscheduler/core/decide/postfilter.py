@@ -83,7 +83,7 @@ def run_post_filter(
 def post_filter_steps(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
 ) -> PostFilterSteps[PostFiltered]:
-    """The same in steps of a few milliseconds. Nothing may change in between: close it instead."""
+    """Run PostFilter in steps of a few milliseconds. The state must not change in between: close it instead."""
     if not plugins:
         return PostFiltered(nominate="")
     with instrument.point(POST_FILTER, cycle.profile) as point:
@@ -98,7 +98,7 @@ def _run(
     nominate = None
     reasons: list[str] = []
     for plugin in plugins:
-        answer = yield from _ask(plugin, cycle, pod, diagnosis)
+        answer = yield from _call(plugin, cycle, pod, diagnosis)
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()
         if isinstance(answer, Nominate):
@@ -113,7 +113,7 @@ def _run(
     return PostFiltered(", ".join(reasons), nominate)
 
 
-def _ask(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PostFilterSteps[Answer]:
+def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PostFilterSteps[Answer]:
     """The plugin's answer; each step counts as a call of the plugin where the attempt is watched."""
     try:
         steps = plugin.post_filter_steps(cycle, pod, diagnosis)

@@ -49,7 +49,7 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         "PostBind": _NOTHING,
     }
 )
-"""By the name of the point in metrics. Filter and Score, whose answers are columns, have checks of their own."""
+"""By the name of the point in metrics. Filter and Score return columns and have checks of their own."""
 
 
 def check_answer(point: str, method: Callable[..., Any], answer: object) -> None:

@@ -1,4 +1,4 @@
-"""How the core calls a plugin: timed where the attempt is watched, its answer checked, its failure named after it."""
+"""Calls of plugins by the core: timed where the attempt is watched, its answer checked, its failure named after it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _MACHINERY: Final = tuple(str(_OURS / part) for part in ("api", "cli", "config",
 
 
 class PluginFailed(Exception):
-    """A plugin failed at an extension point. The text is what kube-scheduler's error statuses say."""
+    """A plugin failed at an extension point. The text is that of kube-scheduler's error statuses."""
 
     def __init__(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, WrongAnswer):

@@ -99,7 +99,7 @@ class Waiting(msgspec.Struct, eq=False):
         self.fail(plugin, f"waiting on permit for pod: {why}")
 
     def fail(self, plugin: str, error: str) -> None:
-        """Have it tried again as after an error, whoever holds it."""
+        """Reject it with an error, whichever plugins hold it: it is retried after its backoff."""
         self.rejected_by, self.error = plugin, error
 
     def expire(self, now: float) -> None:
@@ -218,7 +218,7 @@ class CoreHandle:
         return pods
 
     def take_unnominated(self) -> list[Pod]:
-        """The pods whose nominations plugins have given up since the last call."""
+        """Pods with nominations that plugins have given up since the last call."""
         pods, self._unnominated = self._unnominated, []
         return pods
 

@@ -45,7 +45,7 @@ class Move:
     at: float
     event: ClusterEvent
     wakers: Sequence[Waker] | None
-    """The plugins whose pods it may wake; None: every pod that is not gated."""
+    """Plugins that have rejected the pods it may wake; None: every pod that is not gated."""
     only: Callable[[QueuedPod], bool] | None = None
     """Narrows the pods further."""
     with_gated: bool = False
@@ -53,7 +53,7 @@ class Move:
     pods: Iterator[QueuedPod] | None = None
     """The pods that are still to be looked at; None before the first slice."""
     shut: dict[Hashable, bool] = field(default_factory=dict)
-    """What the gates' PreEnqueue returned for pods that share a gate (`PreEnqueuePlugin.gate_of`)."""
+    """Results of the gates' PreEnqueue for pods that share a gate (`PreEnqueuePlugin.gate_of`)."""
 
 
 @dataclass(slots=True, eq=False)

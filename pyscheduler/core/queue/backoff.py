@@ -90,7 +90,7 @@ class BackoffQueue:
         return self._rejected.get(uid) or self._errors.get(uid)
 
     def add(self, queued: QueuedPod) -> None:
-        """Take in a pod whose `backoff_expiry` has been set; one without rejectors has met an error.
+        """Add a pod with its `backoff_expiry` set; one without rejectors has met an error.
 
         A large pod is not taken early either.
         """
@@ -128,7 +128,7 @@ class BackoffQueue:
         self._hopeless_until = 0.0
 
     def release(self, now: float) -> QueuedPod | None:
-        """Take out a pod whose backoff is over: rejected pods first, then those of errors. None if there is none."""
+        """Take out a pod with an expired backoff: rejected pods first, then those of errors. None if there is none."""
         second = math.floor(now)
         for pods in (self._rejected, self._errors):
             head = pods.first()

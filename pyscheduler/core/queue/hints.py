@@ -89,8 +89,8 @@ class Hints:
     def _ask(self, plugin: str, hint: HintFunction, pod: Pod, event: ClusterEvent) -> bool:
         self._instrument.hint_entered()
         try:
-            said = guarded(plugin, QUEUEING_HINT, hint, pod, event)
-            helps, answer = (False, "QueueSkip") if said is Hint.SKIP else (True, "Queue")
+            returned = guarded(plugin, QUEUEING_HINT, hint, pod, event)
+            helps, answer = (False, "QueueSkip") if returned is Hint.SKIP else (True, "Queue")
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
             helps, answer = True, "Error"

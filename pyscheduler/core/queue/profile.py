@@ -10,7 +10,7 @@ from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
 
 @dataclass(frozen=True, slots=True)
 class QueueProfile:
-    """What the queue needs of one profile; `interests` are (plugin name, interest) in the order of the plugins.
+    """The part of a profile that the queue needs; `interests` are (plugin name, interest) in the order of the plugins.
 
     All profiles share one QueueSort plugin, as in kube-scheduler; the first profile's is used.
     """

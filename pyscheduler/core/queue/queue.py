@@ -10,10 +10,10 @@
 
 It follows kube-scheduler 1.36's PriorityQueue with its gates SchedulerQueueingHints and SchedulerPopFromBackoffQ on.
 It has no clock: `now` is seconds on the caller's clock, which must not run backwards. Nothing blocks: `pop` gives None
-when there is nothing to try, and `next_wake` tells when to `tick` and `pop` again. No call looks at more than a slice
+when there is nothing to try, and `next_wake` is the time to `tick` and `pop` again. No call looks at more than a slice
 of the waiting pods: the rest goes into the `backlog`, `advance` goes on with it, and `pop` gives None until it is
-empty. Two things differ: there is a rest before a pod is taken out of its backoff early (`backoff.EARLY_REST`,
-`IN_VAIN`), and of the events during one attempt no more than `inflight.MOST_EVENTS` are kept.
+empty. Two things differ: there is a rest before a pod is taken out of its backoff early (the constants of `backoff`),
+and of the events during one attempt no more than `inflight.MOST_EVENTS` are kept.
 
 What the caller has to keep to:
 - `pop` puts a pod in flight; each popped pod needs one `put_back` or one `done`. `done` comes before PreBind: a pod

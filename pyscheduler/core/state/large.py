@@ -26,7 +26,7 @@ _FASTEST: Final = 1
 
 
 class Content(NamedTuple):
-    """All that scheduling reads of a pod, its name aside."""
+    """The fields of a pod that scheduling reads, except its name."""
 
     namespace: str
     owner: OwnerReference | None
@@ -123,7 +123,7 @@ class LargeShapes:
 
 
 class LargePod(Pod):
-    """A pending pod whose shape is compressed."""
+    """A pending pod with a compressed shape."""
 
     __slots__ = ("_large",)
 

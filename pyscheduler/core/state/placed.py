@@ -44,7 +44,7 @@ class Group:
     deleting: bool
     nodes: dict[NodeRow, int] = field(default_factory=dict)
     in_rows: InRows | None = None
-    """The same as arrays, while it holds."""
+    """`nodes` as arrays, as of one version of `PlacedPods`."""
 
 
 class InRows(NamedTuple):
@@ -70,7 +70,7 @@ class PlacedPods:
         self._sums: OrderedDict[tuple[PodCount, int], _Sums] = OrderedDict()
         self._facets: OrderedDict[PodFacet, _Facet] = OrderedDict()
         self._moves = 0
-        """How many nodes have changed their row."""
+        """Number of nodes that have changed their row."""
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class _Each:
         return each
 
     def of_all(self, groups: Iterable[Group]) -> Iterator[tuple[Group, int]]:
-        """The groups whose pods count for something, each with what one of its pods does."""
+        """Groups of pods that count, each with the count of one of its pods."""
         counted = [group for group in groups if self._terminating or not group.deleting]
         unknown = {g.shape.id: g.shape for g in counted if g.shape.id not in self._known}
         found = dict(zip(unknown, self.count.of_all([*unknown.values()]), strict=True)) if unknown else {}

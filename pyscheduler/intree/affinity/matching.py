@@ -23,7 +23,7 @@ def are_many(peers: Sequence[Peers]) -> bool:
 
 
 def rows_of(shapes: Iterable[PodShape], namespace_labels: Labels = NO_LABELS) -> MappingRows:
-    """Pods to be matched, whose namespaces have these labels."""
+    """Pods to be matched, in namespaces with these labels."""
     more = {_OF_NAMESPACE + key: value for key, value in namespace_labels.items()}
     return MappingRows([{**shape.labels, **more, _NAMESPACE: shape.namespace} for shape in shapes])
 

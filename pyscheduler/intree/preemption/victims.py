@@ -116,7 +116,7 @@ def least(losses: Mapping[str, Loss]) -> tuple[str, ...]:
 
 
 def loss(candidate: Candidate) -> Loss:
-    """What is lost if the victims go, as a tuple that compares; there is at least one victim."""
+    """Cost of evicting the victims, as a tuple that compares; there is at least one victim."""
     return (candidate.pdb_violations, *_loss(candidate.victims))
 
 

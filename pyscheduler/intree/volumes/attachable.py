@@ -128,7 +128,7 @@ def csi_handle(volume: Object) -> str | None:
 
 
 def of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
-    """The volume as its CSI driver knows it; None if none attaches it."""
+    """The volume by its CSI driver and handle; None if no driver attaches it."""
     handle = csi_handle(volume)
     if handle is not None:
         return text(volume, "spec", "csi", "driver"), handle

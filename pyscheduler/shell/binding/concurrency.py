@@ -11,8 +11,8 @@ as long while N were in flight shows that N / n of them were needed and that the
 no longer shows that the server could have answered more, up to twice as many (TCP's slow start). The queue that is
 allowed is small, because whatever waits in it is a longer attempt:
 
-- 8 in a cluster of more than 1,000 nodes, whose server stalls for longer at times: what is in flight then is late, and
-  ten attempts of a thousand are the p99.
+- 8 in a cluster of more than 1,000 nodes, where the server stalls for longer at times: what is in flight then is late,
+  and ten attempts of a thousand are the p99.
 - 32 in a smaller one, which binds up to a fifth faster with it.
 - 96 from when 3,000 pods wait until none does: a tenth of a second is nothing beside what they wait anyway.
 

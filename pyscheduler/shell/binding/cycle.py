@@ -108,9 +108,9 @@ async def _post_bind(command: Bind, hand: Hand, clock: Clock, instrument: Instru
 
 
 async def _acted(act: Act[T], command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> T:
-    """Return what a plugin's method returns; the instrument is told how long it took where the attempt is watched.
+    """Return what a plugin's method returns; the instrument observes its duration where the attempt is watched.
 
-    PluginFailed if it fails, by whatever it raises. Cancelled, if it is we who are to stop: a plugin that waited for
+    PluginFailed if it fails, by whatever it raises. Cancelled if the task itself is cancelled: a plugin that waited for
     something that was cancelled, or raises CancelledError itself, has only failed.
     """
     began, status = clock.now(), ERROR
@@ -155,7 +155,7 @@ def _status(failed: BindFailed | None) -> str:
 
 
 def _broken(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
-    """What the API server refused or a plugin found amiss is reported as it is; anything else is a bug."""
+    """Log the failure: errors of the API server and of plugins as they are, anything else as a bug."""
     pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
     if isinstance(error, ExtenderFailed):
         log.warning("An extender failed to bind", error, pod=pod, node=node)

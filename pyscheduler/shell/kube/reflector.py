@@ -7,7 +7,8 @@ version (410) is everything listed again, and the difference to what was known g
 its UID and version are kept here. What a watch tells of the time before it began is passed over: all of that is known.
 
 No watch lives long (`pyscheduler.kube.deadlines`): the server ends it, and one that does not end in time is
-dead, whatever TCP says. Nothing that a server answers can end the reflector: what it cannot handle costs a relist.
+dead, even if its TCP connection is open. No response of a server can end the reflector: what it cannot handle costs a
+relist.
 
 A kind that the server does not serve has no objects. One that we may not list is waited for, unless it is optional: an
 API server without some group of Kubernetes' own refuses it in just that way, as it grants nobody rights to it.
@@ -363,8 +364,8 @@ class Reflector(Generic[T]):
     def _path(self, query: dict[str, object]) -> str:
         watched = self._watched
         selectors = {"fieldSelector": watched.field_selector, "labelSelector": watched.label_selector}
-        asked = {k: v for k, v in {**selectors, **query}.items() if v != ""}
-        return f"{collection(watched.kind)}?{urlencode(asked)}"
+        parameters = {k: v for k, v in {**selectors, **query}.items() if v != ""}
+        return f"{collection(watched.kind)}?{urlencode(parameters)}"
 
 
 __all__ = ["ABSENT_PAUSE", "LONGEST_PAUSE", "Gone", "Identity", "Reflector", "Upsert", "Watched"]

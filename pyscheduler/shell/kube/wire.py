@@ -211,7 +211,7 @@ class StreamWire(_Wire):
         """Set when one of its limits was exceeded: the peer may be gone though TCP lives."""
         self._limits = Limits(0.0, 0.0, 0.0)
         self._began_at = 0.0
-        self._asked = False
+        self._in_use = False
         self._loop = asyncio.get_running_loop()
         self._read_at = self._loop.time()
         """When something was last read."""
@@ -225,7 +225,7 @@ class StreamWire(_Wire):
     def ask(self, request: bytes, limits: Limits) -> None:
         """Send a request with `limits` for its answer. Call it on a free wire only."""
         assert self._transport is not None
-        self._asked, self._limits = True, limits
+        self._in_use, self._limits = True, limits
         self._began_at = self._read_at = self._loop.time()
         self._timer = self._loop.call_at(self._due(), self._check_limits)
         self._transport.write(request)
@@ -257,7 +257,7 @@ class StreamWire(_Wire):
             self.close()
             return False
         self._stop_timer()
-        self._asked, self.used = False, True
+        self._in_use, self.used = False, True
         self._reader, self._whole = AnswerReader(), False
         return True
 
@@ -268,7 +268,7 @@ class StreamWire(_Wire):
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if not self._asked:  # it is no answer to what will be asked next
+        if not self._in_use:  # it is no response to the next request
             self.close()
             return
         self._read_at = self._loop.time()

@@ -1,7 +1,7 @@
 """What the scheduler has in mind, for people who wonder: /debug/queue, /debug/cache, and both in the log on SIGUSR2.
 
-A cluster may have 150,000 pods, and nothing is scheduled while a page is made. So a page shows a part, says how much
-more there is, and how to ask for it: `?offset=` and `?limit=`, or one pod or node by its name.
+A cluster may have 150,000 pods, and nothing is scheduled while a page is made. So a page shows a part, how much more
+there is, and how to request it: `?offset=` and `?limit=`, or one pod or node by its name.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Page = Callable[[Question], Answer]
 """Makes the answer to a question that may be asked. BadQuestion if its query cannot be understood."""
 AsyncPage = Callable[[Question], Awaitable[Answer]]
-"""The same for an answer that takes other threads."""
+"""A Page that waits for other threads."""
 Guard = Callable[[Question, bool], Awaitable[Answer | None]]
 """Told a question and whether it is about a page: what to say instead of an answer, None to give it."""
 

@@ -1,4 +1,4 @@
-"""What only the main loop may read or change, for pages that are made in another thread.
+"""Access to state of the main loop, for pages that are made in another thread.
 
 The scheduler's memory changes between two attempts, so it is read there. While the loop is blocked, pages that need it
 are refused, and metrics are served as they were last.

@@ -35,9 +35,9 @@ IDLE: Final = 90.0
 GOODBYE: Final = 2.0
 """Seconds that the other side has to end TLS in good form."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""What no header's value may hold (golang.org/x/net/http/httpguts.ValidHeaderFieldValue)."""
+"""Characters that no header's value may hold (golang.org/x/net/http/httpguts.ValidHeaderFieldValue)."""
 _HOST: Final = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~@/]*")
-"""What a Host header may hold (golang.org/x/net/http/httpguts.ValidHostHeader)."""
+"""Characters that a Host header may hold (golang.org/x/net/http/httpguts.ValidHostHeader)."""
 _ESCAPED: Final = r"(?:[^%?#]|%[0-9A-Fa-f]{2})*"
 _TARGET: Final = re.compile(rf"(?:https?://[^/?#:]+(?::[0-9]*)?)?(?P<path>(?:/{_ESCAPED})?)(?:\?(?P<query>[^#]*))?")
 """A path, or a whole URL as a proxy's client sends it. A bad escape is refused, as net/url.ParseRequestURI does."""
@@ -94,7 +94,7 @@ class WebServer:
         self._tls = tls
         self._accepting: asyncio.Task[None] | None = None
         self._connections: dict[asyncio.Task[None], None] = {}
-        """In the order in which they were last heard of."""
+        """The one without a request for the longest time comes first."""
 
     async def start(self) -> None:
         """Listen. OSError if the address is taken or not ours."""
@@ -178,7 +178,7 @@ class WebServer:
                 event = await _next_event(connection, reader)
             if not isinstance(event, h11.Request):
                 return False
-            self._heard_of()
+            self._move_to_end()
             request = event
             question = _read(request, *_peer(writer))
             await _next_event(connection, reader)  # its end, which has arrived: no request has a body
@@ -189,7 +189,7 @@ class WebServer:
         await _send(connection, writer, await self._answered(question), without_body=_is_head(request))
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
-    def _heard_of(self) -> None:
+    def _move_to_end(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections[task] = self._connections.pop(task)

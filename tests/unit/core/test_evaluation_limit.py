@@ -40,7 +40,7 @@ def slow_world() -> Harness:
     return world
 
 
-def test_a_large_pod_whose_attempt_takes_too_long_is_unschedulable() -> None:
+def test_a_large_pod_is_unschedulable_when_its_attempt_takes_too_long() -> None:
     world = slow_world()
     world.add(heavy())
     world.run()
