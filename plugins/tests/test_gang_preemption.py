@@ -46,7 +46,7 @@ def test_room_held_for_a_gang_that_cannot_start_is_given_up() -> None:
     assert {"other", "another"} <= set(cluster.where)
 
 
-def test_nobody_is_nominated_in_status_before_the_gang_can_start() -> None:
+def test_no_member_is_nominated_in_status_before_the_gang_can_start() -> None:
     cluster = full(2)
     cluster.add(*urgent(cluster, of=3))
     cluster.run()
@@ -84,7 +84,7 @@ def test_only_the_minimum_has_to_find_room_before_pods_are_evicted() -> None:
     assert cluster.members("a") == 2
 
 
-def test_one_member_of_high_priority_evicts_nobody_for_others_that_cannot_follow() -> None:
+def test_one_member_of_high_priority_evicts_no_pods_while_the_others_cannot_preempt() -> None:
     cluster = full(3, priority=50)
     launcher, *workers = cluster.gang("a", of=3)
     cluster.add(launcher.priority(100), *workers)

@@ -36,9 +36,9 @@ METHODS = {
     "pre_bind": "PreBind",
     "bind": "Bind",
 }
-"""Those after whose failure the pod backs off, with the point that is counted."""
+"""Methods with the extension point that is counted; if one fails, the pod backs off."""
 CARRY_ON = {"unreserve": "Unreserve", "pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
-"""Those after whose failure things take their course."""
+"""Methods with the extension point that is counted; if one fails, the cycle continues."""
 ENDS_A_PROCESS = [
     KeyboardInterrupt(),
     SystemExit(3),
