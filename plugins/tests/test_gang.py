@@ -260,7 +260,7 @@ def group_event(action: Action, name: str) -> ClusterEvent:
 )
 def test_what_wakes_a_member(event: ClusterEvent, woken: bool) -> None:
     world = World(member("a"), member("b"), groups=(pod_group(minMember=2),))
-    assert is_queued_by(world.gang, member("a"), event) is woken
+    assert wakes(world.gang, member("a"), event) is woken
 
 
 def test_room_wakes_the_member_that_had_none() -> None:
@@ -270,11 +270,11 @@ def test_room_wakes_the_member_that_had_none() -> None:
     world.fails_to_fit(b)
     new_node = ClusterEvent(NODE, Action.ADD, None, node("m").build())
     freed = [ClusterEvent("AssignedPod", Action.DELETE, of.on("n").build()) for of in (pod("other"), member("c"))]
-    assert [is_queued_by(world.gang, b, event) for event in (new_node, *freed)] == [True, True, False]
-    assert not is_queued_by(world.gang, a, new_node)
+    assert [wakes(world.gang, b, event) for event in (new_node, *freed)] == [True, True, False]
+    assert not wakes(world.gang, a, new_node)
 
 
-def is_queued_by(gang: Gang, of: PodBuilder, event: ClusterEvent) -> bool:
+def wakes(gang: Gang, of: PodBuilder, event: ClusterEvent) -> bool:
     hints = [i.hint for i in gang.interests() if i.covers(event)]
     return any(hint is not None and hint(of.build(), event) is Hint.QUEUE for hint in hints)
 

@@ -84,7 +84,7 @@ def test_only_the_minimum_has_to_find_room_before_pods_are_evicted() -> None:
     assert cluster.members("a") == 2
 
 
-def test_one_member_of_high_priority_evicts_no_pod_for_others_that_do_not_fit() -> None:
+def test_one_member_of_high_priority_evicts_no_pods_while_the_others_cannot_preempt() -> None:
     cluster = full(3, priority=50)
     launcher, *workers = cluster.gang("a", of=3)
     cluster.add(launcher.priority(100), *workers)

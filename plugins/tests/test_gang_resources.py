@@ -45,7 +45,7 @@ def test_the_next_application_starts_when_one_has_ended() -> None:
     assert cluster.members("x") == 3
 
 
-def test_gang_with_too_large_min_resources_waits_with_the_missing_ones_in_its_reason() -> None:
+def test_gang_waits_and_names_the_missing_resource_when_min_resources_exceed_what_is_free() -> None:
     cluster = Cluster(slots=2)
     cluster.group("a", 1, minResources={"cpu": "8", "pods": 2})
     cluster.add(member("a0", "a"))

@@ -80,7 +80,7 @@ class ControlPlane:
         await self._exit.aclose()
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), server: str | None = None) -> Path:
-        """A kubeconfig whose client certificate says `user` and `groups`; `server` may be a proxy's URL."""
+        """A kubeconfig with a client certificate for `user` and `groups`; `server` may be a proxy's URL."""
         return self._access.for_user(server or self.server, user, groups)
 
     async def kubeconfig_for_service_account(self, namespace: str, name: str, server: str | None = None) -> Path:

@@ -37,7 +37,7 @@ PATIENCE = 300.0
 
 
 def poison(scheduler: str, pool: str) -> Json:
-    """A pod whose terms all have to be evaluated on each node, and none of which any node matches."""
+    """A pod with many node affinity terms that no node matches, so that all of them are evaluated on each node."""
     terms = [
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Gt", "values": [str(n)]}]}
         for n in range(TERMS)
@@ -64,7 +64,7 @@ def shown(scheduler: str, seconds: float) -> None:
     sys.stdout.write(f"\n{scheduler}: neighbours bound after {seconds:.1f} s, {NODES} nodes, {TERMS} terms\n")
 
 
-async def test_a_pod_whose_attempt_takes_long_costs_no_replica_the_lease(
+async def test_replica_keeps_the_lease_while_an_attempt_takes_long(
     control_plane: Plane, real_control_plane: ControlPlane, namespace: str, tmp_path: Path
 ) -> None:
     plane = control_plane

@@ -112,7 +112,7 @@ async def test_lists(world: World) -> None:
 
 
 async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world: World) -> None:
-    """Pods are decided on beside others whose bindings then fail."""
+    """Nodes are chosen while bindings of other pods are in flight; some of these fail later."""
     own = {"matchLabels": {"app": world.namespace}}
     evenly = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
     failing, let_go = itertools.cycle([hangs_up, passes, loses_the_answer, passes]), asyncio.Event()
@@ -126,7 +126,7 @@ async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world:
         for i in range(SPREAD):
             await world.pod(f"p-{i}", cpu="50m", labels={"app": world.namespace}, topologySpreadConstraints=[evenly])
         await rule.met(30)
-        assert len({asked.pod for asked in rule.struck[:30]}) > 16, "few pods, again and again"
+        assert len({request.pod for request in rule.struck[:30]}) > 16, "few pods, again and again"
         let_go.set()
         where = await world.bound(*(f"p-{i}" for i in range(SPREAD)))
     on_each = Counter(where.values())

@@ -92,7 +92,7 @@ def flood(count: int, told: Callable[[str], None] = lambda _: None) -> Shapes:
             world.run()
         if (i + 1) % tenth == 0:
             spent.append((time.process_time() - began) / tenth)
-            world.forget_what_was_said()
+            world.clear_history()
             memory.append(_memory())
             told(f"{i + 1} shapes: {spent[-1] * 1e6:.0f} µs for each, {memory[-1] >> 20} MiB")
             began = time.process_time()
@@ -122,7 +122,7 @@ def burst(count: int, fits: bool) -> Burst:
     world.run()
     world.see(plain("after"))
     after = _until_bound(world, "after")
-    world.forget_what_was_said()
+    world.clear_history()
     gc.unfreeze()
     return Burst(count, plain_cost, taken_in, tried, urgent + attempts, urgent, after, world.longest)
 

@@ -53,7 +53,7 @@ def costs(world: World, name: str) -> tuple[float, float, float, float]:
     world.gone("event")
     world.gone("hostile")
     world.run()
-    world.forget_what_was_said()
+    world.clear_history()
     return read, attempt, changed_node, changed_pod
 
 

@@ -1,4 +1,4 @@
-"""What nodes and pods take of memory, as the page on memory has them added up."""
+"""Memory use of nodes and pods is at most what the page on memory states."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def held(world: World, change: Callable[[], None]) -> int:
 
 
 def in_use(world: World) -> int:
-    world.forget_what_was_said()
+    world.clear_history()
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -67,7 +67,7 @@ def test_a_pod_takes_what_the_guide_states(world: World) -> None:
         for i in range(2_000):
             world.see(plain(f"more-{i}"))
             world.run()
-            world.forget_what_was_said()
+            world.clear_history()
 
     assert held(world, add) < 2_000 * stated("a pod", " KiB") * KIB
 
@@ -117,7 +117,7 @@ def see_large(world: World, make: Callable[[int], dict[str, Any]], number: int, 
         size += len(raw)
         world.see_pod(raw)
         world.run()
-        world.forget_what_was_said()
+        world.clear_history()
     return size
 
 

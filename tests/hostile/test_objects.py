@@ -112,7 +112,7 @@ def hostile_like(hostile: Hostile, turn: str) -> PodBuilder:
 
 def memory(world: World) -> int:
     """Bytes in use, without what the test itself holds."""
-    world.forget_what_was_said()
+    world.clear_history()
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 

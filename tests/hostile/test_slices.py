@@ -52,7 +52,7 @@ class Backlogged:
         self.fail({"NodeResourcesFit", "NodeAffinity"})
 
     def fail(self, rejectors: set[str]) -> None:
-        """All pods have been tried in vain."""
+        """Fail an attempt of every pod in the queue, with these plugins as rejectors."""
         queue = self.harness.machine.context.queue
         while (queued := queue.pop(self.harness.now)) is not None:
             queue.put_back(queued, queued.pod, rejectors, set(), self.harness.now)
@@ -73,6 +73,10 @@ class Backlogged:
         return calls
 
 
+def _tick(harness: Harness) -> None:
+    harness.tell(Tick(harness.now))
+
+
 def _node_added(harness: Harness) -> None:
     harness.add(node("n2", cpu="64"))
 
@@ -87,7 +91,7 @@ def _unhelpful_pod_gone(harness: Harness) -> None:
 
 def _flushed(harness: Harness) -> None:
     harness.now += 400.0
-    harness.tell(Tick(harness.now))
+    _tick(harness)
 
 
 @pytest.mark.parametrize("happen", [_node_added, _pod_gone, _unhelpful_pod_gone, _flushed])
@@ -105,7 +109,7 @@ def test_backoffs_that_end_in_the_same_second_are_handled_in_slices() -> None:
     queue.activate([queued.pod for queued in queue.pending()], world.harness.now)
     world.fail(set())
     assert queue.pending_counts()["backoff"] == 0.9 * WAITING
-    assert world.calls_until_idle(lambda harness: harness.tell(Tick(harness.now))) >= 0.9 * WAITING / SLICE
+    assert world.calls_until_idle(_tick) >= 0.9 * WAITING / SLICE
     assert queue.ready == 0.9 * WAITING
 
 
@@ -124,6 +128,6 @@ def test_more_events_than_can_be_weighed_become_one_that_may_help_every_pod(monk
     world = Backlogged()
     for i in range(100):
         world.harness.add(node(f"small{i}", cpu="10m"))
-    world.calls_until_idle(lambda harness: harness.tell(Tick(harness.now)))
+    world.calls_until_idle(_tick)
     queue = world.harness.machine.context.queue
     assert queue.ready == 0.9 * WAITING, "they are tried again, though no event helped"

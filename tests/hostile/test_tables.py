@@ -82,7 +82,7 @@ def flood(world: World, make: Callable[[int], PodBuilder], start: int) -> int:
     context = world.harness.machine.context
     for pod in list(context.pods.values()):
         world.gone(pod.name, pod.namespace)
-    world.forget_what_was_said()
+    world.clear_history()
     world.sound()
     assert not context.pods
     assert not len(context.queue)

@@ -97,8 +97,8 @@ class World:
         node_name = f'"spec": {{"nodeName": "{command.node_name}", '.encode()
         self.see_pod(self._sent.pop(uid).replace(b'"spec": {', node_name, 1))
 
-    def forget_what_was_said(self) -> None:
-        """Let go of what is remembered for the sake of tests."""
+    def clear_history(self) -> None:
+        """Drop the commands and manifests that are recorded for tests only."""
         self.harness.commands.clear()
         self.harness.held.clear()
         self._sent.clear()

@@ -96,8 +96,8 @@ class Books:
     """Who is being bound."""
     scheduled: Counter[str] = field(default_factory=Counter)
     """How many Scheduled events there have been."""
-    pretended: Counter[str] = field(default_factory=Counter)
-    """How often an answer has confirmed a binding that was never made."""
+    false_confirmations: Counter[str] = field(default_factory=Counter)
+    """Number of binding responses that confirmed a binding that was never made."""
     found: dict[str, int] = field(default_factory=dict)
     """Pods that a lookup has shown on a node, each with the number of commands until then."""
     owed: set[str] = field(default_factory=set)
@@ -351,7 +351,7 @@ class MachineWorld:
         elif is_made and self._may_bind(uid):
             self.books.bound_to[uid] = bind.node_name
         else:
-            self.books.pretended[uid] += 1
+            self.books.false_confirmations[uid] += 1
         self.books.binding.discard(uid)
         self.harness.tell(Bound(self.harness.now, uid))
 
@@ -441,7 +441,7 @@ class MachineWorld:
         self._read = len(self.harness.commands)
         books, queue = self.books, self.harness.machine.context.queue
         for uid, n in books.scheduled.items():
-            assert n <= 1 + books.pretended[uid], f"{uid} is said to be scheduled {n} times"
+            assert n <= 1 + books.false_confirmations[uid], f"{uid} has {n} Scheduled events"
         for uid in books.owed:
             assert books.scheduled[uid], f"the binding of {uid} was never told of"
         for uid in self.doorman.reserved:

@@ -55,7 +55,7 @@ def _refused(refusal: str, _pod: Pod, _node: str) -> str:
 
 
 class Cluster:
-    """A scheduler none of whose bindings ends before the test lets it."""
+    """A scheduler with bindings that stay in flight until the test ends them."""
 
     def __init__(self, constraints: list[str], seed: int) -> None:
         self.harness = Harness(_config(), seed=seed)

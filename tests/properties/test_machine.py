@@ -52,16 +52,13 @@ def _usage_is_overlooked(patch: pytest.MonkeyPatch) -> None:
 
 
 def _reservations_are_kept(patch: pytest.MonkeyPatch) -> None:
-    release = binding.release
+    unreserve = binding._unreserve
 
     def keep(context: Context, assumed: Assumed) -> None:
-        context.handle.waiting.pop(assumed.pod.uid, None)
-        del context.assumed[assumed.pod.uid]
-        context.state.remove(assumed.pod.uid)
+        if not assumed.pod.priority:
+            unreserve(context, assumed)
 
-    patch.setattr(
-        binding, "release", lambda context, assumed: (keep if assumed.pod.priority else release)(context, assumed)
-    )
+    patch.setattr(binding, "_unreserve", keep)
 
 
 def _seen_is_over(patch: pytest.MonkeyPatch) -> None:
@@ -99,7 +96,7 @@ def _the_dead_stay_assumed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(intake, "pod_gone", gone)
 
 
-def _told_twice(patch: pytest.MonkeyPatch) -> None:
+def _recorded_twice(patch: pytest.MonkeyPatch) -> None:
     bound = binding.bound
     patch.setattr(machine, "bound", lambda context, event: bound(context, event) * 2)
 
@@ -127,7 +124,7 @@ def _nothing_is_looked_up(patch: pytest.MonkeyPatch) -> None:
         (_failure_beats_the_watch, "never told of|is lost"),
         (_nobody_is_put_back, "is lost"),
         (_the_dead_stay_assumed, "assumed but on no node"),
-        (_told_twice, "said to be scheduled 2 times"),
+        (_recorded_twice, "has 2 Scheduled events"),
         (_errors_never_end, "never bound"),
         (_gates_stay_closed, "never bound"),
         (_nothing_is_looked_up, "never bound"),

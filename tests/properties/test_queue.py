@@ -35,7 +35,7 @@ EVENTS = {
     "claim added": ClusterEvent("PersistentVolumeClaim", Action.ADD),
     "pod labelled": ClusterEvent("AssignedPod", Action.UPDATE_POD_LABEL),
     "anything": ClusterEvent("*", Action.ALL),
-    "nobody cares": ClusterEvent("CSINode", Action.DELETE),
+    "CSINode deleted": ClusterEvent("CSINode", Action.DELETE),
 }
 PLUGINS = st.sampled_from([set(), {"Fit"}, {"Claims"}, {"Nodes"}, {"Fit", "Claims"}, {"Claims", "Nodes"}])
 PENDING = st.sampled_from([set(), set(), set(), {"Claims"}])
@@ -101,7 +101,7 @@ class QueueAgainstModel(RuleBasedStateMachine):
     @rule(
         data=st.data(),
         closed=st.booleans(),
-        events=st.sampled_from([(), ("pod labelled",), ("nobody cares", "pod labelled"), ("claim added",)]),
+        events=st.sampled_from([(), ("pod labelled",), ("CSINode deleted", "pod labelled"), ("claim added",)]),
     )
     def update(self, data: st.DataObject, closed: bool, events: tuple[str, ...]) -> None:
         chosen = self.known(data, "active", "backoff", "errors", "unschedulable", "gated", "inflight")

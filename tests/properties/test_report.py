@@ -31,7 +31,7 @@ def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
     pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
     statuses: dict[str, Status | None] = {}
     nominated = state.info(context.queue.nominator.promised(pod)) if pre.rejection is None else None
-    refusal = None if nominated is None else _asked(context, profile, cycle, pod, nominated)
+    refusal = None if nominated is None else _filter_status(context, profile, cycle, pod, nominated)
     for node in state.rows:
         if pre.rejection is not None:
             statuses[node.name] = pre.rejection
@@ -39,13 +39,13 @@ def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
             own = refusal if node is nominated else None
             statuses[node.name] = own or pre.outside_status(refusal)
         else:
-            statuses[node.name] = _asked(context, profile, cycle, pod, node)
+            statuses[node.name] = _filter_status(context, profile, cycle, pod, node)
     fitting = [node for node in state.rows if statuses[node.name] is None]
     told = {name: None if s is None else (s.plugin, s.code.camel, sorted(s.reasons)) for name, s in statuses.items()}
     return told, _scored(context, profile, cycle, pod, fitting) if fitting else {}
 
 
-def _asked(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
+def _filter_status(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
     others = context.queue.nominator.rivals(pod, node.name)
     with_others = fits_with(profile, cycle, pod, node, others) if others else None
     return with_others or filter_node(profile, cycle, pod, node, cycle.skipped)

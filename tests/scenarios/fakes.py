@@ -289,7 +289,7 @@ class Unmakeable(FilterPlugin):
 
 
 class Approval(PermitPlugin):
-    """Makes pods wait whose `approved` label does not say yes."""
+    """Makes pods wait while their label `approved` has a value other than `yes`."""
 
     name = "Approval"
 

@@ -26,7 +26,7 @@ profiles:
 
 
 class Registry(socketserver.StreamRequestHandler):
-    """Lets in whose name begins with `good`."""
+    """Admits names that begin with `good`."""
 
     def handle(self) -> None:
         name = self.rfile.readline().decode().strip()

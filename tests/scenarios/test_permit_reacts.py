@@ -44,7 +44,7 @@ def test_waiting_pod_is_allowed_when_an_object_that_its_plugin_watches_changes()
     assert world.where == {"runs": "n1", "waits": "n1"}
 
 
-def test_waiting_pod_is_rejected_when_its_plugin_says_so_after_an_event() -> None:
+def test_waiting_pod_is_rejected_when_its_plugin_rejects_it_after_an_event() -> None:
     world = one_runs_one_waits()
     world.remove_object(fakes.LICENCE, "cad", namespace="")
     assert world.where == {"runs": "n1"}
@@ -119,7 +119,7 @@ def test_waiting_pod_backs_off_when_permit_raises_after_an_event() -> None:
     assert world.where["waits"] == "n1"
 
 
-def test_permit_is_run_again_as_often_as_wait_says() -> None:
+def test_permit_is_run_again_at_the_interval_that_wait_sets() -> None:
     world = one_runs_one_waits(licence(1, recheckEvery=5, freeFrom=1011))
     world.advance(9.5)
     assert fakes.calls == [("Permit", "waits")]

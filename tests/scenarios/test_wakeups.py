@@ -219,7 +219,7 @@ def test_a_waiting_pod_is_chosen_a_node_within_its_backoff(name: str) -> None:
 
 
 def preempting() -> Harness:
-    """`high` is nominated to n1, whose pod takes long to end; it would fit n2 if the pod there was evicted."""
+    """`high` is nominated to n1, where the victim takes long to end; it would fit n2 if the pod there was evicted."""
     harness = Harness()
     harness.graceful = True
     harness.add(node("n1", cpu="2"), node("n2", cpu="2").taint("closed"))
@@ -334,7 +334,7 @@ def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
     assert harness.bound_order == ["first", "second"]
 
 
-def test_a_pod_is_placed_near_one_whose_volume_is_still_being_bound() -> None:
+def test_a_pod_is_placed_near_one_with_a_volume_that_is_still_being_bound() -> None:
     harness = Harness()
     harness.add(node("n1"))
     LATE(harness)

@@ -36,9 +36,9 @@ METHODS = {
     "pre_bind": "PreBind",
     "bind": "Bind",
 }
-"""Those after whose failure the pod backs off, with the point that is counted."""
+"""Methods with the extension point that is counted; if one fails, the pod backs off."""
 CARRY_ON = {"unreserve": "Unreserve", "pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
-"""Those after whose failure things take their course."""
+"""Methods with the extension point that is counted; if one fails, the cycle continues."""
 ENDS_A_PROCESS = [
     KeyboardInterrupt(),
     SystemExit(3),
@@ -147,8 +147,13 @@ def test_real_ctrl_c_still_stops_the_process(monkeypatch: pytest.MonkeyPatch, me
 
     monkeypatch.setattr(Wild, "_act", interrupted)
     world.add(pod("a"))
-    with pytest.raises(KeyboardInterrupt):
-        world.run()
+    # Tests that run in the background inherit a SIGINT that is ignored.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            world.run()
+    finally:
+        signal.signal(signal.SIGINT, previous)
 
 
 def coroutine() -> Any:

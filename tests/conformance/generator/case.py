@@ -1,4 +1,4 @@
-"""One case: the document that both sides are asked to evaluate, and what it has in it."""
+"""One case: the document that both sides evaluate, and what it has in it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def draw(seed: int | str, profile: str = "", feature: str = "") -> Case:
     """The case of that seed. `profile` and `feature` name what must be in it ("" for anything)."""
     world = World(Random(f"{seed}/{profile}/{feature}"))
     populate(world, feature)
-    asked, running = [*world.pending], [pod for pod in world.assigned if pod["status"]["phase"] == "Running"]
+    requested, running = [*world.pending], [pod for pod in world.assigned if pod["status"]["phase"] == "Running"]
     if running and world.chance(0.04):
-        asked.append(world.one(*running))
+        requested.append(world.one(*running))
         world.mark("base:assigned-pod-asked")
-    document: Manifest = {"id": seed, "objects": world.objects(), "pods": [key_of(pod) for pod in asked]}
+    document: Manifest = {"id": seed, "objects": world.objects(), "pods": [key_of(pod) for pod in requested]}
     config = configuration(world, profile)
     if config:
         document["config"] = config

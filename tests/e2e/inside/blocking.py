@@ -1,4 +1,4 @@
-"""A plugin that blocks the scheduler's thread for the pods that ask for it, once for each of them.
+"""A plugin that blocks the scheduler's thread for pods with the label `blocks`, once for each of them.
 
 The label `blocks` names the method, the label `seconds` how long it takes.
 """

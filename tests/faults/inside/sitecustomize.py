@@ -2,7 +2,7 @@
 
 It changes four things about the process: each deadline of a call is at most FAULTS_PATIENCE seconds, and watches are
 renewed every FAULTS_WATCH seconds if that is set; a loop that is blocked is given up after FAULTS_GIVEN_UP_AFTER
-seconds instead of sixty; its clocks go wrong by what the file of FAULTS_CLOCK says; and on SIGUSR1 it logs how many
+seconds instead of sixty; its clocks are shifted as the file of FAULTS_CLOCK specifies; and on SIGUSR1 it logs how many
 tasks it has.
 """
 

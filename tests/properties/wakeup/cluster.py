@@ -6,15 +6,11 @@ import copy
 from collections.abc import Iterable
 from random import Random
 
-import msgspec
-
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.objects import NodeObject
 from pyscheduler.config.load import default, from_value
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.context import Context
-from pyscheduler.core.events import NodeChanged
-from pyscheduler.testing import Harness, PodBuilder
+from pyscheduler.testing import Harness, NodeBuilder, PodBuilder
 from tests.conformance.generator.case import populate
 from tests.conformance.generator.profiles import configuration
 from tests.conformance.generator.world import Manifest, World, key_of
@@ -62,7 +58,7 @@ class Cluster:
     def show_node(self, node: Manifest) -> str:
         name = node["metadata"]["name"]
         self.nodes[name] = copy.deepcopy(node)
-        self.harness.tell(NodeChanged(self.harness.now, msgspec.convert(node, NodeObject)))
+        self.harness.add(NodeBuilder(node))
         return f"node {name}"
 
     def delete_node(self, name: str) -> str:

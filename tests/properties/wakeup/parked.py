@@ -66,7 +66,7 @@ def _may_enter(profile: Profile, pod: Pod) -> bool:
 def _attempt(context: Context, pod: Pod, preemptors: Collection[str]) -> str:
     """Result of an attempt made now; "" if it would fail again.
 
-    Preemption counts for a pod that has had pods evicted from its nominated node, and may wait in vain for room there.
+    Preemption counts for a pod that has had pods evicted from its nominated node, though room there may never suffice.
     Of others, only the plugins that rejected them are known, not those that keep preemption from helping.
     """
     profile, cycle = context.profiles[pod.scheduler_name], Cycle(0.0, pod.scheduler_name, pod.uid)

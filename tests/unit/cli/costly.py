@@ -1,4 +1,4 @@
-"""Plugins whose cost `bench plugin` measures."""
+"""Plugins for `bench plugin` to measure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Sums(PreScorePlugin, ScorePlugin):
 
 
 class Counts(FilterPlugin):
-    """Has state of its own, of which nothing can be said."""
+    """Has state of its own, so no claim about its reads can be judged."""
 
     name = "Counts"
 

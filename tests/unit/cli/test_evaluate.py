@@ -44,7 +44,7 @@ def only_scores(*plugins: Document) -> Document:
     return profile(plugins={"score": {"disabled": [{"name": "*"}], "enabled": list(plugins)}})
 
 
-# -- what is said of a pod -----------------------------------------------------------------------------------------
+# -- the result for a pod -------------------------------------------------------------------------------------------
 
 
 def test_every_node_and_score_of_a_pod_that_fits() -> None:
@@ -76,12 +76,12 @@ def test_a_pod_that_fits_nowhere() -> None:
     filtered = "0/2 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) were unschedulable."
     helpless = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     preemption = f"no new claims to deallocate, preemption: {helpless}"
-    said = answer(
+    result = answer(
         node("n1", cpu="1", memory="1Gi"), node("n2").unschedulable(), pod("a").requests(cpu="2", memory="2Gi")
     )
-    assert said["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
-    assert (said["filter_message"], said["fit_error_message"]) == (filtered, f"{filtered} {preemption}")
-    assert said["preemption"] == {
+    assert result["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
+    assert (result["filter_message"], result["fit_error_message"]) == (filtered, f"{filtered} {preemption}")
+    assert result["preemption"] == {
         "status": "Unschedulable",
         "message": preemption,
         "nominatedNode": "",
@@ -89,21 +89,21 @@ def test_a_pod_that_fits_nowhere() -> None:
         "ties": [],
         "candidates": {},
     }
-    assert not {"scores", "total", "choice", "error"} & said.keys()
+    assert not {"scores", "total", "choice", "error"} & result.keys()
 
 
 def test_what_preemption_has_to_choose_from() -> None:
     running = [pod(f"old{n}").requests(cpu="3").on(f"n{n}") for n in (1, 2)]
-    said = answer(node("n1"), node("n2"), *running, pod("new").priority(9).requests(cpu="4"))
-    assert said["preemption"]["status"] == "Success"
-    assert said["preemption"]["ties"] == ["n1", "n2"]
-    chosen = said["preemption"]["nominatedNode"]
-    assert said["preemption"]["victims"] == [f"default/old{chosen[-1]}"]
-    assert said["preemption"]["candidates"] == {
+    result = answer(node("n1"), node("n2"), *running, pod("new").priority(9).requests(cpu="4"))
+    assert result["preemption"]["status"] == "Success"
+    assert result["preemption"]["ties"] == ["n1", "n2"]
+    chosen = result["preemption"]["nominatedNode"]
+    assert result["preemption"]["victims"] == [f"default/old{chosen[-1]}"]
+    assert result["preemption"]["candidates"] == {
         "n1": {"victims": ["default/old1"], "pdbViolations": 0},
         "n2": {"victims": ["default/old2"], "pdbViolations": 0},
     }
-    assert said["fit_error_message"] == said["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert result["fit_error_message"] == result["filter_message"] == "0/2 nodes are available: 2 Insufficient cpu."
 
 
 def test_a_gated_pod_is_asked_nothing_else() -> None:
@@ -116,41 +116,41 @@ def test_a_gated_pod_is_asked_nothing_else() -> None:
 
 
 def test_nodes_that_prefilter_leaves_out_are_told_who_did() -> None:
-    said = answer(node("n1", cpu="1"), node("n2"), pod("a").requests(cpu="2").node_affinity(ONLY_N1))
-    assert said["prefilter"]["nodeNames"] == ["n1"]
-    assert said["nodes"]["n1"]["plugin"] == "NodeResourcesFit"
+    result = answer(node("n1", cpu="1"), node("n2"), pod("a").requests(cpu="2").node_affinity(ONLY_N1))
+    assert result["prefilter"]["nodeNames"] == ["n1"]
+    assert result["nodes"]["n1"]["plugin"] == "NodeResourcesFit"
     made_up = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-    assert said["nodes"]["n2"] == {
+    assert result["nodes"]["n2"] == {
         "feasible": False,
         "plugin": "",
         "code": "UnschedulableAndUnresolvable",
         "reasons": [made_up],
     }
-    assert said["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {made_up}."
+    assert result["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {made_up}."
 
 
 def test_a_nominated_node_outside_of_prefilters_nodes_keeps_the_plugins_own_reason() -> None:
-    said = answer(node("n1"), node("n2"), pod("a").requests(cpu="9").node_affinity(ONLY_N1).nominated("n2"))
+    result = answer(node("n1"), node("n2"), pod("a").requests(cpu="9").node_affinity(ONLY_N1).nominated("n2"))
     own = "node(s) didn't match Pod's node affinity/selector"
-    assert said["nodes"]["n2"] == {
+    assert result["nodes"]["n2"] == {
         "feasible": False,
         "plugin": "NodeAffinity",
         "code": "UnschedulableAndUnresolvable",
         "reasons": [own],
     }
-    assert said["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {own}."
+    assert result["filter_message"] == f"0/2 nodes are available: 1 Insufficient cpu, 1 {own}."
 
 
 def test_nodes_that_prefilter_leaves_out_name_the_plugin_that_rejected_the_nominated_node() -> None:
     nodes = (node("n1", cpu="1"), node("n2"), node("n3", cpu="1").taint("x"))
     affinity_off = profile(plugins={"filter": {"disabled": [{"name": "NodeAffinity"}]}})
     wanted = pod("a").requests(cpu="2").node_affinity(ONLY_N1).nominated("n3")
-    said = answer(*nodes, wanted, config=affinity_off)
+    result = answer(*nodes, wanted, config=affinity_off)
     made_up = "node(s) didn't satisfy plugin(s) [NodeAffinity TaintToleration]"
-    assert said["nodes"]["n2"]["reasons"] == [made_up]
-    assert said["nodes"]["n3"]["reasons"] == ["node(s) had untolerated taint(s)"]
+    assert result["nodes"]["n2"]["reasons"] == [made_up]
+    assert result["nodes"]["n3"]["reasons"] == ["node(s) had untolerated taint(s)"]
     counted = f"1 Insufficient cpu, 1 {made_up}, 1 node(s) had untolerated taint(s)"
-    assert said["filter_message"] == f"0/3 nodes are available: {counted}."
+    assert result["filter_message"] == f"0/3 nodes are available: {counted}."
 
 
 @pytest.mark.parametrize(
@@ -168,53 +168,53 @@ def test_an_error_on_the_nominated_node_ends_the_attempt_only_if_the_search_meet
         plugins={"multiPoint": {"enabled": enabled}, "filter": {"disabled": [{"name": "NodeAffinity"}]}},
         pluginConfig=[{"name": "FailsOn", "args": {"node": nominated}}],
     )
-    said = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated(nominated), config=config)
-    assert said.get("error", "") == error
+    result = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated(nominated), config=config)
+    assert result.get("error", "") == error
     if not error:
-        assert said["choice"] == ["n1"]
-        assert said["nodes"]["n2"]["plugin"] == ""
+        assert result["choice"] == ["n1"]
+        assert result["nodes"]["n2"]["plugin"] == ""
 
 
 def test_what_prefilter_refuses_is_told_of_every_node() -> None:
     nowhere = {"matchFields": [*ONLY_N1["matchFields"], {"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
-    said = answer(node("n1"), node("n2"), pod("a").node_affinity(nowhere))
+    result = answer(node("n1"), node("n2"), pod("a").node_affinity(nowhere))
     refusal = {"plugin": "NodeAffinity", "reasons": ["pod affinity terms conflict"]}
-    assert said["prefilter"] == {"status": "UnschedulableAndUnresolvable", **refusal, "nodeNames": None}
-    told = {"feasible": False, "code": "UnschedulableAndUnresolvable", **refusal}
-    assert said["nodes"] == {"n1": told, "n2": told}
-    assert said["filter_message"] == "0/2 nodes are available: pod affinity terms conflict."
+    assert result["prefilter"] == {"status": "UnschedulableAndUnresolvable", **refusal, "nodeNames": None}
+    verdict = {"feasible": False, "code": "UnschedulableAndUnresolvable", **refusal}
+    assert result["nodes"] == {"n1": verdict, "n2": verdict}
+    assert result["filter_message"] == "0/2 nodes are available: pod affinity terms conflict."
 
 
 def test_one_node_that_fits_is_scored_though_an_attempt_would_just_take_it() -> None:
-    said = answer(node("n1"), pod("a"), config=only_scores({"name": "TaintToleration", "weight": 3}))
-    assert (said["total"], said["choice"]) == ({"n1": 300}, ["n1"])
+    result = answer(node("n1"), pod("a"), config=only_scores({"name": "TaintToleration", "weight": 3}))
+    assert (result["total"], result["choice"]) == ({"n1": 300}, ["n1"])
 
 
 def test_without_score_plugins_every_node_is_worth_one() -> None:
-    said = answer(node("n1"), node("n2"), pod("a"), config=only_scores())
-    assert (said["scores"], said["weights"]) == ({}, {})
-    assert (said["total"], said["choice"]) == ({"n1": 1, "n2": 1}, ["n1", "n2"])
+    result = answer(node("n1"), node("n2"), pod("a"), config=only_scores())
+    assert (result["scores"], result["weights"]) == ({}, {})
+    assert (result["total"], result["choice"]) == ({"n1": 1, "n2": 1}, ["n1", "n2"])
 
 
 def test_all_nodes_are_looked_at_whatever_share_the_configuration_asks_for() -> None:
     nodes = [node(f"n{i}") for i in range(120)]
-    said = answer(*nodes, pod("a"), config={**HEAD, "percentageOfNodesToScore": 1})
-    assert len(said["total"]) == 120
+    result = answer(*nodes, pod("a"), config={**HEAD, "percentageOfNodesToScore": 1})
+    assert len(result["total"]) == 120
 
 
 @pytest.mark.parametrize(("cpu", "choice"), [("4", ["n1"]), ("1", ["n2"])])
 def test_the_nominated_node_is_chosen_if_it_fits(cpu: str, choice: list[str]) -> None:
     untainted, worse = node("n2"), node("n1", cpu=cpu).taint("slow", effect="PreferNoSchedule")
-    said = answer(worse, untainted, pod("a").requests(cpu="2").nominated("n1"), config=profile())
-    assert said["choice"] == choice
+    result = answer(worse, untainted, pod("a").requests(cpu="2").nominated("n1"), config=profile())
+    assert result["choice"] == choice
 
 
 def test_the_nominated_node_is_chosen_though_prefilter_has_left_it_out() -> None:
     """Filter lets it through only because NodeAffinity's is disabled."""
     config = profile(plugins={"filter": {"disabled": [{"name": "NodeAffinity"}]}})
-    said = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated("n2"), config=config)
-    assert (said["choice"], list(said["total"])) == (["n2"], ["n1"])
-    assert said["nodes"]["n2"]["plugin"] == ""
+    result = answer(node("n1"), node("n2"), pod("a").node_affinity(ONLY_N1).nominated("n2"), config=config)
+    assert (result["choice"], list(result["total"])) == (["n2"], ["n1"])
+    assert result["nodes"]["n2"]["plugin"] == ""
 
 
 def test_each_pod_is_evaluated_by_itself_next_to_assigned_and_nominated_ones() -> None:
@@ -222,7 +222,7 @@ def test_each_pod_is_evaluated_by_itself_next_to_assigned_and_nominated_ones() -
     tried = (pod("a").requests(cpu="3"), pod("b").requests(cpu="3"))
     first, second = answers(node("n1"), node("n2"), *tried, running, promised, pods=["default/a", "default/b"])
     assert first["nodes"] == second["nodes"]
-    assert {name: said["reasons"] for name, said in first["nodes"].items()} == {
+    assert {name: result["reasons"] for name, result in first["nodes"].items()} == {
         "n1": ["Insufficient cpu"],
         "n2": ["Insufficient cpu"],
     }
@@ -230,9 +230,9 @@ def test_each_pod_is_evaluated_by_itself_next_to_assigned_and_nominated_ones() -
 
 def test_a_node_is_told_with_its_nominated_pods_counted_in_though_others_fit() -> None:
     promised, small = pod("b").requests(memory="1Gi").nominated("n1"), node("n1", cpu="1", memory="1Gi")
-    said = answer(small, node("n2"), promised, pod("a").requests(cpu="2", memory="1Mi"), pods=["default/a"])
-    assert said["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
-    assert said["choice"] == ["n2"]
+    result = answer(small, node("n2"), promised, pod("a").requests(cpu="2", memory="1Mi"), pods=["default/a"])
+    assert result["nodes"]["n1"]["reasons"] == ["Insufficient cpu", "Insufficient memory"]
+    assert result["choice"] == ["n2"]
 
 
 def test_without_nodes() -> None:
@@ -285,7 +285,7 @@ def test_pods_are_completed_as_the_api_server_would() -> None:
 
 def test_asked_are_pods_without_a_node_in_their_order_or_those_named() -> None:
     objects = (pod("c"), pod("a"), pod("b").on("n1"), node("n1"))
-    assert [said["pod"] for said in answers(*objects)] == ["default/c", "default/a"]
+    assert [result["pod"] for result in answers(*objects)] == ["default/c", "default/a"]
     (named, missing) = answers(*objects, pods=["default/b", "default/x"])
     assert named["pod"] == "default/b"
     assert missing == {"id": 7, "pod": "default/x", "error": "there is no such pod among the objects"}
@@ -311,10 +311,10 @@ MALFORMED = [
 
 @pytest.mark.parametrize(("objects", "error"), MALFORMED)
 def test_a_malformed_object_is_named(objects: list[Any], error: str) -> None:
-    (said,) = Evaluator().line(json.dumps({"id": [1], "objects": objects}))
-    assert said.keys() == {"id", "error"}
-    assert said["id"] == [1]
-    assert said["error"].startswith(error)
+    (result,) = Evaluator().line(json.dumps({"id": [1], "objects": objects}))
+    assert result.keys() == {"id", "error"}
+    assert result["id"] == [1]
+    assert result["error"].startswith(error)
 
 
 NO_DOCUMENTS = [
@@ -330,9 +330,9 @@ NO_DOCUMENTS = [
 
 @pytest.mark.parametrize(("line", "id_", "error"), NO_DOCUMENTS)
 def test_a_line_that_is_no_document_gets_one_answer(line: str, id_: int | None, error: str) -> None:
-    (said,) = Evaluator().line(line)
-    assert said == {"id": id_, "error": said["error"]}
-    assert said["error"].startswith(error)
+    (result,) = Evaluator().line(line)
+    assert result == {"id": id_, "error": result["error"]}
+    assert result["error"].startswith(error)
 
 
 def test_empty_lines_and_documents_get_no_answer() -> None:
@@ -352,8 +352,8 @@ def test_extenders_are_left_out_which_is_said_once(capsys: pytest.CaptureFixture
     config = {**profile(), "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}]}
     evaluator = Evaluator()
     for _ in range(2):
-        said = next(evaluator.answers(document(node("n1"), pod("a"), config=config)))
-        assert said["choice"] == ["n1"]
+        result = next(evaluator.answers(document(node("n1"), pod("a"), config=config)))
+        assert result["choice"] == ["n1"]
     (told,) = capsys.readouterr().err.splitlines()
     assert told == "pyscheduler: extenders: they are left out: evaluate asks no other program"
 
@@ -376,8 +376,8 @@ def test_a_file_of_documents(command: list[str], tmp_path: Path, capsys: pytest.
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 0  # a bad document is an answer, not a failure
-    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [a.get("pod") for a in said] == ["default/a", None, "default/b"]
+    results = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [a.get("pod") for a in results] == ["default/a", None, "default/b"]
 
 
 def test_standard_input(
@@ -417,5 +417,5 @@ def test_the_example_of_the_help_works(command: list[str], capsys: pytest.Captur
     text = capsys.readouterr().out
     example = text[text.index("echo '") :].split("pyscheduler evaluate")[0]
     shell = subprocess.run(["bash", "-c", f"{example} cat"], capture_output=True, text=True, check=True)
-    (said,) = Evaluator().line(shell.stdout)
-    assert said["filter_message"] == "0/1 nodes are available: 1 Insufficient cpu."
+    (result,) = Evaluator().line(shell.stdout)
+    assert result["filter_message"] == "0/1 nodes are available: 1 Insufficient cpu."

@@ -32,7 +32,7 @@ def heavy() -> PodBuilder:
 
 
 def slow_world() -> Harness:
-    """A scheduler whose clock moves on by half the time limit whenever it is read."""
+    """A scheduler with a clock that advances by half the time limit on each reading."""
     world = Harness()
     readings = iter(range(10**6))
     world.machine.context.instrument.timer = lambda: next(readings) * TIME_LIMIT / 2

@@ -46,12 +46,12 @@ def plugin(namespaces: Mapping[str, Mapping[str, str]] | None = None, **args: An
     """The plugin where these namespaces have been seen, with their labels."""
     handle = CoreHandle()
     for name, labels in (namespaces or {}).items():
-        tell(handle, name, labels)
+        label_namespace(handle, name, labels)
     return InterPodAffinity(InterPodAffinity.Args(**args), handle)
 
 
-def tell(handle: CoreHandle, name: str, labels: Mapping[str, str]) -> None:
-    """A namespace has been created or relabelled."""
+def label_namespace(handle: CoreHandle, name: str, labels: Mapping[str, str]) -> None:
+    """Create a namespace or replace its labels."""
     handle.set_object(NAMESPACE, {"metadata": {"name": name, "labels": dict(labels)}})
 
 

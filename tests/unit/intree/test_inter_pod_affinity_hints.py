@@ -11,7 +11,7 @@ from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .affinity import DB, HOST, IS_DB, WEB, has, tell, term
+from .affinity import DB, HOST, IS_DB, WEB, has, label_namespace, term
 from .cluster import node_added, node_updated, pod_deleted, pod_updated, table, wakes
 
 FRONT = pod("front").label("app", "front")
@@ -38,7 +38,7 @@ def hinted(*running: PodBuilder, namespaces: Mapping[str, Mapping[str, str]] | N
     """The plugin after the event, with the pods that run then."""
     handle = Nodes(*running)
     for name, labels in (namespaces or {"blue": {"team": "blue"}}).items():
-        tell(handle, name, labels)
+        label_namespace(handle, name, labels)
     return InterPodAffinity(InterPodAffinity.Args(), handle)
 
 
@@ -177,7 +177,7 @@ def test_nodes_that_help(of: PodBuilder, event: ClusterEvent, woken: bool) -> No
         pytest.param(node_deleted(A), True, id="is deleted"),
     ],
 )
-def test_the_node_of_a_pod_whose_anti_affinity_matched(event: ClusterEvent, woken: bool) -> None:
+def test_the_node_of_a_pod_with_anti_affinity_that_matched(event: ClusterEvent, woken: bool) -> None:
     assert wakes(hinted(DB.apart(term({})).on("n")), FRONT, event) is woken
     if event.new is not None:
         assert not wakes(hinted(DB.apart(term()).on("n")), FRONT, event)

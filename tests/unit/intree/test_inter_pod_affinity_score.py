@@ -11,7 +11,7 @@ from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import PodBuilder, pod
 
-from .affinity import DB, HOST, IS_DB, IS_WEB, NODES, WEB, has, plugin, raw_scores, tell, term
+from .affinity import DB, HOST, IS_DB, IS_WEB, NODES, WEB, has, label_namespace, plugin, raw_scores, term
 from .cluster import cycle, table
 
 FRONT = pod("front").label("app", "front")
@@ -166,11 +166,11 @@ def test_namespaces_are_relabelled() -> None:
     theirs = WEB.namespace("other").prefers_near(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1")
     story.state.add_pod(theirs.build())
     assert story.scores(of) is None
-    tell(story.handle, "other", {"team": "blue"})
+    label_namespace(story.handle, "other", {"team": "blue"})
     assert story.scores(of) == [5, 5, 0, 0]
-    tell(story.handle, "default", {"team": "blue"})
+    label_namespace(story.handle, "default", {"team": "blue"})
     assert story.scores(of) == [8, 8, 0, 0]
-    tell(story.handle, "other", {"team": "red"})
+    label_namespace(story.handle, "other", {"team": "red"})
     assert story.scores(of) == [3, 3, 0, 0]
 
 
@@ -180,7 +180,7 @@ def test_the_namespace_of_the_pod_itself_is_relabelled() -> None:
         WEB.namespace("other").prefers_near(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1").build()
     )
     assert story.scores(FRONT) is None
-    tell(story.handle, "default", {"team": "blue"})
+    label_namespace(story.handle, "default", {"team": "blue"})
     assert story.scores(FRONT) == [3, 3, 0, 0]
-    tell(story.handle, "default", {"team": "red"})
+    label_namespace(story.handle, "default", {"team": "red"})
     assert story.scores(FRONT) is None

@@ -69,7 +69,7 @@ def test_what_helps_a_pod_that_was_refused(event: ClusterEvent, woken: bool) -> 
 
 
 def test_a_node_that_the_node_affinity_policy_lets_in() -> None:
-    """The label is no topology key, but the pod's nodeSelector asks for it."""
+    """The label is no topology key, but the pod's nodeSelector requires it."""
     subject, of = build(PodTopologySpread), web(spread()).node_selector(disk="ssd")
     relabelled = node_updated(Action.UPDATE_NODE_LABEL, IN_A, IN_A.label("disk", "ssd"))
     assert wakes(subject, of, relabelled)

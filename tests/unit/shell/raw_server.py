@@ -24,10 +24,10 @@ Script = Sequence[bytes | Then]
 
 
 class RawServer:
-    """`heard` is the request line of each call, with the number of its connection; `ended` the connections' ends."""
+    """`received` is the request line of each call, with the number of its connection; `ended` the connections' ends."""
 
     def __init__(self, *scripts: Script) -> None:
-        self.heard: list[tuple[int, str]] = []
+        self.received: list[tuple[int, str]] = []
         self.heads: list[str] = []
         self.ended: list[int] = []
         self.port = 0
@@ -47,10 +47,10 @@ class RawServer:
         async with self.changed, asyncio.timeout(5):
             await self.changed.wait_for(lambda: self._connections >= connections)
 
-    async def until_heard(self, calls: int) -> None:
+    async def until_received(self, calls: int) -> None:
         """Wait until so many calls have come."""
         async with self.changed, asyncio.timeout(5):
-            await self.changed.wait_for(lambda: len(self.heard) >= calls)
+            await self.changed.wait_for(lambda: len(self.received) >= calls)
 
     async def until_ended(self, connections: int) -> None:
         """Wait until so many connections have ended."""
@@ -63,7 +63,7 @@ class RawServer:
             self.changed.notify_all()
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             for answer in self._scripts[number] if number < len(self._scripts) else ():
-                await self._hear(number, reader)
+                await self._receive(number, reader)
                 if answer is Then.HOLD:
                     await reader.read()
                 elif isinstance(answer, bytes):
@@ -76,13 +76,13 @@ class RawServer:
             self.ended.append(number)
             self.changed.notify_all()
 
-    async def _hear(self, number: int, reader: asyncio.StreamReader) -> None:
+    async def _receive(self, number: int, reader: asyncio.StreamReader) -> None:
         """Read one call, its body too."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         for line in head.lower().split("\r\n"):
             if line.startswith("content-length:"):
                 await reader.readexactly(int(line.partition(":")[2]))
         async with self.changed:
-            self.heard.append((number, head.partition(" HTTP/1.1")[0]))
+            self.received.append((number, head.partition(" HTTP/1.1")[0]))
             self.heads.append(head)
             self.changed.notify_all()

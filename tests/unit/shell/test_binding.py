@@ -120,14 +120,14 @@ async def test_log_names_the_line_of_the_plugin_that_raised(caplog: pytest.LogCa
 
 
 async def test_log_names_the_method_that_gave_a_wrong_answer(caplog: pytest.LogCaptureFixture) -> None:
-    class Says(PostBindPlugin):
-        name = "Says"
+    class ReturnsTrue(PostBindPlugin):
+        name = "ReturnsTrue"
 
         async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
             return True
 
     clock, subject, shaky = VirtualClock(), pod("a").build(), Shaky("", ValueError())
-    plan = BindingPlan((), (shaky,), (Says(None, HANDLE),))
+    plan = BindingPlan((), (shaky,), (ReturnsTrue(None, HANDLE),))
     command = Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), plan)
     await run_binding(command, cast(ApiWriter, None), clock, MetricsInstrument(Metrics(), clock.now))
     [record] = caplog.records

@@ -453,7 +453,7 @@ async def test_who_counts_hears_of_watches(api: FakeApi, connection: Connection)
         pytest.param("", [1.0] * 9, id="none"),
     ],
 )
-async def test_a_call_waits_at_most_30_seconds_whatever_retry_after_is(
+async def test_a_call_waits_at_most_30_seconds_whatever_the_value_of_retry_after(
     api: FakeApi, connection: Connection, clock: VirtualClock, wait: str, slept: list[float]
 ) -> None:
     api.script(PATH, *[Reply(429, b"", {"Retry-After": wait})] * 20)

@@ -21,7 +21,7 @@ from .virtual import SteppedClock
 
 @dataclass
 class Stage:
-    """A replica whose election has a thread, and that thread's clock."""
+    """A replica with an election thread, and that thread's clock."""
 
     election: ThreadedElection
     clock: SteppedClock
@@ -29,7 +29,7 @@ class Stage:
     loop: asyncio.AbstractEventLoop
     """The thread's."""
     problem: str | None = None
-    """What is wrong with the loop that works."""
+    """Health problem of the main loop, None if it is healthy."""
     story: list[str] = field(default_factory=list)
     working: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
@@ -133,7 +133,7 @@ async def test_a_loop_that_comes_back_in_time_keeps_the_lease() -> None:
         assert stage.story == ["works"]
 
 
-async def test_a_replica_whose_loop_is_blocked_does_not_take_the_lease() -> None:
+async def test_a_replica_does_not_take_the_lease_while_its_loop_is_blocked() -> None:
     server, clock = Server(), SteppedClock()
     election = Election(Lock(server), Candidate("a", TERMS), clock, health=lambda: "blocked")
     task = asyncio.create_task(election.lead(never_ending))

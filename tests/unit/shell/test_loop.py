@@ -95,6 +95,12 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def deliver(loop: Loop, event: Event) -> None:
+    """Pass an event to the loop and let it run."""
+    loop.tell(event)
+    await settle()
+
+
 async def test_attempts_are_made_until_there_are_none_and_again_when_something_happens() -> None:
     machine = FakeMachine(attempts=3)
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
@@ -102,8 +108,7 @@ async def test_attempts_are_made_until_there_are_none_and_again_when_something_h
         machine.attempts = 2
         await settle()
         assert machine.cycles == 3
-        loop.tell(PodGone(1.0, "default", "a", "a"))
-        await settle()
+        await deliver(loop, PodGone(1.0, "default", "a", "a"))
         assert machine.cycles == 5
 
 
@@ -167,12 +172,10 @@ async def test_an_event_between_two_steps_of_an_attempt_is_handled_after_it() ->
     machine.wake = clock.now()
     first, second = PodGone(1.0, "default", "a", "a"), PodGone(1.0, "default", "b", "b")
     async with looping(machine, FakeExecutor(), clock) as loop:
-        loop.tell(first)
-        await settle()
+        await deliver(loop, first)
         assert machine.handled == []
         machine.attempting = False
-        loop.tell(second)
-        await settle()
+        await deliver(loop, second)
         assert machine.handled[:2] == [first, second]
 
 
@@ -181,8 +184,7 @@ async def test_an_unreadable_object_that_was_held_back_is_reported() -> None:
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
         loop.tell(PodGone(1.0, "default", "a", "a"), problems.append)
         machine.attempting = False
-        loop.tell(PodGone(1.0, "default", "b", "b"))
-        await settle()
+        await deliver(loop, PodGone(1.0, "default", "b", "b"))
     assert [str(problem) for problem in problems] == ["unreadable"]
     assert len(machine.handled) == 1
 

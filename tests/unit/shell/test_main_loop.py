@@ -32,11 +32,11 @@ class Serving:
         self._loop = loop
 
     async def served(self, work: Awaitable[T]) -> T:
-        """What is served while the test's loop runs."""
+        """The page's result while the test's loop runs."""
         return await self._thread.run(lambda: work)
 
     def served_while_blocked(self, work: Awaitable[T]) -> T:
-        """What is served while it does not."""
+        """The page's result while the test's loop is blocked."""
 
         async def awaited() -> T:
             return await work

@@ -46,7 +46,7 @@ async def test_one_connection_carries_call_after_call() -> None:
     async with pool_to(server) as pool:
         for call in (GET, POST, GET):
             assert (await pool.call(call, "")).body == b"ok"
-    assert server.heard == [(0, "GET /a"), (0, "POST /a"), (0, "GET /a")]
+    assert server.received == [(0, "GET /a"), (0, "POST /a"), (0, "GET /a")]
 
 
 async def test_every_call_says_who_asks_whom() -> None:
@@ -65,14 +65,14 @@ async def test_a_server_may_live_below_a_path() -> None:
         pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, PROMPT, "tests")
         await pool.call(GET, "")
         await pool.close()
-    assert server.heard == [(0, "GET /clusters/one/a")]
+    assert server.received == [(0, "GET /clusters/one/a")]
 
 
 async def test_an_answer_that_closes_the_connection_is_an_answer() -> None:
     server = RawServer([CLOSED], [b"HTTP/1.1 200 OK\r\n\r\nuntil the end"], [OK])
     async with pool_to(server, size=1) as pool:
         bodies = [(await pool.call(POST, "")).body for _ in range(2)]
-        server.heard.clear()
+        server.received.clear()
     assert bodies == [b"ok", b"until the end"]
 
 
@@ -83,7 +83,7 @@ async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used
         for _ in range(50):  # the news of it is on its way
             await asyncio.sleep(0)
         await pool.call(POST, "")
-    assert server.heard == [(0, "POST /a"), (1, "POST /a")]
+    assert server.received == [(0, "POST /a"), (1, "POST /a")]
 
 
 @pytest.mark.parametrize("call", [GET, PUT], ids=["GET", "PUT"])
@@ -92,7 +92,7 @@ async def test_a_repeatable_call_that_met_a_closing_connection_is_sent_on_anothe
     async with pool_to(server) as pool:
         await pool.call(GET, "")
         assert (await pool.call(call, "")).body == b"ok"
-    assert [number for number, _ in server.heard] == [0, 0, 1]
+    assert [number for number, _ in server.received] == [0, 0, 1]
 
 
 async def test_any_other_call_that_met_a_closing_connection_is_lost() -> None:
@@ -100,7 +100,7 @@ async def test_any_other_call_that_met_a_closing_connection_is_lost() -> None:
     async with pool_to(server) as pool:
         await pool.call(GET, "")
         assert await reason_of(pool, POST) == LOST
-    assert len(server.heard) == 2
+    assert len(server.received) == 2
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_what_is_no_answer_is_lost_and_the_connection_dropped(answer: byte
     async with pool_to(server, size=1) as pool:
         assert await reason_of(pool, GET) == LOST
         assert (await pool.call(GET, "")).body == b"ok"
-    assert [number for number, _ in server.heard] == [0, 1]
+    assert [number for number, _ in server.received] == [0, 1]
 
 
 async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
@@ -123,7 +123,7 @@ async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
         (_, wire), *_ = pool._idle
         wire.data_received(OK)
         assert (await pool.call(POST, "")).body == b"ok"
-    assert [number for number, _ in server.heard] == [0, 1]
+    assert [number for number, _ in server.received] == [0, 1]
 
 
 @pytest.mark.parametrize("calls", [1, 3], ids=["one", "several together"])
@@ -131,12 +131,12 @@ async def test_a_cancelled_call_takes_its_connection_along(calls: int) -> None:
     server = RawServer([Then.HOLD], [OK])
     async with pool_to(server, size=1) as pool:
         call = asyncio.ensure_future(pool.call(POST, "") if calls == 1 else pool.calls([POST] * calls, ""))
-        await server.until_heard(1)
+        await server.until_received(1)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await server.until_ended(1)
         assert (await pool.call(POST, "")).body == b"ok"
-    assert [number for number, _ in server.heard] == [0, 1]
+    assert [number for number, _ in server.received] == [0, 1]
 
 
 async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> None:
@@ -152,10 +152,10 @@ async def test_a_call_that_no_connection_became_free_for_was_not_sent() -> None:
     server = RawServer([Then.HOLD])
     async with pool_to(server, size=1) as pool:
         first = asyncio.create_task(reason_of(pool, POST))
-        await server.until_heard(1)
+        await server.until_received(1)
         pool._deadlines = Deadlines(answer=0.05)
         assert await reason_of(pool, POST) == UNREACHABLE
-        assert len(server.heard) == 1
+        assert len(server.received) == 1
     assert await first == LOST
 
 
@@ -254,7 +254,7 @@ async def test_calls_find_the_connections_that_were_made_ahead_of_them() -> None
         await server.until_connected(3)
         await pool.warm(3)  # they are there already
         await asyncio.gather(*(pool.call(GET, "") for _ in range(3)))
-    assert sorted(server.heard) == [(n, "GET /a") for n in range(3)]
+    assert sorted(server.received) == [(n, "GET /a") for n in range(3)]
 
 
 async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ async def test_no_more_connections_are_made_ahead_than_there_may_be() -> None:
     async with pool_to(server, size=1) as pool:
         await pool.warm(3)
         await asyncio.gather(*(pool.call(GET, "") for _ in range(3)))
-    assert server.heard == [(0, "GET /a")] * 3
+    assert server.received == [(0, "GET /a")] * 3
 
 
 async def test_a_server_that_is_not_there_is_no_matter_before_there_are_calls() -> None:
@@ -297,7 +297,7 @@ async def test_a_connection_idle_for_long_is_not_used_again(monkeypatch: pytest.
         await pool.call(POST, "")
         monkeypatch.setattr(pools, "IDLE", -1.0)
         await pool.call(POST, "")
-    assert [number for number, _ in server.heard] == [0, 1]
+    assert [number for number, _ in server.received] == [0, 1]
 
 
 async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +339,7 @@ async def test_a_stream_goes_on_the_connection_of_one_that_was_read_to_its_end()
     async with pool_to(server) as pool:
         assert [await read(pool) for _ in range(3)] == [b"ok", b"ab", b"ok"]
         assert {*await asyncio.gather(read(pool), read(pool))} == {b"ok"}
-    assert sorted(number for number, _ in server.heard) == [0, 0, 0, 0, 1], "two at once have one each"
+    assert sorted(number for number, _ in server.received) == [0, 0, 0, 0, 1], "two at once have one each"
 
 
 UNREAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"
@@ -355,14 +355,14 @@ async def test_the_connection_of_any_other_stream_is_not_used_again(answer: byte
             assert [chunk async for chunk in stream.chunks] == [b"ok"]
         stream.close()
         assert await read(pool) == b"ok"
-    assert [number for number, _ in server.heard] == [0, 1], why
+    assert [number for number, _ in server.received] == [0, 1], why
 
 
 async def test_a_stream_that_met_a_closing_connection_begins_on_another() -> None:
     server = RawServer([OK, Then.CLOSE], [OK])
     async with pool_to(server) as pool:
         assert [await read(pool), await read(pool)] == [b"ok", b"ok"]
-    assert [number for number, _ in server.heard] == [0, 0, 1]
+    assert [number for number, _ in server.received] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("answer", [UNREAD, UNREAD[:10]], ids=["in its body", "in its head"])
@@ -372,13 +372,19 @@ async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: 
         await read(pool)
         with pytest.raises(Refused, match="the connection broke"):
             await read(pool)
-    assert [number for number, _ in server.heard] == [0, 0]
+    assert [number for number, _ in server.received] == [0, 0]
 
 
-async def test_what_a_server_says_between_two_streams_is_no_answer_to_the_second() -> None:
+def requested_stream() -> StreamWire:
+    """A connection with a request sent and no response read yet."""
     wire = StreamWire()
     wire.connection_made(Line())
     wire.ask(b"GET / HTTP/1.1", LIMITS)
+    return wire
+
+
+async def test_a_response_sent_between_two_streams_is_not_taken_for_that_of_the_second() -> None:
+    wire = requested_stream()
     wire.data_received(OK)
     assert [chunk async for chunk in wire] == [b"ok"]
     assert wire.rest()
@@ -393,7 +399,7 @@ async def test_a_connection_waits_for_another_stream_for_a_while_only(monkeypatc
         await read(pool)
         await server.until_ended(1)
         await read(pool)
-    assert [number for number, _ in server.heard] == [0, 1]
+    assert [number for number, _ in server.received] == [0, 1]
 
 
 async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,9 +415,7 @@ async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatc
 
 
 async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
-    wire = StreamWire()
-    wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", LIMITS)
+    wire = requested_stream()
     wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
     wire._check_limits()  # as the timer does that was set when the call was sent
     assert await anext(wire) == b"one"
@@ -443,19 +447,19 @@ async def test_a_call_that_would_write_is_not_sent_once_that_is_not_allowed_and_
         pool.may_write = lambda: False
         assert [await reason_of(pool, call) for call in (POST, PUT)] == [NOT_LEADING, NOT_LEADING]
         await pool.call(GET, "")
-    assert server.heard == [(0, "POST /a"), (0, "GET /a")]
+    assert server.received == [(0, "POST /a"), (0, "GET /a")]
 
 
 async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_connection() -> None:
     server = RawServer([OK, OK])
     async with pool_to(server, size=1) as pool:
-        pool.may_write = lambda: not server.heard
+        pool.may_write = lambda: not server.received
         first, second = (asyncio.create_task(pool.call(call, "")) for call in (POST, PUT))
         await first
         with pytest.raises(Refused) as caught:
             await second
     assert caught.value.reason == NOT_LEADING
-    assert server.heard == [(0, "POST /a")]
+    assert server.received == [(0, "POST /a")]
 
 
 def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() -> None:

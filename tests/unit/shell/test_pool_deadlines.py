@@ -26,7 +26,7 @@ async def test_idle_connections_are_dropped_once_a_call_on_one_of_them_got_no_an
         await asyncio.gather(*(pool.call(POST, "") for _ in range(3)))
         assert await reason_of(pool, POST) == TIMEOUT
         assert (await pool.call(POST, "")).body == b"ok"
-    assert server.heard[-1] == (3, "POST /a")
+    assert server.received[-1] == (3, "POST /a")
 
 
 async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no_answer() -> None:
@@ -34,11 +34,11 @@ async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no
     async with pool_to(server, timeout=0.3) as pool:
         await pool.call(POST, "")
         silent = asyncio.create_task(reason_of(pool, POST))
-        await server.until_heard(2)
+        await server.until_received(2)
         assert (await pool.call(POST, "")).body == b"ok"
         assert await silent == TIMEOUT
         assert (await pool.call(POST, "")).body == b"ok"
-    assert [number for number, _ in server.heard] == [0, 0, 1, 1]
+    assert [number for number, _ in server.received] == [0, 0, 1, 1]
 
 
 async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_beside_it_too() -> None:
@@ -51,10 +51,10 @@ async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_besid
             await anext(stream.chunks)
         stream.close()
         assert (await pool.call(POST, "")).body == b"ok"
-    assert server.heard[-1] == (2, "POST /a")
+    assert server.received[-1] == (2, "POST /a")
 
 
-async def test_a_stream_whose_head_does_not_come_is_given_up_sooner_than_a_silent_one() -> None:
+async def test_a_stream_without_a_response_head_times_out_sooner_than_a_silent_one() -> None:
     server = RawServer([Then.HOLD])
     async with pool_to(server) as pool:
         with pytest.raises(Refused, match="no answer in time"):
@@ -62,10 +62,10 @@ async def test_a_stream_whose_head_does_not_come_is_given_up_sooner_than_a_silen
 
 
 async def test_a_listener_that_accepts_and_never_begins_tls_costs_the_deadline_of_a_connection(tmp_path: Path) -> None:
-    tls = ssl.create_default_context(cafile=self_signed(tmp_path, "nobody"))
+    tls = ssl.create_default_context(cafile=self_signed(tmp_path, "server"))
     server = RawServer([Then.HOLD], [Then.HOLD])
     async with server.serving():
-        address = Address.of(f"https://127.0.0.1:{server.port}", tls, "nobody")
+        address = Address.of(f"https://127.0.0.1:{server.port}", tls, "server")
         pool = Pool(address, 1, Deadlines(connect=0.3, answer=30.0), "tests")
         async with asyncio.timeout(10):
             assert await reason_of(pool, POST) == UNREACHABLE

@@ -32,13 +32,13 @@ B2_OF_OLD = pod("b").version(9).manifest
 
 
 class Followed:
-    """A reflector at work, and what it says."""
+    """A running reflector and the changes that it emits."""
 
     def __init__(self, reflector: Reflector[PodObject], told: asyncio.Queue[Upsert[PodObject] | Gone]) -> None:
         self.reflector = reflector
         self._told = told
 
-    async def tells(self, count: int) -> list[str]:
+    async def changes(self, count: int) -> list[str]:
         """The next changes, as `name@version` or `-name`."""
         async with asyncio.timeout(5):
             return [_short(await self._told.get()) for _ in range(count)]
@@ -82,7 +82,7 @@ async def follow(connection: Connection, clock: VirtualClock) -> AsyncIterator[F
 async def test_lists_then_watches(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1, B1, version=10), watch(event("MODIFIED", A2), event("DELETED", B2), event("ADDED", C1)))
     followed = follow()
-    assert await followed.tells(5) == ["a@1", "b@2", "a@12", "-b", "c@15"]
+    assert await followed.changes(5) == ["a@1", "b@2", "a@12", "-b", "c@15"]
     assert followed.reflector.synced.is_set()
     first, second = api.calls[:2]
     assert first.query == {"fieldSelector": LIVE_PODS, "limit": "500"}
@@ -95,7 +95,7 @@ async def test_lists_then_watches(api: FakeApi, follow: Follow) -> None:
 async def test_pages(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1, next="more"), listed(B1, version=11))
     followed = follow(page=1)
-    assert await followed.tells(2) == ["a@1", "b@2"]
+    assert await followed.changes(2) == ["a@1", "b@2"]
     await api.called(3)
     assert [call.query.get("continue") for call in api.calls] == [None, "more", None]
     assert api.calls[2].query["resourceVersion"] == "11"
@@ -103,7 +103,7 @@ async def test_pages(api: FakeApi, follow: Follow) -> None:
 
 async def test_pages_come_in_their_order(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(B1, next="second"), listed(A1, next="third"), listed(C1))
-    assert await follow(page=1).tells(3) == ["b@2", "a@1", "c@15"]
+    assert await follow(page=1).changes(3) == ["b@2", "a@1", "c@15"]
     await api.called(4)
     assert [call.query.get("continue") for call in api.calls] == [None, "second", "third", None]
 
@@ -126,10 +126,10 @@ async def test_objects_are_told_of_while_their_page_still_comes(
 
     monkeypatch.setattr(connection, "reading", reading)
     followed = follow()
-    told = await followed.tells(1000)
+    changes = await followed.changes(1000)
     assert followed.nothing_more or not followed.reflector.synced.is_set()
     half.set()
-    assert told + await followed.tells(2000) == [f"p{n}@{n + 1}" for n in range(3000)]
+    assert changes + await followed.changes(2000) == [f"p{n}@{n + 1}" for n in range(3000)]
 
 
 async def test_a_page_that_breaks_off_has_the_list_begun_anew_and_nothing_told_twice(
@@ -139,7 +139,7 @@ async def test_a_page_that_breaks_off_has_the_list_begun_anew_and_nothing_told_t
     body = list_of(*many)
     api.script(PATH, Stream((body[:STRETCH], body[STRETCH : STRETCH + 10]), cut=True), listed(*many))
     followed = follow()
-    assert await followed.tells(3000) == [f"p{n}@{n + 1}" for n in range(3000)]
+    assert await followed.changes(3000) == [f"p{n}@{n + 1}" for n in range(3000)]
     await api.called(3)
     assert ["continue" in call.query for call in api.calls] == [False, False, False]
     assert followed.nothing_more
@@ -149,7 +149,7 @@ async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(
     lost = refused(500, "InternalError", "etcd is away")
     api.script(PATH, listed(A1, next="more"), lost, listed(A1, next="again"), listed(B1, C1))
     followed = follow(page=1)
-    assert await followed.tells(3) == ["a@1", "b@2", "c@15"]
+    assert await followed.changes(3) == ["a@1", "b@2", "c@15"]
     await api.called(5)
     assert [call.query.get("continue") for call in api.calls] == [None, "more", None, "again", None]
     assert followed.nothing_more
@@ -157,7 +157,7 @@ async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(
 
 async def test_a_page_that_is_none_has_the_list_begun_anew(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, ok({"metadata": {"continue": "more"}, "items": 7}), listed(A1))
-    assert await follow(page=1).tells(1) == ["a@1"]
+    assert await follow(page=1).changes(1) == ["a@1"]
     await api.called(3)
     assert ["continue" in call.query for call in api.calls] == [False, False, False]
 
@@ -165,7 +165,7 @@ async def test_a_page_that_is_none_has_the_list_begun_anew(api: FakeApi, follow:
 async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1, B1, next="old"), expired(), listed(A1, C1, version=20))
     followed = follow(page=2)
-    assert await followed.tells(4) == ["a@1", "b@2", "c@15", "-b"]
+    assert await followed.changes(4) == ["a@1", "b@2", "c@15", "-b"]
     assert "limit" not in api.calls[2].query
     assert "continue" not in api.calls[2].query
 
@@ -174,7 +174,7 @@ async def test_resumes_from_the_last_version_after_a_cut_in_the_middle_of_a_line
     half = event("MODIFIED", B2)[:40]
     api.script(PATH, listed(A1, B1), watch(event("MODIFIED", A2), half, cut=True), watch(event("MODIFIED", B2)))
     followed = follow()
-    assert await followed.tells(4) == ["a@1", "b@2", "a@12", "b@14"]
+    assert await followed.changes(4) == ["a@1", "b@2", "a@12", "b@14"]
     assert [call.query.get("resourceVersion") for call in api.calls[:3]] == [None, "10", "12"]
 
 
@@ -182,7 +182,7 @@ async def test_what_happened_before_a_watch_began_is_not_told_by_it_again(api: F
     old = event("ADDED", pod("ghost").version(3).manifest), event("MODIFIED", A1), event("DELETED", B2_OF_OLD)
     api.script(PATH, listed(A2, B1, version=13), watch(*old, event("MODIFIED", B2)))
     followed = follow()
-    assert await followed.tells(3) == ["a@12", "b@2", "b@14"]
+    assert await followed.changes(3) == ["a@12", "b@2", "b@14"]
     assert followed.nothing_more
 
 
@@ -191,7 +191,7 @@ async def test_bookmarks_move_the_version_silently(api: FakeApi, follow: Follow)
     followed = follow()
     await api.called(4)
     assert [call.query.get("resourceVersion") for call in api.calls[:4]] == [None, "10", "99", "120"]
-    assert await followed.tells(1) == ["a@1"]
+    assert await followed.changes(1) == ["a@1"]
     assert followed.nothing_more
 
 
@@ -207,14 +207,14 @@ async def test_410_lists_again_and_tells_the_difference(
     reborn = pod("a").uid("another").version(17).manifest
     api.script(PATH, listed(A1, B1, C1), gone, listed(reborn, C1, version=30))
     followed = follow()
-    assert await followed.tells(6) == ["a@1", "b@2", "c@15", "-a", "a@17", "-b"]
+    assert await followed.changes(6) == ["a@1", "b@2", "c@15", "-a", "a@17", "-b"]
     await api.called(4)
     assert api.calls[3].query["resourceVersion"] == "30"
 
 
 async def test_an_unknown_event_is_passed_over(api: FakeApi, follow: Follow, caplog: pytest.LogCaptureFixture) -> None:
     api.script(PATH, listed(), watch(event("PUZZLED", C1)), watch(event("ADDED", A2)))
-    assert await follow().tells(1) == ["a@12"]
+    assert await follow().changes(1) == ["a@12"]
     assert api.calls[2].query["resourceVersion"] == "10", "what is not understood is no progress"
     assert "unknown type" in caplog.text
 
@@ -222,18 +222,18 @@ async def test_an_unknown_event_is_passed_over(api: FakeApi, follow: Follow, cap
 async def test_a_line_of_several_megabytes(api: FakeApi, follow: Follow) -> None:
     huge = pod("huge").annotation("note", "x" * 5_000_000).version(40).manifest
     api.script(PATH, listed(), watch(event("ADDED", huge) + event("ADDED", A2)))
-    assert await follow().tells(2) == ["huge@40", "a@12"]
+    assert await follow().changes(2) == ["huge@40", "a@12"]
 
 
 async def test_a_line_that_is_no_json_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1), watch(b"<html>bad gateway</html>\n"), listed(A1, B1))
-    assert await follow().tells(2) == ["a@1", "b@2"]
+    assert await follow().changes(2) == ["a@1", "b@2"]
 
 
 async def test_failures_back_off_up_to_the_longest_pause(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     api.script(PATH, *[refused(500, "InternalError", "etcd is away")] * 9, listed(A1))
     followed = follow()
-    assert await followed.tells(1) == ["a@1"]
+    assert await followed.changes(1) == ["a@1"]
     assert len(clock.slept) == 9
     assert all(0.4 <= pause <= LONGEST_PAUSE for pause in clock.slept)
     assert clock.slept[0] < 1 < LONGEST_PAUSE / 2 <= clock.slept[-1]
@@ -269,7 +269,7 @@ async def test_a_watch_that_brought_something_is_asked_for_again_at_once(
     api: FakeApi, follow: Follow, clock: VirtualClock
 ) -> None:
     api.script(PATH, listed(A1), watch(event("MODIFIED", A2), cut=True), watch(event("MODIFIED", A3)))
-    assert await follow().tells(3) == ["a@1", "a@12", "a@13"]
+    assert await follow().changes(3) == ["a@1", "a@12", "a@13"]
     await api.called(4)
     assert not clock.slept
 
@@ -291,19 +291,19 @@ async def test_a_watch_that_was_refused_late_has_not_lived(api: FakeApi, follow:
         await api.called(calls)
         clock.at += LONGEST_PAUSE + 1
         held.release.set()
-    assert await followed.tells(2) == ["a@1", "b@2"], "after five of them it is listed again"
+    assert await followed.changes(2) == ["a@1", "b@2"], "after five of them it is listed again"
     assert clock.slept[-1] > 5
 
 
 async def test_a_version_that_the_server_never_accepts_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
     too_new = refused(504, "Timeout", "Too large resource version: 10, current: 3")
     api.script(PATH, listed(A1), *[too_new] * 5, listed(B1, version=3))
-    assert await follow().tells(3) == ["a@1", "b@2", "-a"]
+    assert await follow().changes(3) == ["a@1", "b@2", "-a"]
 
 
 async def test_429_is_waited_out_as_asked(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     api.script(PATH, refused(429, "TooManyRequests", "slow down", retry_after=7), listed(A1))
-    assert await follow().tells(1) == ["a@1"]
+    assert await follow().changes(1) == ["a@1"]
     assert clock.slept == [7.0]
 
 
@@ -317,7 +317,7 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is(
     followed = follow(kind)
     async with asyncio.timeout(5):
         await followed.reflector.synced.wait()
-    assert await followed.tells(2) == ["a@1", "-a"]
+    assert await followed.changes(2) == ["a@1", "-a"]
     await api.called(6)
     assert clock.slept[:4] == [ABSENT_PAUSE] * 4
     assert caplog.text.count("does not serve this kind") == 2
@@ -332,7 +332,7 @@ async def test_one_object_that_cannot_be_read_costs_only_itself(api: FakeApi, fo
         PATH, listed(broken, A1, nameless), watch(event("MODIFIED", bad_again)), expired(), listed(bad_again, C1)
     )
     followed = follow(refusals=Refusals(counted.append))
-    assert await followed.tells(2) == ["a@1", "c@15"], "a is still there, as last read"
+    assert await followed.changes(2) == ["a@1", "c@15"], "a is still there, as last read"
     await api.called(5)
     assert counted == ["pods"] * 4
     assert followed.nothing_more
@@ -349,7 +349,7 @@ async def test_an_optional_kind_that_may_not_be_listed_holds_nobody_up(
     async with asyncio.timeout(5):
         await followed.reflector.synced.wait()
     assert followed.nothing_more
-    assert await followed.tells(1) == ["a@1"], "it is found once it may be listed"
+    assert await followed.changes(1) == ["a@1"], "it is found once it may be listed"
     assert clock.slept[:2] == [ABSENT_PAUSE] * 2
     await api.called(6)
     assert followed.nothing_more, "what is known stays known when the right to see it is lost"
@@ -367,12 +367,12 @@ async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow
 async def test_listing_again_reads_everything_and_tells_of_what_is_new(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1, B1))
     followed = follow()
-    assert await followed.tells(2) == ["a@1", "b@2"]
+    assert await followed.changes(2) == ["a@1", "b@2"]
     await api.called(2)  # the watch has begun, and stays silent
     api.script(PATH, listed(A1, C1, version=20))
     async with asyncio.timeout(5):
         await followed.reflector.list_again()
-    assert await followed.tells(2) == ["c@15", "-b"]
+    assert await followed.changes(2) == ["c@15", "-b"]
     assert followed.reflector.synced.is_set()
     await api.called(4)
     assert api.calls[3].query["resourceVersion"] == "20"
@@ -387,7 +387,7 @@ async def test_listing_again_breaks_a_list_off_that_hangs(api: FakeApi, follow: 
     async with asyncio.timeout(5):
         await followed.reflector.list_again()
     hanging.release.set()
-    assert await followed.tells(1) == ["b@2"]
+    assert await followed.changes(1) == ["b@2"]
     assert followed.nothing_more
 
 
@@ -422,7 +422,7 @@ WATCHED = {
 async def test_no_answer_to_a_list_ends_a_reflector(api: FakeApi, follow: Follow, answer: Reply) -> None:
     api.script(PATH, *[answer] * 2, *[refused(500)] * 6, listed(A1), expired(), listed(A1, B1))
     followed = follow()
-    assert {"a@1", "b@2"} <= {*await followed.tells(2)}
+    assert {"a@1", "b@2"} <= {*await followed.changes(2)}
 
 
 @pytest.mark.parametrize("line", WATCHED.values(), ids=WATCHED)
@@ -430,7 +430,7 @@ async def test_no_event_of_a_watch_ends_a_reflector(api: FakeApi, follow: Follow
     api.script(PATH, listed(A1), watch(line), *[expired(), listed(A1, B1)] * 3)
     followed = follow()
     async with asyncio.timeout(5):
-        while await followed.tells(1) != ["b@2"]:
+        while await followed.changes(1) != ["b@2"]:
             pass
 
 

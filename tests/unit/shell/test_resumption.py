@@ -39,7 +39,7 @@ async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_on
     raw = RawServer(*[[CLOSED]] * number)
     async with raw.serving(theirs):
         pool = Pool(
-            Address.of(f"https://127.0.0.1:{raw.port}", ours, "nobody"), at_once, Deadlines(answer=5.0), "tests"
+            Address.of(f"https://127.0.0.1:{raw.port}", ours, "server"), at_once, Deadlines(answer=5.0), "tests"
         )
         for _ in range(number // at_once):
             for answer in await asyncio.gather(*(pool.call(Call("GET", "/a"), "") for _ in range(at_once))):
@@ -49,7 +49,7 @@ async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_on
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def test_later_connections_go_on_where_the_first_one_was(tmp_path: Path, loop: Loop) -> None:
-    file = self_signed(tmp_path, "nobody")
+    file = self_signed(tmp_path, "server")
     theirs = server(file)
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(calls(client(file), theirs, 5))
@@ -57,7 +57,7 @@ def test_later_connections_go_on_where_the_first_one_was(tmp_path: Path, loop: L
 
 
 def test_a_server_that_has_been_started_anew_knows_no_session_and_is_checked_again(tmp_path: Path) -> None:
-    file = self_signed(tmp_path, "nobody")
+    file = self_signed(tmp_path, "server")
     ours, first, second = client(file), server(file), server(file)
     with asyncio.Runner() as runner:
         runner.run(calls(ours, first, 2))
@@ -67,7 +67,7 @@ def test_a_server_that_has_been_started_anew_knows_no_session_and_is_checked_aga
 
 def test_a_session_is_read_once_for_all_connections_that_were_refused_the_last_one(tmp_path: Path) -> None:
     """What reading one takes is not always given back, and a server that starts anew refuses a hundred."""
-    file = self_signed(tmp_path, "nobody")
+    file = self_signed(tmp_path, "server")
     ours = client(file)
     with asyncio.Runner() as runner:
         for _ in range(3):
@@ -76,7 +76,7 @@ def test_a_session_is_read_once_for_all_connections_that_were_refused_the_last_o
 
 
 def test_a_server_that_goes_on_with_no_session_is_not_asked_for_them_without_end(tmp_path: Path) -> None:
-    file = self_signed(tmp_path, "nobody")
+    file = self_signed(tmp_path, "server")
     ours, theirs = client(file), server(file)
     theirs.num_tickets = 0
     ours.read = MOST_READ - 2

@@ -132,7 +132,7 @@ def test_a_resource_counts_as_unwatched_while_no_connection_works(tmp_path: Path
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "PUT", "DELETE"])
-def test_a_call_whose_connection_died_silently_fails_in_time_and_the_next_works(tmp_path: Path, method: str) -> None:
+def test_a_call_on_a_silently_dead_connection_times_out_and_the_next_call_succeeds(tmp_path: Path, method: str) -> None:
     async def story() -> None:
         async with following(tmp_path) as watch:
             await asyncio.gather(*(watch.connection.request("GET", "/version") for _ in range(8)))

@@ -56,7 +56,7 @@ async def test_they_share_one_connection_that_goes_on() -> None:
         await pool.call(POST, "")
         await pool.calls(CALLS, "")
         await pool.call(POST, "")
-    assert server.heard == [(0, f"POST /{path}") for path in "aabca"]
+    assert server.received == [(0, f"POST /{path}") for path in "aabca"]
 
 
 async def test_a_connection_is_free_once_however_many_it_carried() -> None:
@@ -64,7 +64,7 @@ async def test_a_connection_is_free_once_however_many_it_carried() -> None:
     async with pool_to(server) as pool:
         await pool.calls(CALLS, "")
         await asyncio.gather(pool.call(POST, ""), pool.call(POST, ""))
-    assert sorted(number for number, _ in server.heard) == [0, 0, 0, 0, 1]
+    assert sorted(number for number, _ in server.received) == [0, 0, 0, 0, 1]
 
 
 async def test_what_is_not_answered_in_time_is_left_with_its_connection() -> None:
@@ -87,7 +87,7 @@ async def test_none_is_sent_once_that_is_not_allowed() -> None:
         pool.may_write = lambda: True
         assert (await pool.call(POST, "")).body == b"ok"
     assert caught.value.reason == NOT_LEADING
-    assert len(server.heard) == 1
+    assert len(server.received) == 1
 
 
 # -- objects ---------------------------------------------------------------------------------------------------------

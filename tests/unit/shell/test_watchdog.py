@@ -1,4 +1,4 @@
-"""What blocks the loop is named, in the log and in metrics, while it does."""
+"""The log and the metrics name the code that blocks the loop, while it does."""
 
 from __future__ import annotations
 

@@ -43,16 +43,16 @@ async def server() -> AsyncIterator[WebServer]:
     await server.stop()
 
 
-async def said(server: WebServer, *requests: str) -> str:
-    """All that comes back for the requests, sent in one connection, until the server closes it."""
+async def exchange(server: WebServer, *requests: str) -> str:
+    """Send the requests over one connection and return all bytes received until the server closes it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     for request in requests:
         writer.write(request.encode("latin-1"))
         await asyncio.sleep(0)
     writer.write_eof()
-    heard = await reader.read()
+    received = await reader.read()
     writer.close()
-    return heard.decode()
+    return received.decode()
 
 
 def get(path: str, *headers: str, method: str = "GET") -> str:
@@ -80,49 +80,49 @@ def ok(body: str) -> str:
     ],
 )
 async def test_a_question_is_answered(server: WebServer, path: str, body: str) -> None:
-    assert await said(server, get(path)) == ok(body)
+    assert await exchange(server, get(path)) == ok(body)
 
 
 async def test_headers_in_any_case(server: WebServer) -> None:
-    assert await said(server, get("/a", "ACCEPT: this")) == ok("/a {} this")
+    assert await exchange(server, get("/a", "ACCEPT: this")) == ok("/a {} this")
 
 
 async def test_a_connection_takes_many_questions(server: WebServer) -> None:
-    assert await said(server, get("/a"), get("/b")) == ok("/a {} None") + ok("/b {} None")
+    assert await exchange(server, get("/a"), get("/b")) == ok("/a {} None") + ok("/b {} None")
 
 
 async def test_a_question_in_pieces(server: WebServer) -> None:
     whole = get("/a")
-    assert await said(server, *whole) == ok("/a {} None")
+    assert await exchange(server, *whole) == ok("/a {} None")
 
 
 @pytest.mark.parametrize("last", [get("/a", "Connection: close"), "GET /a HTTP/1.0\r\n\r\n"])
 async def test_close_ends_the_connection(server: WebServer, last: str) -> None:
-    heard = await said(server, last, get("/b"))
-    assert "\r\nConnection: close\r\n" in heard
-    assert heard.endswith("/a {} None")
+    received = await exchange(server, last, get("/b"))
+    assert "\r\nConnection: close\r\n" in received
+    assert received.endswith("/a {} None")
 
 
 async def test_head_has_no_body(server: WebServer) -> None:
-    assert await said(server, get("/a", method="HEAD")) == ok("/a {} None").removesuffix("/a {} None")
+    assert await exchange(server, get("/a", method="HEAD")) == ok("/a {} None").removesuffix("/a {} None")
 
 
 async def test_whoever_answers_is_told_how_it_was_asked(server: WebServer) -> None:
-    assert await said(server, get("/how?a=%20", method="DELETE")) == ok("DELETE /how?a=%20 None")
+    assert await exchange(server, get("/how?a=%20", method="DELETE")) == ok("DELETE /how?a=%20 None")
 
 
 async def test_a_long_answer_comes_in_chunks(server: WebServer) -> None:
     chunks = "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"
-    assert await said(server, get("/long"), get("/a")) == (
+    assert await exchange(server, get("/long"), get("/a")) == (
         f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{chunks}" + ok("/a {} None")
     )
-    assert (await said(server, "GET /long HTTP/1.0\r\n\r\n")).endswith("\r\nConnection: close\r\n\r\none two")
+    assert (await exchange(server, "GET /long HTTP/1.0\r\n\r\n")).endswith("\r\nConnection: close\r\n\r\none two")
 
 
 async def test_a_long_answer_that_breaks_off_has_no_end(server: WebServer) -> None:
-    heard = await said(server, get("/broken/off"))
-    assert "3\r\none\r\n" in heard
-    assert not heard.endswith("0\r\n\r\n")
+    received = await exchange(server, get("/broken/off"))
+    assert "3\r\none\r\n" in received
+    assert not received.endswith("0\r\n\r\n")
 
 
 async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -> None:
@@ -130,7 +130,7 @@ async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -
     for reader, writer in (*held[1:], held[0]):  # the second has been silent the longest then
         writer.write(get("/a").encode())
         await reader.readuntil(b"None")
-    assert await said(server, get("/a")) == ok("/a {} None")
+    assert await exchange(server, get("/a")) == ok("/a {} None")
     async with asyncio.timeout(5):
         assert await held[1][0].read() == b""
     held[0][1].write(get("/b").encode())
@@ -152,9 +152,9 @@ async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -
     ],
 )
 async def test_refused(server: WebServer, request_: str, status: str) -> None:
-    heard = await said(server, request_)
-    assert heard.startswith(f"HTTP/1.1 {status}\r\n")
-    assert "\r\nConnection: close\r\n" in heard
+    received = await exchange(server, request_)
+    assert received.startswith(f"HTTP/1.1 {status}\r\n")
+    assert "\r\nConnection: close\r\n" in received
 
 
 HIDDEN = get("/hidden")
@@ -174,7 +174,7 @@ LENGTH = f"Content-Length: {len(HIDDEN)}"
     ],
 )
 async def test_a_request_hidden_in_a_body_is_not_answered(server: WebServer, headers: tuple[str, ...]) -> None:
-    received = await said(server, get("/a", *headers) + HIDDEN)
+    received = await exchange(server, get("/a", *headers) + HIDDEN)
     assert "/hidden" not in received
     assert received.count("HTTP/1.1 ") == 1
 
@@ -194,7 +194,7 @@ async def test_a_request_hidden_in_a_body_is_not_answered(server: WebServer, hea
         pytest.param(get("/a", "X: a\x01"), 400, id="a control character in a value"),
         pytest.param(get("/a", "X: a\0"), 400, id="NUL in a value"),
         pytest.param(get("/a", ": a"), 400, id="a header without a name"),
-        pytest.param(get("/a", "X(: a"), 400, id="a header whose name is no token"),
+        pytest.param(get("/a", "X(: a"), 400, id="a header name that is not a token"),
         pytest.param(get("/a", "Content-Length: +0"), 400, id="a signed length"),
         pytest.param(get("/a", f"Content-Length: {'9' * 5000}"), 400, id="a length of 5,000 digits"),
         pytest.param(get("/a", "Content-Length: \u00b2"), 400, id="a superscript length"),
@@ -204,13 +204,13 @@ async def test_a_request_hidden_in_a_body_is_not_answered(server: WebServer, hea
 )
 async def test_what_go_refuses_is_refused_with_its_status(server: WebServer, request_: str, status: int) -> None:
     """The statuses are those of net/http of Go 1.26, which was sent the same bytes."""
-    received = await said(server, request_)
+    received = await exchange(server, request_)
     assert received.startswith(f"HTTP/1.1 {status} ")
     assert "\r\nConnection: close\r\n" in received
 
 
 async def test_a_refused_head_request_has_no_body(server: WebServer) -> None:
-    assert (await said(server, get("/a%zz", method="HEAD"))).endswith("\r\n\r\n")
+    assert (await exchange(server, get("/a%zz", method="HEAD"))).endswith("\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ async def test_a_refused_head_request_has_no_body(server: WebServer) -> None:
     ],
 )
 async def test_what_go_accepts_is_accepted(server: WebServer, request_: str) -> None:
-    assert await said(server, request_) == ok("/a {} None")
+    assert await exchange(server, request_) == ok("/a {} None")
 
 
 async def test_stopping_closes_idle_connections(server: WebServer) -> None:

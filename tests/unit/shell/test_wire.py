@@ -50,7 +50,7 @@ async def lost(file: Path) -> None:
     raw = RawServer([OK], [STREAM])
     async with raw.serving(server(file)):
         pool = Pool(
-            Address.of(f"https://127.0.0.1:{raw.port}", client(file), "nobody"), 1, Deadlines(answer=5.0), "tests"
+            Address.of(f"https://127.0.0.1:{raw.port}", client(file), "server"), 1, Deadlines(answer=5.0), "tests"
         )
         await pool.call(Call("GET", "/a"), "")
         stream = await pool.stream(Call("GET", "/b"), "", Limits(5.0, 30.0, 60.0))
@@ -67,7 +67,7 @@ def test_connections_are_freed_with_their_buffers_when_they_are_lost(
     tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     """TLS keeps methods of ours, and we its transport: half a megabyte for each watch, and all are cut at once."""
-    file = self_signed(tmp_path, "nobody")
+    file = self_signed(tmp_path, "server")
     gc.collect()
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(lost(file))

@@ -30,8 +30,8 @@ class WatchServer:
     async def __aenter__(self) -> Self:
         app = web.Application()
         for path in ("/api/v1/pods", "/api/v1/namespaces/default/pods"):
-            app.router.add_get(path, self._pods_asked)
-        app.router.add_route("*", "/version", self._version_asked)
+            app.router.add_get(path, self._serve_pods)
+        app.router.add_route("*", "/version", self._serve_version)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, keepalive_timeout=3600.0)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
@@ -53,10 +53,10 @@ class WatchServer:
         async with self._changed:
             self._changed.notify_all()
 
-    async def _version_asked(self, _: web.Request) -> web.Response:
+    async def _serve_version(self, _: web.Request) -> web.Response:
         return web.json_response({"major": "1"})
 
-    async def _pods_asked(self, request: web.Request) -> web.StreamResponse:
+    async def _serve_pods(self, request: web.Request) -> web.StreamResponse:
         if "watch" not in request.query:
             self.lists += 1
             return web.Response(body=listed(*self._pods, version=self._version).body)

@@ -15,10 +15,10 @@ VICTIM = pod("victim").build()
 NO, NEVER = Rejection("not a", "nor b"), Rejection("never", resolvable=False)
 
 
-class Says(PostFilterPlugin):
+class Returns(PostFilterPlugin):
     """Gives a fixed answer."""
 
-    name = "Says"
+    name = "Returns"
 
     def __init__(self, answer: Answer | Exception) -> None:
         super().__init__(None, CoreHandle())
@@ -31,7 +31,7 @@ class Says(PostFilterPlugin):
 
 
 def outcome(*answers: Answer | Exception) -> PostFiltered:
-    plugins = tuple(Says(answer) for answer in answers)
+    plugins = tuple(Returns(answer) for answer in answers)
     return run_post_filter(plugins, Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), Instrument())
 
 
@@ -43,7 +43,7 @@ def outcome(*answers: Answer | Exception) -> PostFiltered:
         pytest.param((NO, Rejection("c")), PostFiltered("not a, nor b, c"), id="what all said"),
         pytest.param(
             (NO, Nominate("n1", (VICTIM,)), NEVER),
-            PostFiltered("", "n1", (VICTIM,), "Says", Code.SUCCESS, ("not a", "nor b")),
+            PostFiltered("", "n1", (VICTIM,), "Returns", Code.SUCCESS, ("not a", "nor b")),
             id="success",
         ),
         pytest.param((NO, NEVER, NO), PostFiltered("never", code=NEVER.code), id="an unresolvable no is the only word"),
@@ -53,7 +53,7 @@ def outcome(*answers: Answer | Exception) -> PostFiltered:
         pytest.param((Revoke(NO), StatusError("e")), PostFiltered("e", code=Code.ERROR), id="an error keeps it"),
         pytest.param(
             (Revoke(NO), Nominate("n")),
-            PostFiltered("", "n", (), "Says", Code.SUCCESS, ("not a", "nor b")),
+            PostFiltered("", "n", (), "Returns", Code.SUCCESS, ("not a", "nor b")),
             id="another helps",
         ),
     ],
@@ -63,7 +63,7 @@ def test_answers_together(answers: tuple[Answer, ...], expected: PostFiltered) -
 
 
 def test_a_plugin_that_raises_is_named() -> None:
-    with pytest.raises(PluginFailed, match='PostFilter plugin "Says": ValueError: oh'):
+    with pytest.raises(PluginFailed, match='PostFilter plugin "Returns": ValueError: oh'):
         outcome(ValueError("oh"))
 
 
@@ -85,7 +85,7 @@ def test_the_point_is_timed_with_what_came_of_it() -> None:
             return Timed(point, profile)
 
     timing = Timing()
-    run_post_filter((Says(NEVER),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+    run_post_filter((Returns(NEVER),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
     with pytest.raises(PluginFailed):
-        run_post_filter((Says(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
+        run_post_filter((Returns(ValueError()),), Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), timing)
     assert told == [("PostFilter", "p", status) for status in ("UnschedulableAndUnresolvable", "Error")]

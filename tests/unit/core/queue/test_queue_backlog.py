@@ -20,7 +20,7 @@ NOW = 100.0
 
 
 def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None = None) -> SchedulingQueue:
-    """The pods have just been tried in vain."""
+    """A queue of pods that have just been rejected by that plugin."""
     profile = QueueProfile(PrioritySort(), () if gate is None else (gate,), INTERESTS)
     queue = SchedulingQueue({PROFILE: profile}, Backoff(), Report(), slice_pods=1)
     for each in pods:
