@@ -29,10 +29,14 @@ def quick(examples: int) -> settings:
 
 
 def assert_caught(
-    prove: Callable[[Any], None], drawn: SearchStrategy[Any], *by: type[BaseException], match: str | None = None
+    prove: Callable[[Any], None],
+    drawn: SearchStrategy[Any],
+    *by: type[BaseException],
+    match: str | None = None,
+    examples: int = 300,
 ) -> None:
     """Check a property over a planted bug and insist that it fails, with one of the errors `by` that says so."""
     # It is not shrunk: that it fails is enough.
-    hunt = settings(quick(300), derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
+    hunt = settings(quick(examples), derandomize=True, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(by or AssertionError, match=match):
         hunt(given(drawn)(prove))()

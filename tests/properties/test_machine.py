@@ -150,4 +150,5 @@ def test_a_missed_event_is_noticed(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    assert_caught(prove_woken, STEPS, AssertionError, match="would fit")
+    # Freed room is seldom all that changes: another event may wake the pod.
+    assert_caught(prove_woken, STEPS, AssertionError, match="would fit", examples=2_000)
