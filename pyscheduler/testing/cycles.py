@@ -161,7 +161,12 @@ class Cycles:
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-    loop.run_until_complete(asyncio.sleep(0))
+    """Cancel what is left, so that plugins can clean up, and close the loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+    # Otherwise the collector has found the harness while another loop runs in this thread, which has to end first.
     loop.close()

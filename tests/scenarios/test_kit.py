@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socketserver
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -128,3 +130,17 @@ def test_harness_that_is_dropped_with_a_plugin_at_work_leaves_nothing_behind(
     world.close()
     assert not [w for w in recwarn if issubclass(w.category, ResourceWarning | RuntimeWarning)]
     assert not caplog.records
+
+
+async def test_a_harness_that_is_collected_while_another_loop_runs_ends_without_a_complaint(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+    world = Harness(config("Slow"))
+    world.add(node("n1"), pod("waits").label("slow", "yes"))
+    world.run()
+    assert world.where == {}
+    del world
+    gc.collect()
+    assert complaints == []
