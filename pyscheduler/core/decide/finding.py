@@ -126,7 +126,13 @@ class Finder:
         `told`: the reasons matter even if some node fits. Kube-scheduler asks first with the nominated pods, so it is
         that answer which is told of a node; while a node is still to be chosen, only nodes that fit are asked so.
         """
-        evaluation.refresh_filters(cycle, pod, pre.skipped)
+        try:
+            evaluation.refresh_filters(cycle, pod, pre.skipped)
+        except PluginFailed as failed:
+            nominated = any(self._nominator.rivals(pod, node.name) for node in self._state.rows)
+            if not isinstance(failed.error, StatusError) or not nominated:
+                raise
+            return self._one_by_one(cycle, pod, pre)
         displaced = self._displaced(cycle, pod, evaluation)
         left = evaluation.withhold(displaced.keys())
         if told or not left:
@@ -156,6 +162,14 @@ class Finder:
                 refused[node.row] = status
         fits[[*refused]] = False
         return Found(fits, rows, refused, pre.outside_status(before))
+
+    def _one_by_one(self, cycle: Cycle, pod: Pod, pre: PreFiltered) -> Found:
+        """Filter each node with its nominated pods first: they may refuse the pod before a plugin meets an error."""
+        nodes = self._state.rows
+        refused = {node.row: status for node in nodes if (status := self._refusal(cycle, pod, node, pre)) is not None}
+        fits = np.ones(len(nodes), np.bool_)
+        fits[[*refused]] = False
+        return Found(fits, np.arange(len(nodes)), refused)
 
     def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow, pre: PreFiltered) -> Status | None:
         others = self._nominator.rivals(pod, node.name)
