@@ -102,7 +102,7 @@ class Harness:
         self._cycles = Cycles(lambda: self.now)
         self.nodes: dict[str, dict[str, Any]] = {}
         """The nodes as manifests, by name."""
-        self.kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
+        self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
         self._versions = 0
 
     # -- the world -----------------------------------------------------------------------------------------------
@@ -118,12 +118,17 @@ class Harness:
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
         """Create or update an object: plugins that watch the kind see it, plugins that act can read and write it."""
-        self.kinds.setdefault(kind.plural, kind)
+        self._kinds.setdefault(kind.plural, kind)
         self.tell(ObjectChanged(self.now, kind, obj))
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
         """Delete such an object."""
         self.tell(ObjectGone(self.now, kind, namespace, name))
+
+    @property
+    def kinds(self) -> Mapping[str, ResourceKind]:
+        """The kinds that plugins watch and those of `add_object`, by plural."""
+        return self._kinds
 
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Delete a pod at once."""
@@ -141,7 +146,7 @@ class Harness:
         """Go on by another configuration, as after a reload; what of it waits for a restart."""
         loaded = loads(config) if isinstance(config, str) else config
         rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.at_work, self.handle)
-        self.kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
+        self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
         settings = loaded.configuration
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         self.tell(Reconfigured(self.now, rebuilt.profiles, *backoffs, build_extenders(settings)))
