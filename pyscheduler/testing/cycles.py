@@ -49,6 +49,10 @@ class Cycles:
 
     def close(self) -> None:
         """End all cycles, and the loop."""
+        if self._loop is not None:
+            for task in asyncio.all_tasks(self._loop):
+                task.cancel()
+            self._run(asyncio.sleep(0))
         self._finalizer()
         self._running, self._loop = [], None
 
@@ -134,7 +138,8 @@ class Cycles:
     def _event_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-            self._finalizer = weakref.finalize(self, _close, self._loop)
+            # No more than that: the collector calls it in the midst of anything.
+            self._finalizer = weakref.finalize(self, self._loop.close)
         return self._loop
 
     def _run(self, doing: Coroutine[Any, Any, Any]) -> None:
@@ -158,15 +163,3 @@ class Cycles:
         thread.join()
         for error in raised:
             raise error
-
-
-def _close(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel what is left, so that plugins can clean up, and close the loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0))
-    # Otherwise the collector has found the harness while another loop runs in this thread, which has to end first.
-    loop.close()

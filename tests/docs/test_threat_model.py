@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 
@@ -25,8 +24,7 @@ NAMED = [match for word in words_in_code(text_of(PAGE)) if (match := _TEST.match
 @cache
 def names_in(file: str) -> set[str]:
     """The names of the tests in a file."""
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    return {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return set(re.findall(r"^\s*(?:async )?def (test_\w+)\(", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE))
 
 
 @pytest.mark.parametrize("named", [pytest.param(match, id=match["name"]) for match in NAMED])
