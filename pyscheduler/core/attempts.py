@@ -26,7 +26,8 @@ from pyscheduler.core.decide.trimming import consulted_post_filter
 from pyscheduler.core.events import Consulted
 from pyscheduler.core.extending import Extender, ExtenderFailed
 from pyscheduler.core.failures import Failure, fail, skipped
-from pyscheduler.core.framework.calls import called
+from pyscheduler.core.framework.answers import check_answer
+from pyscheduler.core.framework.calls import called, guarded
 from pyscheduler.core.framework.failure import PluginFailed, is_external
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import SUCCESS, Point
@@ -222,6 +223,7 @@ def _withheld(
     withheld = False
     for plugin in profile.eviction_permits:
         rejection = called(plugin, PERMIT, plugin.unplaced, cycle, pod, diagnosis, nominated)
+        guarded(plugin.name, PERMIT, check_answer, "Unplaced", plugin.unplaced, rejection)  # Permit may Wait, this not
         if rejection is not None:
             withheld = True
             diagnosis.unschedulable_plugins |= {plugin.name}

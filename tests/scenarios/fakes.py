@@ -439,6 +439,8 @@ class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
                 return Rejection("never")
             case "broken":
                 raise ZeroDivisionError("one over nothing")
+            case "wrong":
+                return cast(Rejection, Wait(60.0))
         return None
 
 

@@ -115,6 +115,13 @@ def test_a_permit_plugin_learns_of_each_pod_without_a_place(
     assert ("a" in harness.where) == (called == [])
 
 
+def test_a_plugin_that_returns_a_wait_where_no_node_fits_fails_by_name() -> None:
+    harness = world(urgent(evict="wrong"))
+    assert harness.evicted() == []
+    reason = harness.why_pending("urgent")
+    assert reason == "plugin HoldsEvictions: unplaced returned Wait, expected None or Rejection"
+
+
 def test_a_plugin_that_raises_evicts_no_pods_and_costs_one_backoff() -> None:
     harness = world(urgent(evict="broken"))
     assert harness.evicted() == []

@@ -43,6 +43,7 @@ EXPECTED: Mapping[str, Expected] = MappingProxyType(
         "Reserve": _REFUSAL,
         "Unreserve": _NOTHING,
         "Permit": Expected((NoneType, Rejection, Wait), "None, Rejection or Wait"),
+        "Unplaced": _REFUSAL,
         "PreBindPreFlight": Expected((NoneType, Skip), "None or SKIP"),
         "PreBind": _REFUSAL,
         "Bind": Expected((NoneType, Rejection, Skip), "None, Rejection or SKIP"),
