@@ -113,10 +113,17 @@ def node_terms(selector: NodeSelector | None) -> tuple[NodeTerm, ...]:
 
 def node_term(term: NodeSelectorTerm) -> NodeTerm:
     """Compile one nodeSelectorTerm. One that breaks the API's rules matches nothing, as in kube-scheduler."""
-    if not term.match_expressions and not term.match_fields:
+    if not can_match(term):
         return _NOTHING
-    labels, names = _requirements(term.match_expressions), _requirements(term.match_fields)
-    return NodeTerm(labels, names) if _are_sound(labels) and all(map(_is_sound_field, names)) else _NOTHING
+    return NodeTerm(_requirements(term.match_expressions), _requirements(term.match_fields))
+
+
+def can_match(term: NodeSelectorTerm) -> bool:
+    """Return True unless the nodeSelectorTerm matches nothing because it is empty or breaks the API's rules."""
+    labels, names = term.match_expressions or (), term.match_fields or ()
+    if not labels and not names:
+        return False
+    return _are_sound(labels) and (not names or all(map(_is_sound_field, names)))
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -144,10 +151,10 @@ def _requirements(source: tuple[LabelSelectorRequirement, ...] | None) -> tuple[
     return tuple([Requirement(r.key, r.operator, r.values or ()) for r in source]) if source else ()
 
 
-def _are_sound(requirements: tuple[Requirement, ...]) -> bool:
+def _are_sound(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
     """Return True if kube-scheduler could parse them, which requires more than the API server does."""
     for requirement in requirements:  # no generators: one pod may state fifty thousand
-        operator, values = requirement.operator, requirement.values
+        operator, values = requirement.operator, requirement.values or ()
         least, most = _NUMBER_OF_VALUES.get(operator, (1, 0))
         if not least <= len(values) <= most:
             return False
@@ -159,9 +166,9 @@ def _are_sound(requirements: tuple[Requirement, ...]) -> bool:
     return True
 
 
-def _is_sound_field(requirement: Requirement) -> bool:
+def _is_sound_field(requirement: LabelSelectorRequirement) -> bool:
     known = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
-    return known and len(requirement.values) == 1
+    return known and len(requirement.values or ()) == 1
 
 
 def int64(text: str | None) -> int | None:

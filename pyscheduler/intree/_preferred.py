@@ -5,17 +5,23 @@ Up to `FEW` requirements are evaluated one after the other, more of them togethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from pyscheduler.api import Ints, NodeInfo, NodeTable, NodeTerm, PodShape, Scores
-from pyscheduler.api.match import node_term
 from pyscheduler.api.objects import PreferredSchedulingTerm
 from pyscheduler.intree._required import are_many
-from pyscheduler.intree._term_matcher import NODE_NAME, SMALL, MappingRows, NodeRows, TermMatcher
+from pyscheduler.intree._term_matcher import (
+    NODE_NAME,
+    SMALL,
+    MappingRows,
+    NodeRows,
+    TermMatcher,
+    node_requirements,
+)
 
 
 class Preferences(Protocol):
@@ -52,12 +58,10 @@ class ManyPreferences(NamedTuple):
     """True if any term matches nothing, as it is empty or kube-scheduler cannot parse it."""
 
     @staticmethod
-    def of(source: Iterable[tuple[int, NodeTerm]]) -> ManyPreferences:
-        weighted = [*source]
-        terms = [(weight, term) for weight, term in weighted if term.labels or term.names]
-        weights = np.array([weight for weight, _ in terms], np.int64)
-        matcher = TermMatcher.of_nodes(term for _, term in terms)
-        return ManyPreferences(matcher, weights, len(terms) < len(weighted))
+    def of(stated: Sequence[PreferredSchedulingTerm]) -> ManyPreferences:
+        terms = node_requirements([each.preference for each in stated])
+        weights = np.array([each.weight for each, term in zip(stated, terms, strict=True) if term], np.int64)
+        return ManyPreferences(TermMatcher(filter(None, terms)), weights, len(weights) < len(stated))
 
     def score(self, node: NodeInfo) -> int:
         return int(self.matcher.total(MappingRows([{**node.labels, NODE_NAME: node.name}]), self.weights)[0])
@@ -80,7 +84,7 @@ def many_preferences(shape: PodShape) -> ManyPreferences | None:
         stated = stated_preferences(shape)
         many = None
         if are_many([each.preference for each in stated]):
-            many = ManyPreferences.of((each.weight, node_term(each.preference)) for each in stated)
+            many = ManyPreferences.of(stated)
         _many[shape] = many
         return many
 

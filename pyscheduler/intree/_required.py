@@ -12,9 +12,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pyscheduler.api import Cycle, Mask, NodeTable, NodeTerm, PodShape, Requirement
-from pyscheduler.api.match import node_term
 from pyscheduler.api.objects import NodeSelectorTerm
-from pyscheduler.intree._term_matcher import FEW, NODE_BLOCK, NODE_NAME, SMALL, MappingRows, NodeRows, TermMatcher
+from pyscheduler.intree._term_matcher import (
+    FEW,
+    NODE_BLOCK,
+    NODE_NAME,
+    SMALL,
+    MappingRows,
+    NodeRows,
+    TermMatcher,
+    node_requirements,
+)
 
 
 class _Many(NamedTuple):
@@ -104,4 +112,4 @@ def _compile(shape: PodShape) -> _Many | None:
     if len(labels or ()) <= FEW and not are_many(terms or ()):
         return None
     selector = None if labels is None else TermMatcher([[Requirement(k, "In", (v,)) for k, v in labels.items()]])
-    return _Many(selector, None if terms is None else TermMatcher.of_nodes(map(node_term, terms)))
+    return _Many(selector, None if terms is None else TermMatcher(filter(None, node_requirements(terms))))

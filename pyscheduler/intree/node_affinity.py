@@ -48,6 +48,7 @@ ENFORCED_MISMATCH = Rejection("node(s) didn't match scheduler-enforced node affi
 CONFLICT = Rejection("pod affinity terms conflict", resolvable=False)
 
 _NOTHING = NodeTerm((), ())
+_EMPTY = NodeSelectorTerm()
 _REQUIRED = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERENCES = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -164,8 +165,12 @@ def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> tuple[tuple[int, 
 
 def _refuse_broken(pod: Pod) -> None:
     """StatusError for a preference that the API server lets pass and kube-scheduler cannot parse."""
-    weighed = [(i, wanted.preference) for i, wanted in enumerate(stated_preferences(pod.shape)) if wanted.weight]
-    problems = [problem for i, term in weighed for problem in term_problems(f"[{i}]", term)]
+    problems = [
+        problem
+        for i, wanted in enumerate(stated_preferences(pod.shape))
+        if wanted.weight and wanted.preference != _EMPTY  # a pod may state a hundred thousand that are empty
+        for problem in term_problems(f"[{i}]", wanted.preference)
+    ]
     if problems:
         raise StatusError(aggregate(problems))
 
@@ -191,5 +196,5 @@ def _named_nodes(pod: Pod) -> frozenset[str] | None:
 def _names_in(term: NodeSelectorTerm) -> frozenset[str] | None:
     if not term.match_fields:
         return None
-    fields = [f for f in term.match_fields if f.key == NODE_NAME_FIELD and f.operator == "In"]
-    return frozenset.intersection(*[frozenset(f.values or ()) for f in fields]) if fields else None
+    listed = [f.values or () for f in term.match_fields if f.key == NODE_NAME_FIELD and f.operator == "In"]
+    return frozenset(listed[0]).intersection(*listed[1:]) if listed else None

@@ -138,6 +138,7 @@ SPECS: Final[dict[str, Callable[[], Json]]] = {
     "node terms, Gt below and Lt above": lambda: node_terms(
         lambda i: term(needs(SERIAL, "Gt", str(i % 5000)), needs(SERIAL, "Lt", str(i % 4999)), needs("none", "Exists"))
     ),
+    "node terms, not numbers": lambda: node_terms(lambda i: term(needs(SERIAL, "Gt", f"x{i}"))),
     "node terms, In on host names": lambda: node_terms(lambda i: term(needs(HOSTNAME, "In", f"x{i}"))),
     "node terms, In on host names that exist": lambda: node_terms(
         lambda i: term(needs(HOSTNAME, "In", f"n{i % 5000}"), needs("a", "Exists"))
@@ -180,6 +181,7 @@ SPECS: Final[dict[str, Callable[[], Json]]] = {
     "node preferences, two keys": lambda: node_preferences(
         lambda i: term(_no_zone(i), needs(HOSTNAME, "NotIn", f"n{i % 5000}"))
     ),
+    "node preferences, not numbers": lambda: node_preferences(lambda i: term(needs(SERIAL, "Gt", f"x{i}"))),
     # -- taints
     "tolerations, all alike": lambda: tolerations(lambda i: {"key": "x", "operator": "Exists"}),
     "tolerations, Exists": lambda: tolerations(lambda i: {"key": f"x{i}", "operator": "Exists"}),

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyscheduler.api import NodeTerm, Requirement, Selector, Taint, Toleration
-from pyscheduler.api.match import int64, tolerates
+from pyscheduler.api.match import int64, node_term, tolerates
+from pyscheduler.api.objects import LabelSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import _term_matcher
-from pyscheduler.intree._term_matcher import NODE_NAME, MappingRows, NodeRows, TermMatcher
+from pyscheduler.intree._preferred import ManyPreferences
+from pyscheduler.intree._term_matcher import NODE_NAME, MappingRows, NodeRows, TermMatcher, node_requirements
 from pyscheduler.intree._tolerations import TolerationSet
 from pyscheduler.intree.affinity.counts import Drawing, KeepingOff, MeantByAll, Newcomer, TimesMeant
 from pyscheduler.intree.affinity.terms import Peers, Term, Weighted, affinity_terms
@@ -45,15 +47,20 @@ selecting = st.one_of(
 comparing = st.builds(
     lambda key, operator, bound: one(key, operator, bound), keys, st.sampled_from(("Gt", "Lt")), bounds
 )
+stated = st.one_of(selecting, comparing).map(lambda r: LabelSelectorRequirement(r.key, r.operator, r.values or None))
+unsound = st.builds(
+    LabelSelectorRequirement, keys, st.sampled_from(("In", "Exists", "Gt", "Near")), st.sampled_from((None, ("x", "?")))
+)
 names = st.builds(
-    lambda operator, name: one("metadata.name", operator, name),
+    LabelSelectorRequirement,
+    st.sampled_from(("metadata.name", "metadata.name", "metadata.uid")),
     st.sampled_from(("In", "NotIn")),
-    st.sampled_from(("n0", "n1", "n5", "nowhere")),
+    st.sampled_from(("n0", "n1", "n5", "nowhere")).map(lambda name: (name,)),
 )
 terms = st.builds(
-    NodeTerm,
-    st.lists(st.one_of(selecting, comparing), max_size=3).map(tuple),
-    st.lists(names, max_size=2).map(tuple),
+    NodeSelectorTerm,
+    st.none() | st.lists(st.one_of(stated, stated, stated, unsound), max_size=3).map(tuple),
+    st.none() | st.lists(names, max_size=2).map(tuple),
 )
 labels = st.dictionaries(st.sampled_from(KEYS), values)
 clusters = st.lists(labels, max_size=20)
@@ -70,8 +77,12 @@ def sized(sizes: Mapping[str, int]) -> Iterator[None]:
         yield
 
 
-def holds_alone(terms: Sequence[NodeTerm], cluster: Sequence[Mapping[str, str]]) -> list[bool]:
-    return [any(term.matches(f"n{i}", of) for term in terms) for i, of in enumerate(cluster)]
+def holds_alone(terms: Sequence[NodeSelectorTerm], cluster: Sequence[Mapping[str, str]]) -> list[bool]:
+    return [any(node_term(term).matches(f"n{i}", of) for term in terms) for i, of in enumerate(cluster)]
+
+
+def matcher_of(terms: Sequence[NodeSelectorTerm]) -> TermMatcher:
+    return TermMatcher(filter(None, node_requirements(terms)))
 
 
 def rows_of(cluster: Sequence[Mapping[str, str]]) -> MappingRows:
@@ -88,10 +99,10 @@ def table_of(cluster: Sequence[Mapping[str, str]]) -> NodeRows:
 @quick(150)
 @given(term_lists, clusters, sizes)
 def test_any_of_many_terms_holds_where_one_of_them_does(
-    terms: list[NodeTerm], cluster: list[dict[str, str]], sizes: dict[str, int]
+    terms: list[NodeSelectorTerm], cluster: list[dict[str, str]], sizes: dict[str, int]
 ) -> None:
     with sized(sizes):
-        matcher = TermMatcher.of_nodes(terms)
+        matcher = matcher_of(terms)
         assert matcher.any(rows_of(cluster)).tolist() == holds_alone(terms, cluster)
         assert matcher.any(table_of(cluster)).tolist() == holds_alone(terms, cluster)
         for i, of in enumerate(cluster[:2]):
@@ -101,21 +112,23 @@ def test_any_of_many_terms_holds_where_one_of_them_does(
 @quick(80)
 @given(st.lists(st.tuples(terms, st.integers(-3, 300)), max_size=25), clusters, sizes, st.sampled_from((2, 255)))
 def test_weights_of_many_terms_add_up(
-    weighted: list[tuple[NodeTerm, int]], cluster: list[dict[str, str]], sizes: dict[str, int], counted: int
+    weighted: list[tuple[NodeSelectorTerm, int]], cluster: list[dict[str, str]], sizes: dict[str, int], counted: int
 ) -> None:
-    full = [(term, weight) for term, weight in weighted if term.labels or term.names]
-    alone = [sum(w for term, w in full if term.matches(f"n{i}", of)) for i, of in enumerate(cluster)]
+    alone = [sum(w for term, w in weighted if node_term(term).matches(f"n{i}", of)) for i, of in enumerate(cluster)]
+    stated = [PreferredSchedulingTerm(weight, term) for term, weight in weighted]
     with sized({**sizes, "_COUNTED": counted}):
-        matcher = TermMatcher.of_nodes(term for term, _ in full)
-        assert matcher.total(rows_of(cluster), np.array([w for _, w in full], np.int64)).tolist() == alone
+        matcher, weights, is_broken = ManyPreferences.of(stated)
+        assert matcher.total(rows_of(cluster), weights).tolist() == alone
+    assert is_broken == any(node_term(term) == NodeTerm((), ()) for term, _ in weighted)
 
 
-cases = st.tuples(st.lists(st.builds(NodeTerm, st.tuples(comparing), st.just(())), max_size=9), clusters)
+compared = comparing.map(lambda r: NodeSelectorTerm((LabelSelectorRequirement(r.key, r.operator, r.values),)))
+cases = st.tuples(st.lists(compared, max_size=9), clusters)
 
 
-def compare_bounds(case: tuple[list[NodeTerm], list[dict[str, str]]]) -> None:
+def compare_bounds(case: tuple[list[NodeSelectorTerm], list[dict[str, str]]]) -> None:
     terms, cluster = case
-    assert TermMatcher.of_nodes(terms).any(rows_of(cluster)).tolist() == holds_alone(terms, cluster)
+    assert matcher_of(terms).any(rows_of(cluster)).tolist() == holds_alone(terms, cluster)
 
 
 @pytest.mark.parametrize(
