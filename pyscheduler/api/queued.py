@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyscheduler.api.pod import Pod
 
@@ -24,8 +24,8 @@ class QueuedPod:
     unschedulable_count: int = 0
     error_count: int = 0
     backoff_expiry: float = 0.0
-    unschedulable_plugins: set[str] = field(default_factory=set)
-    pending_plugins: set[str] = field(default_factory=set)
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
     gating_plugin: str = ""
     flushed: bool = False
     """Whether the pod came back only because it had waited too long (the 5-minute flush)."""
@@ -33,6 +33,7 @@ class QueuedPod:
     """The number of the last event that the pod was weighed against while it waited; the queue's own bookkeeping."""
 
     @property
-    def rejectors(self) -> set[str]:
-        """Every plugin that said no in the last attempt."""
-        return self.unschedulable_plugins | self.pending_plugins
+    def rejectors(self) -> frozenset[str]:
+        """Every plugin that rejected the pod in its last attempt."""
+        pending = self.pending_plugins
+        return self.unschedulable_plugins | pending if pending else self.unschedulable_plugins

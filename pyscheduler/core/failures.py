@@ -87,7 +87,7 @@ def fail(context: Context, queued: QueuedPod, failure: Failure, now: float) -> l
     context.queue.nominator.add(pod, nominate)
     # What memory knows and the pod's status does not say may have got lost on its way there.
     as_it_is = failure.in_memory or (not failure.nominate and nominate == promised == pod.nominated_node_name)
-    context.queue.put_back(queued, pod, set(failure.unschedulable_plugins), set(failure.pending_plugins), now)
+    context.queue.put_back(queued, pod, failure.unschedulable_plugins, failure.pending_plugins, now)
     return [
         Record(EventType.WARNING, "FailedScheduling", "Scheduling", failure.message, pod),
         PatchStatus(pod, Condition(failure.reason, failure.message), None if as_it_is else nominate),

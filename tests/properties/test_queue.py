@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -294,15 +293,8 @@ def test_the_model_notices_a_planted_bug(
     _hunt(QueueAgainstModel)
 
 
-def _weigh_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    put_back = SchedulingQueue.put_back
-
-    def weighed_nothing(self: SchedulingQueue, queued: QueuedPod, *more: Any) -> None:
-        number, self._backlog.number = self._backlog.number, 0
-        put_back(self, queued, *more)
-        self._backlog.number = number
-
-    monkeypatch.setattr(SchedulingQueue, "put_back", weighed_nothing)
+def _change_before_the_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SchedulingQueue, "_catch_up", lambda self, uid: None)
 
 
 def _overtake(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +302,7 @@ def _overtake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Backlog, "finish", lambda self: self._tasks.pop())
 
 
-@pytest.mark.parametrize("plant", [_weigh_again, _overtake])
+@pytest.mark.parametrize("plant", [_change_before_the_backlog, _overtake])
 def test_the_model_notices_a_planted_bug_in_slicing(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

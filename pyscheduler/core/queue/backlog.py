@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pyscheduler.api.events import ANY_RESOURCE, Action, ClusterEvent
 from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.queue import labels
-from pyscheduler.core.queue.unschedulable import Waker
+from pyscheduler.core.queue.rejectors import Waker
 
 SLICE = 500
 """Waiting pods that one call looks at: a hint and a move to another tier take 10 to 20 µs together."""

@@ -16,6 +16,7 @@ from pyscheduler.api.queued import QueuedPod
 from pyscheduler.core.framework.calls import guarded
 from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS, Instrument
+from pyscheduler.core.queue.rejectors import shared
 
 PRE_ENQUEUE = "PreEnqueue"
 
@@ -98,7 +99,7 @@ class Gates:
                 self.broken.add(queued.pod.uid)
                 code = Code.ERROR
             if code is not None:
-                queued.unschedulable_plugins.add(plugin.name)
+                queued.unschedulable_plugins = shared(queued.unschedulable_plugins | {plugin.name})
                 queued.gating_plugin = plugin.name
                 return code
         queued.gating_plugin = ""

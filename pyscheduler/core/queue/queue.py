@@ -28,7 +28,7 @@ What the caller has to keep to:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from pyscheduler.api.events import ClusterEvent
 from pyscheduler.api.pod import Pod
@@ -45,8 +45,9 @@ from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
 from pyscheduler.core.queue.rejections import RejectionCounts
+from pyscheduler.core.queue.rejectors import Waker, shared
 from pyscheduler.core.queue.tiers import Tiers
-from pyscheduler.core.queue.unschedulable import UnschedulablePods, Waker
+from pyscheduler.core.queue.unschedulable import UnschedulablePods
 
 FLUSH_PERIOD = 30.0
 """Seconds between two looks for pods that have been unschedulable for too long."""
@@ -235,9 +236,7 @@ class SchedulingQueue:
         self._in_flight.start(queued)
         return queued
 
-    def put_back(
-        self, queued: QueuedPod, pod: Pod, unschedulable_plugins: set[str], pending_plugins: set[str], now: float
-    ) -> None:
+    def put_back(self, queued: QueuedPod, pod: Pod, rejected: Set[str], pending: Set[str], now: float) -> None:
         """The attempt has failed (kube-scheduler's AddUnschedulableIfNotPresent); `pod` is its newest version.
 
         Without any plugin that said no, it was an error. Ends the attempt, as `done` does. A pod that is in the queue
@@ -245,8 +244,8 @@ class SchedulingQueue:
         """
         if pod.uid not in self:
             queued.pod = pod
-            queued.unschedulable_plugins = set(unschedulable_plugins)
-            queued.pending_plugins = set(pending_plugins)
+            queued.unschedulable_plugins = shared(frozenset(rejected))
+            queued.pending_plugins = shared(frozenset(pending))
             queued.flushed = False
             queued.timestamp = now
             queued.weighed = self._backlog.number
@@ -300,14 +299,14 @@ class SchedulingQueue:
         moved = 0
         for _ in range(self._slice):
             task = self._backlog.first()
+            if task is None:
+                break
             if isinstance(task, Move):
                 moved += self._advance_move(task)
             elif isinstance(task, Release):
                 self._advance_release(task)
-            elif task is not None:
-                self._advance_readmission(task)
             else:
-                break
+                self._advance_readmission(task)
         return moved
 
     def _advance_move(self, move: Move) -> bool:
@@ -336,7 +335,7 @@ class SchedulingQueue:
         if queued.pod.scheduler_name not in self._hints:
             self.nominator.remove(queued.pod.uid)
             return
-        queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = set(), set(), ""
+        queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = frozenset(), frozenset(), ""
         queued.weighed = readmission.number
         self._to_active(queued, labels.RECONFIGURED, readmission.at)
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pyscheduler.api.queued import QueuedPod
-
-Waker = tuple[str, str]
-"""A profile's scheduler name and a plugin of it."""
+from pyscheduler.core.queue.rejectors import Waker, rejectors_of, wakers_of_profile
 
 
 class UnschedulablePods:
@@ -46,12 +44,11 @@ class UnschedulablePods:
 
     def add(self, queued: QueuedPod) -> None:
         """Take in a pod that is not there; its rejectors and its gate must not change while it is."""
-        uid, profile = queued.pod.uid, queued.pod.scheduler_name
-        gate = queued.gating_plugin
+        uid, gate = queued.pod.uid, queued.gating_plugin
         (self._gated if gate else self._rejected)[uid] = queued
-        plugins = (gate,) if gate else queued.rejectors
-        wakers = self._wakers[uid] = tuple((profile, plugin) for plugin in plugins)
-        for waker in wakers:
+        known = wakers_of_profile(queued.pod.scheduler_name, frozenset({gate})) if gate else rejectors_of(queued)
+        self._wakers[uid] = known
+        for waker in known:
             self._by_waker.setdefault(waker, {})[uid] = queued
 
     def remove(self, uid: str) -> QueuedPod | None:

@@ -12,7 +12,7 @@ from tests.unit.core.queue.world import LABELLED, NODE_ADDED, POD_DELETED, Prior
 
 def queued(name: str = "p", rejections: int = 0, errors: int = 0, at: float = 0.0, priority: int = 0) -> QueuedPod:
     waiting = QueuedPod(pod(name).priority(priority).build(), at, unschedulable_count=rejections, error_count=errors)
-    waiting.unschedulable_plugins = set() if errors else {"Fit"}
+    waiting.unschedulable_plugins = frozenset() if errors else frozenset({"Fit"})
     waiting.backoff_expiry = Backoff().expiry(waiting)
     return waiting
 

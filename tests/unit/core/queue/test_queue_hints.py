@@ -21,7 +21,7 @@ def weigh(
     """What the event does to a pod that the plugins of these letters rejected; all register for new nodes."""
     hints = Hints([(plugin, Interest("Node", Action.ADD, hint)) for plugin, hint in interests], report or Report())
     return hints.weigh(
-        QueuedPod(pod().build(), 0.0, unschedulable_plugins=set(rejected), pending_plugins=set(pending)), event
+        QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset(rejected), pending_plugins=frozenset(pending)), event
     )
 
 
@@ -107,7 +107,7 @@ def test_a_plugin_that_asks_for_new_nodes_also_hears_of_taints() -> None:
     taint = ClusterEvent("Node", Action.UPDATE_NODE_TAINT)
     assert weigh(("F", never), rejected="F", event=taint) is Requeue.AFTER_BACKOFF
     informed = [("F", Interest("Node", Action.ADD | Action.UPDATE_NODE_TAINT, never))]
-    queued = QueuedPod(pod().build(), 0.0, unschedulable_plugins={"F"})
+    queued = QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset({"F"}))
     assert Hints(informed, Report()).weigh(queued, taint) is Requeue.SKIP
     deaf = Hints([("F", Interest("Node", Action.DELETE))], Report())
     assert deaf.weigh(queued, taint) is Requeue.SKIP
