@@ -16,6 +16,7 @@ from pyscheduler.core.events import Event, Tick
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.garbage import collect_by_size
 
 Refused = Callable[[Exception], None]
 BURST = 0.005
@@ -46,6 +47,8 @@ class Loop:
         """Seconds that the attempt under way has cost."""
         self._running = False
         self._held: deque[tuple[Event, Refused]] = deque()
+        self._collected = 0.0
+        """When the garbage collector last had its turn."""
         executor.tell = self.tell
 
     def tell(self, event: Event, refused: Refused = _raise) -> None:
@@ -74,7 +77,9 @@ class Loop:
             while True:
                 self._tick()
                 self._awake.clear()
-                if self._burst():
+                is_busy = self._burst()
+                self._collect()
+                if is_busy:
                     await asyncio.sleep(0)
                 else:
                     self._set_alarm(self._machine.next_wake())
@@ -113,6 +118,12 @@ class Loop:
                 self._decided(now - before)
             self._carry_out(commands)
         return True
+
+    def _collect(self) -> None:
+        now = self._clock.now()
+        if now - self._collected >= BURST:
+            self._collected = now
+            collect_by_size()
 
     def _decided(self, seconds: float) -> None:
         """A step of an attempt has been made; most attempts have one."""

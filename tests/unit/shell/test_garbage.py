@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyscheduler.shell.garbage import LONG, THOROUGH_EVERY, SeldomCollected, begin_late, put_off
+from pyscheduler.shell.garbage import LONG, THOROUGH_EVERY, SeldomCollected, begin_late, collect_by_size, put_off
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +99,24 @@ def test_once_an_hour_all_are_looked_at() -> None:
         assert gc.get_freeze_count() == 0
         collection(collector, watch, seconds=LONG)
         assert gc.get_freeze_count() > 0
+
+
+def test_objects_that_replace_frozen_ones_are_collected_though_no_count_grows() -> None:
+    with SeldomCollected():
+        pods = [[n] for n in range(100_000)]
+        gc.freeze()
+        for i in range(len(pods)):
+            pods[i] = [i]  # one more and one less: the collector counts none
+            if i % 10_000 == 0:
+                collect_by_size()
+        assert max(len(gc.get_objects(generation)) for generation in range(3)) < 40_000
+
+
+def test_few_objects_are_left_to_the_collector() -> None:
+    with put_off():
+        gc.collect()
+        gc.freeze()
+        collections = sum(each["collections"] for each in gc.get_stats())
+        collect_by_size()
+        assert sum(each["collections"] for each in gc.get_stats()) == collections
+        gc.unfreeze()

@@ -21,7 +21,8 @@ def weigh(
     """What the event does to a pod that the plugins of these letters rejected; all register for new nodes."""
     hints = Hints([(plugin, Interest("Node", Action.ADD, hint)) for plugin, hint in interests], report or Report())
     return hints.weigh(
-        QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset(rejected), pending_plugins=frozenset(pending)), event
+        QueuedPod(pod().build(), 0.0, unschedulable_plugins=frozenset(rejected), pending_plugins=frozenset(pending)),
+        event,
     )
 
 
