@@ -111,6 +111,8 @@ class World:
         for i in range(nodes * per_node):
             labels = {"app": "web" if i % 2 else "other"}
             self.machine.handle(PodChanged(self.now, _object(pod(f"old-{i}", {}, labels, f"node-{i * 7 % nodes}"))))
+        for _ in self.machine.warm_up():
+            pass
         self._wait(pods)
 
     def _wait(self, count: int) -> None:
@@ -316,7 +318,7 @@ def measure_reconfigured(world: World) -> Iterator[Row]:
     yield Row("reconfigured", *min(found))
     for i in range(len(world.sources)):
         source = pod(f"foreign-{i}", {"schedulerName": "others"}, {"app": "web"})
-        world.machine.handle(PodChanged(world.now, _object(source)))
+        timed(partial(world.machine.handle, PodChanged(world.now, _object(source))))
     profiles = tuple(build_profiles(loads(OTHERS), world.handle))
     yield Row("a profile for pods that wait", *world.event(Reconfigured(world.now, profiles, 1.0, 10.0)))
 

@@ -11,7 +11,8 @@ all had been done at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pyscheduler.core import intake
 from pyscheduler.core.attempts import attempt, broken, consulted, overtaken, resumed
@@ -42,6 +43,9 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.preempting import clear_nominations
 from pyscheduler.core.reconfigure import reconfigure
 from pyscheduler.core.waiting import pass_time, settle
+
+TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+"""Those of the default topology spread constraints, which apply to nearly every pod."""
 
 
 class Machine:
@@ -88,6 +92,12 @@ class Machine:
         except BaseException as error:
             commands = broken(context, queued, error, now)
         return commands + self._advance(now)
+
+    def warm_up(self) -> Iterator[None]:
+        """Build what the first attempt needs of all nodes, step by step, since it takes 60 ms for 50,000 nodes."""
+        for key in TOPOLOGY_KEYS:
+            self.context.state.topology(key)
+            yield
 
     @property
     def busy(self) -> bool:

@@ -237,6 +237,8 @@ class Scheduler:
         # The first pods should not wait for connections that could be made while the lists are written.
         async with _Running([self._warm()]):
             await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
+        for _ in self.machine.warm_up():
+            await asyncio.sleep(0)
         log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
 
     async def _warm(self) -> None:
