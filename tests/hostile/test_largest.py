@@ -1,6 +1,6 @@
 """The largest pods that the API server takes, against 5,000 nodes: no attempt and no event takes long for any of them.
 
-The bounds are several times what was measured on a machine that does nothing else: see docs/threat-model.md.
+The bounds are twice what was measured on a machine that does nothing else: see docs/threat-model.md.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tests.hostile.largest import NAMES, SERIAL, largest
 from tests.hostile.world import World, cpu, plain
 
 NODES = 5_000
-MOST_FOR_AN_ATTEMPT = 0.5
-"""CPU seconds; 0.2 where nothing else runs."""
+MOST_FOR_AN_ATTEMPT = 0.4
+"""CPU seconds; at most 0.2 where nothing else runs."""
 MOST_FOR_READING = 1.0
 MOST_FOR_AN_EVENT = 0.1
 TOO_EXPENSIVE = "evaluations per attempt"
