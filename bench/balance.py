@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from bench.manifests import NODE, Batch, collection
 from bench.program import Create, Program
-from bench.stamp import NODE, Batch, collection
 
 
 @dataclass(frozen=True)

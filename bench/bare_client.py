@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(_List).decode
 
 
 @dataclass(frozen=True)
-class Job:
+class BindingJob:
     """Whose pods are bound, and whether each gets an Event as well."""
 
     scheduler_name: str
@@ -99,7 +99,7 @@ class Job:
         return f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events", _encode(body)
 
 
-async def bind_all(session: aiohttp.ClientSession, job: Job) -> None:
+async def bind_all(session: aiohttp.ClientSession, job: BindingJob) -> None:
     """Bind every pending pod of the job, to one node after the other."""
     nodes = await _names(session, "/api/v1/nodes")
     pods = await _names(session, job.pending)
@@ -109,7 +109,7 @@ async def bind_all(session: aiohttp.ClientSession, job: Job) -> None:
             group.create_task(_bind(session, job, work))
 
 
-async def _bind(session: aiohttp.ClientSession, job: Job, work: deque[tuple[PodMeta, str]]) -> None:
+async def _bind(session: aiohttp.ClientSession, job: BindingJob, work: deque[tuple[PodMeta, str]]) -> None:
     while work:
         pod, node = work.popleft()
         if not await _post(session, *job.binding(pod, node)):
@@ -148,7 +148,7 @@ def session_of(kubeconfig: Path) -> aiohttp.ClientSession:
     )
 
 
-async def run(kubeconfig: Path, job: Job) -> None:
+async def run(kubeconfig: Path, job: BindingJob) -> None:
     """Bind everything, then wait to be ended."""
     async with session_of(kubeconfig) as session:
         await bind_all(session, job)
@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("scheduler_name")
     parser.add_argument("--events", action="store_true", help="write one Event for each pod as well")
     given = parser.parse_args(arguments)
-    uvloop.run(run(given.kubeconfig, Job(given.scheduler_name, given.events)))
+    uvloop.run(run(given.kubeconfig, BindingJob(given.scheduler_name, given.events)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from bench.stamp import Batch
+from bench.manifests import Batch
 from tests.e2e.client import ApiClient, ApiError
 
 _CONNECTIONS = 32
@@ -40,7 +40,7 @@ class _List(msgspec.Struct):
 _decode = msgspec.json.Decoder(_List).decode
 
 
-class Bulk:
+class BulkClient:
     """Calls that carry bytes one way and do not read what comes back, unless something went wrong: ApiError."""
 
     def __init__(self, server: str, session: aiohttp.ClientSession) -> None:
@@ -55,7 +55,7 @@ class Bulk:
             for number in left:
                 await self._call("POST", batch.path, batch.body_of(number), _JSON, allowed=409)
 
-        await _together(worker)
+        await _run_concurrently(worker)
 
     async def create_one(self, path: str, body: bytes) -> None:
         """Make one object; it stays if it is there already."""
@@ -77,7 +77,7 @@ class Bulk:
             for path in left:
                 await self.delete_one(path)
 
-        await _together(worker)
+        await _run_concurrently(worker)
 
     async def delete_all(self, path: str, labels: str = "") -> None:
         """Delete what the label selector fits in a collection; the API server spreads it over its workers."""
@@ -128,15 +128,15 @@ class Bulk:
 
 
 @asynccontextmanager
-async def opened(api: ApiClient) -> AsyncIterator[Bulk]:
+async def opened(api: ApiClient) -> AsyncIterator[BulkClient]:
     """As the client's user, over connections of its own."""
     tls: Any = api.tls if api.tls is not None else True
     connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=tls)
     async with aiohttp.ClientSession(connector=connector, timeout=_PATIENCE) as session:
-        yield Bulk(api.server, session)
+        yield BulkClient(api.server, session)
 
 
-async def _together(worker: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _run_concurrently(worker: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """As many workers as there are connections; the first problem ends all, and is raised by itself."""
     try:
         async with asyncio.TaskGroup() as group:

@@ -22,9 +22,9 @@ class Burst:
     bench: float
 
     @classmethod
-    def of(cls, own: float, backstage: Mapping[str, float], bench: float) -> Burst:
-        """`backstage` is the control plane's, by process."""
-        return cls(own, backstage.get(API_SERVER, 0.0), backstage.get(ETCD, 0.0), bench)
+    def of(cls, own: float, control_plane_cpu: Mapping[str, float], bench: float) -> Burst:
+        """`control_plane_cpu` is the control plane's, by process."""
+        return cls(own, control_plane_cpu.get(API_SERVER, 0.0), control_plane_cpu.get(ETCD, 0.0), bench)
 
     @property
     def speed_up(self) -> float | None:

@@ -23,15 +23,15 @@ import uvloop
 from rich.console import Console
 
 from bench import bulk, report
+from bench.cluster_setup import ClusterSetup
+from bench.contender_run import BenchEnvironment, ContenderRun, run_contender
 from bench.contenders import CONTENDERS, Contender
 from bench.etcd import Etcd, EtcdFailed
 from bench.figures import per_second
-from bench.ground import Ground
 from bench.opcodes import CreateNodes, CreatePods, TestCase, Workload
 from bench.program import Program, compiled
 from bench.report import Failure, Outcome
 from bench.suite import WORKLOADS, Case, SuiteError
-from bench.turn import Arena, Turn, take_turn
 from bench.watch import Unfinished
 from tests.controlplane.arguments import Options
 from tests.controlplane.build import BuildError, kubernetes_version
@@ -115,10 +115,10 @@ async def measure(plan: Plan, case: Case, program: Program, plane: Plane) -> Out
     Before the first workload everybody warms up. SuiteError if a contender cannot even do that.
     """
     async with bulk.opened(plane.api) as calls, aiohttp.ClientSession() as session:
-        ground = Ground(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
+        setup = ClusterSetup(calls, calls if plane.real is None else Etcd(plane.real.etcd, session))
         if case is plan.cases[0]:
-            await _warm_up(plan, plane, ground)
-        return await outcome_of(plan, case, Arena(plane, ground, program, plan.seconds, case.latency))
+            await _warm_up(plan, plane, setup)
+        return await outcome_of(plan, case, BenchEnvironment(plane, setup, program, plan.seconds, case.latency))
 
 
 async def _by_itself(plan: Plan, cases: Sequence[Case], program: Program) -> AsyncIterator[Outcome]:
@@ -146,30 +146,30 @@ def _of_all(plan: Plan, problem: Exception) -> list[Failure]:
     return [Failure(name, 0, str(problem)) for name in plan.names]
 
 
-async def _warm_up(plan: Plan, plane: Plane, ground: Ground) -> None:
+async def _warm_up(plan: Plan, plane: Plane, setup: ClusterSetup) -> None:
     """Let everybody take a turn that does not count: byte code is there then, and files are in memory. SuiteError."""
     warm_up = compiled(_WARM_UP)
-    await ground.prepare(warm_up)
-    arena = Arena(plane, ground, warm_up, _WARM_UP_SECONDS)
+    await setup.prepare(warm_up)
+    env = BenchEnvironment(plane, setup, warm_up, _WARM_UP_SECONDS)
     for contender in plan.contenders:
-        taken = await _turn(arena, contender, "warm-up", 0)
+        taken = await _turn(env, contender, "warm-up", 0)
         if isinstance(taken, Failure):
             raise SuiteError(f"{contender.name} does not work here: {taken.reason}")
 
 
-async def outcome_of(plan: Plan, case: Case, arena: Arena) -> Outcome:
+async def outcome_of(plan: Plan, case: Case, env: BenchEnvironment) -> Outcome:
     """All rounds of one workload."""
     outcome = Outcome(case)
-    _say(f"{case.name}: {_size(arena.program)}")
+    _say(f"{case.name}: {_size(env.program)}")
     try:
-        await arena.ground.prepare(arena.program)
+        await env.setup.prepare(env.program)
     except ApiError as problem:
         _say(f"{case.name}: the API server refused it: {problem}")
         outcome.failures.extend(_of_all(plan, problem))
     for number, contender in plan.turns(case):
         if outcome.failed(contender.name):
             continue
-        taken = await _turn(arena, contender, f"{case.name}: round {number}", number)
+        taken = await _turn(env, contender, f"{case.name}: round {number}", number)
         if isinstance(taken, Failure):
             outcome.failures.append(taken)
         else:
@@ -177,10 +177,10 @@ async def outcome_of(plan: Plan, case: Case, arena: Arena) -> Outcome:
     return outcome
 
 
-async def _turn(arena: Arena, contender: Contender, label: str, number: int) -> Turn | Failure:
+async def _turn(env: BenchEnvironment, contender: Contender, label: str, number: int) -> ContenderRun | Failure:
     with tempfile.TemporaryDirectory(prefix="pyscheduler-bench-") as folder:
         try:
-            turn = await take_turn(arena, contender, number, Path(folder))
+            turn = await run_contender(env, contender, number, Path(folder))
         except _FAILURES as problem:
             _say(f"{label}: {contender.name} failed: {problem}")
             return Failure(contender.name, number, str(problem))

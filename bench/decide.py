@@ -21,7 +21,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.asks import ASKS, Json
+from bench.pod_features import ASKS, Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
@@ -30,7 +30,7 @@ from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.garbage import SeldomCollected
+from pyscheduler.shell.gc_tuning import GcTuning
 
 ZONES = 10
 SHAPES = 200
@@ -64,7 +64,7 @@ class Round(NamedTuple):
     worst: float
 
 
-class World:
+class DecisionFixture:
     """A machine with nodes, each pod of `assigned` on the node of its turn."""
 
     def __init__(self, nodes: int, assigned: int) -> None:
@@ -122,14 +122,14 @@ def _node(i: int) -> Json:
 
 def figures(asks: str, nodes: int, assigned: int, pods: int, rounds: int) -> Figure:
     """Decide on pods that follow their like, then on pods with labels, then with templates of their own."""
-    world, labels = World(nodes, assigned), {"app": "web"}
+    world, labels = DecisionFixture(nodes, assigned), {"app": "web"}
     shapes = SHAPES if asks == "mixed" else 1
 
     def like(i: int) -> Json:
         return pod(ASKS[asks], i % shapes, labels)
 
     world.decide(2 * shapes, like)
-    with SeldomCollected():  # as `run` has it
+    with GcTuning():  # as `run` has it
         follows = [world.decide(pods, like) for _ in range(rounds)]
         few = max(FEWEST, pods // 20)
         labelled = world.decide(few, lambda i: pod(ASKS[asks], 0, {**labels, "turn": str(i)}))

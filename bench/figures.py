@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.burst import Burst
-from bench.turn import Turn
+from bench.contender_run import ContenderRun
 
 MIB = 2**20
 
@@ -36,35 +36,35 @@ class Measure:
 
     key: str
     title: str
-    value: Callable[[Turn], float | None]
+    value: Callable[[ContenderRun], float | None]
     digits: int = 2
     ratio: bool = True
     more: bool = False
 
 
-def per_second(turn: Turn) -> float | None:
+def per_second(turn: ContenderRun) -> float | None:
     """Pods bound a second, between the first binding and the last; None where no time lies between them."""
     return (turn.pods - 1) / turn.bound_in if turn.bound_in > 0 else None
 
 
-def per_second_from_ready(turn: Turn) -> float | None:
+def per_second_from_ready(turn: ContenderRun) -> float | None:
     """Pods bound a second since the contender said it was ready: for pods that need something done before."""
     lasted = turn.last_bind - turn.ready
     return turn.pods / lasted if lasted > 0 else None
 
 
-def per_second_if_free(turn: Turn) -> float | None:
+def per_second_if_free(turn: ContenderRun) -> float | None:
     """Pods bound a second if the contender's own CPU time were free: what API server, store and bench leave to gain."""
     found, speed_up = per_second(turn), turn.burst.speed_up if turn.burst else None
     return None if found is None or speed_up is None else found * speed_up
 
 
-def in_burst(used: Callable[[Burst], float]) -> Callable[[Turn], float | None]:
+def in_burst(used: Callable[[Burst], float]) -> Callable[[ContenderRun], float | None]:
     """CPU milliseconds a pod between the first binding and the last."""
     return lambda turn: None if turn.burst is None else used(turn.burst) / turn.pods * 1000
 
 
-def events_per_second(turn: Turn) -> float | None:
+def events_per_second(turn: ContenderRun) -> float | None:
     """Events written a second, between the first binding and the last Event."""
     lasted = None if turn.last_event is None else turn.last_event - turn.first_bind
     return turn.events / lasted if lasted else None
@@ -108,13 +108,13 @@ MEASURES = (
 BY_KEY = {measure.key: measure for measure in MEASURES}
 
 
-def summary(turns: Sequence[Turn], contender: str, measure: Measure) -> Spread | None:
+def summary(turns: Sequence[ContenderRun], contender: str, measure: Measure) -> Spread | None:
     """The contender's figure over all rounds."""
     return Spread.of(_values(turns, contender, measure).values())
 
 
 def ratio(
-    turns: Sequence[Turn], contender: str, other: str, measure: Measure, beside: Measure | None = None
+    turns: Sequence[ContenderRun], contender: str, other: str, measure: Measure, beside: Measure | None = None
 ) -> Spread | None:
     """The contender's figure divided by the other's, round by round; None if no round has both.
 
@@ -126,7 +126,7 @@ def ratio(
     return Spread.of(ours[number] / theirs[number] for number in ours if theirs.get(number))
 
 
-def _values(turns: Sequence[Turn], contender: str, measure: Measure) -> dict[int, float]:
+def _values(turns: Sequence[ContenderRun], contender: str, measure: Measure) -> dict[int, float]:
     """By round."""
     of_theirs = ((turn.round, measure.value(turn)) for turn in turns if turn.contender == contender)
     return {number: value for number, value in of_theirs if value is not None}

@@ -23,12 +23,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import bulk, proc
-from bench.bulk import Bulk
+from bench.bulk import BulkClient
 from bench.compare import chosen, real_plane
 from bench.contenders import CONTENDERS, Contender, Running, Site
+from bench.manifests import INDEX, SCHEDULER, Batch, collection
 from bench.opcodes import Json
-from bench.settle import settle
-from bench.stamp import INDEX, SCHEDULER, Batch, collection
+from bench.quiesce import wait_until_idle
 from bench.suite import SuiteError
 from tests.controlplane.build import BuildError
 from tests.controlplane.process import ProcessFailed
@@ -61,7 +61,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Found:
+class IdleResult:
     """Of one contender. Cores are CPU seconds a second, attempts those since the node came."""
 
     contender: str
@@ -92,7 +92,7 @@ def waiting(shape: int, count: int) -> Batch:
     return Batch.of(collection("Pod", NAMESPACE), count, pod)
 
 
-async def measure(plane: Plane, calls: Bulk, contender: Contender, size: Size) -> Found:
+async def measure(plane: Plane, calls: BulkClient, contender: Contender, size: Size) -> IdleResult:
     """One contender's turn, on nodes that are there. TimeoutError if it does not come to rest."""
     name = contender.scheduler_name
     click.echo(f"{contender.name}: {size.pods:,} pods, then twice {size.seconds:g} s of waiting", err=True)
@@ -108,12 +108,14 @@ async def measure(plane: Plane, calls: Bulk, contender: Contender, size: Size) -
         await calls.delete_one(f"{collection('Node')}/{_HELPER}")
 
 
-async def _watched(running: Running, plane: Plane, calls: Bulk, contender: Contender, size: Size) -> Found:
+async def _watched(running: Running, plane: Plane, calls: BulkClient, contender: Contender, size: Size) -> IdleResult:
     started = proc.now()
     await _until(running, _RESTING, size.pods)
     settled_in = proc.now() - started
     # What was found out is still to be written: a condition and an Event for each pod.
-    await settle([each.pid for each in plane.real.processes.values() if each.alive] if plane.real else [], _PATIENCE)
+    await wait_until_idle(
+        [each.pid for each in plane.real.processes.values() if each.alive] if plane.real else [], _PATIENCE
+    )
     idle = await _cores(running, asyncio.sleep(size.seconds))
     reporting = await _cores(running, _report(calls, size))
     before = await _attempts(running)
@@ -122,7 +124,7 @@ async def _watched(running: Running, plane: Plane, calls: Bulk, contender: Conte
     await asyncio.sleep(_AFTERWARDS)
     after = await _attempts(running)
     made = sum(after.values()) - sum(before.values())
-    return Found(contender.name, settled_in, idle, reporting, made, after.get("scheduled", 0))
+    return IdleResult(contender.name, settled_in, idle, reporting, made, after.get("scheduled", 0))
 
 
 async def _cores(running: Running, meanwhile: Awaitable[None]) -> float:
@@ -132,7 +134,7 @@ async def _cores(running: Running, meanwhile: Awaitable[None]) -> float:
     return (proc.cpu_seconds(running.pid) - before) / (proc.now() - at)
 
 
-async def _report(calls: Bulk, size: Size) -> None:
+async def _report(calls: BulkClient, size: Size) -> None:
     """Each kubelet says once that its node is well: five times as often as they do."""
     for number in range(size.nodes):
         beat = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"2026-01-01T00:00:{number % 60:02}Z"}
@@ -160,7 +162,7 @@ async def _metrics(running: Running) -> str:
     return "" if running.metrics is None else await running.metrics()
 
 
-def table(size: Size, found: Sequence[Found]) -> Table:
+def table(size: Size, found: Sequence[IdleResult]) -> Table:
     """For people."""
     made = Table(title=f"{size.pods:,} pods of {size.shapes} shapes that nothing fits, {size.nodes:,} nodes")
     made.add_column("contender")
@@ -174,7 +176,7 @@ def table(size: Size, found: Sequence[Found]) -> Table:
     return made
 
 
-async def _run(contenders: Sequence[Contender], size: Size) -> list[Found]:
+async def _run(contenders: Sequence[Contender], size: Size) -> list[IdleResult]:
     async with real_plane() as plane, bulk.opened(plane.api) as calls:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         await calls.create_one(collection("Namespace"), msgspec.json.encode(namespace))

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 from bench import proc
-from bench.bulk import Bulk
+from bench.bulk import BulkClient
+from bench.manifests import Batch, collection
 from bench.program import Barrier, Churn, Create, Delete, Pods, Sleep, Step, Update
-from bench.stamp import Batch, collection
-from bench.watch import BindWatch, Patience
+from bench.watch import BindWatch, WaitLimit
 
 
 class Live:
     """Carries out the steps of one turn. `changed` is given the paths of what has to be deleted afterwards."""
 
     def __init__(
-        self, bulk: Bulk, watch: BindWatch, scheduler_name: str, pending: Sequence[Pods], changed: set[str]
+        self, bulk: BulkClient, watch: BindWatch, scheduler_name: str, pending: Sequence[Pods], changed: set[str]
     ) -> None:
         self._changed = changed
         self._bulk = bulk
@@ -26,7 +26,7 @@ class Live:
         self._pods = list(pending)
         self._background: list[asyncio.Task[None]] = []
 
-    async def run(self, steps: Sequence[Step], patience: Patience) -> None:
+    async def run(self, steps: Sequence[Step], patience: WaitLimit) -> None:
         """All steps in order, then wait for the measured pods. Raises Unfinished and ApiError."""
         try:
             for step in steps:
@@ -40,7 +40,7 @@ class Live:
             if isinstance(end, Exception):
                 raise end
 
-    async def _step(self, step: Step, patience: Patience) -> None:
+    async def _step(self, step: Step, patience: WaitLimit) -> None:
         match step:
             case Sleep():
                 await asyncio.sleep(step.seconds)
@@ -63,7 +63,7 @@ class Live:
     def _behind(self, work: Coroutine[Any, Any, None]) -> None:
         self._background.append(asyncio.create_task(work))
 
-    async def _create(self, step: Create, patience: Patience) -> None:
+    async def _create(self, step: Create, patience: WaitLimit) -> None:
         if isinstance(step.what, Pods):
             self._pods.append(step.what)
             await self._bulk.create(step.what.batch.for_scheduler(self._scheduler_name))

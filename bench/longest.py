@@ -20,8 +20,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from bench.asks import ASKS as POD_SPECS
-from bench.asks import Json
+from bench.pod_features import ASKS as POD_SPECS
+from bench.pod_features import Json
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
@@ -40,7 +40,7 @@ from pyscheduler.core.events import (
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell.garbage import SeldomCollected, collect_by_size
+from pyscheduler.shell.gc_tuning import GcTuning, collect_by_size
 from pyscheduler.shell.loop import BURST
 
 ZONES = 10
@@ -94,8 +94,8 @@ class Row(NamedTuple):
     """The longest call of the first time, when columns of labels may still have to be built."""
 
 
-class World:
-    """A machine with nodes, pods on them and pods that wait; time passes by `settle` only."""
+class MachineFixture:
+    """A machine with nodes, pods on them and pods that wait; time passes by `wait_out_backoff` only."""
 
     def __init__(self, nodes: int, pods: int, config: str = CONFIG, per_node: int = PER_NODE) -> None:
         self.now = 1000.0
@@ -126,9 +126,9 @@ class World:
             source["spec"]["containers"][0]["image"] = f"image-{i // len(kinds) % SHAPES}"
             self.sources[source["metadata"]["name"]] = source
             self.machine.handle(PodChanged(self.now, _object(source)))
-        self.settle()
+        self.wait_out_backoff()
 
-    def settle(self) -> None:
+    def wait_out_backoff(self) -> None:
         """Let every pod fail one attempt, and wait until all are out of their backoff."""
         queue = self.machine.context.queue
         while True:
@@ -138,7 +138,7 @@ class World:
             if queued is None:
                 break
             kind = queued.pod.labels.get("kind", "error").replace("-", " ")
-            queue.put_back(queued, queued.pod, set(WAITING[kind][1]), set(), self.now)
+            queue.add_unschedulable(queued, queued.pod, set(WAITING[kind][1]), set(), self.now)
             queued.unschedulable_count = queued.error_count = 1
         self.now += 11.0
 
@@ -223,7 +223,7 @@ def _named(name: str, **fields: Any) -> Json:
     return {"metadata": {"name": name, "namespace": fields.pop("namespace", ""), **fields.pop("meta", {})}, **fields}
 
 
-def event_rows(world: World) -> Iterator[tuple[str, Callable[[int], Sequence[Event]]]]:
+def event_rows(world: MachineFixture) -> Iterator[tuple[str, Callable[[int], Sequence[Event]]]]:
     """Events by name; each function takes the number of earlier repetitions."""
     kinds = world.kinds
 
@@ -278,43 +278,43 @@ def event_rows(world: World) -> Iterator[tuple[str, Callable[[int], Sequence[Eve
     yield "leftovers flushed", lambda _: [Tick(_later(world, 400.0))]
 
 
-def _later(world: World, seconds: float) -> float:
+def _later(world: MachineFixture, seconds: float) -> float:
     world.now += seconds
     return world.now
 
 
-def measure_events(world: World) -> Iterator[Row]:
+def measure_events(world: MachineFixture) -> Iterator[Row]:
     """Each event, a few times, on a queue that has come to rest."""
     for what, events in event_rows(world):
         found = []
         for i in range(REPEATS):
             found.append(world.event(*events(i)))
-            world.settle()
+            world.wait_out_backoff()
         yield Row(what, *min(found))
 
 
-def measure_backoff(world: World) -> Iterator[Row]:
+def measure_backoff(world: MachineFixture) -> Iterator[Row]:
     """All pods back off and become active in the same second."""
     found = []
     for _ in range(REPEATS):
         queue = world.machine.context.queue
         queue.activate(list(world.machine.context.pods.values()), world.now)
         while (queued := queue.pop(world.now)) is not None:
-            timed(partial(queue.put_back, queued, queued.pod, frozenset(), frozenset(), world.now))
+            timed(partial(queue.add_unschedulable, queued, queued.pod, frozenset(), frozenset(), world.now))
         world.now += 12.0
         found.append(world.event(Tick(world.now)))
-        world.settle()
+        world.wait_out_backoff()
     yield Row("all backoffs end", *min(found))
 
 
-def measure_reconfigured(world: World) -> Iterator[Row]:
+def measure_reconfigured(world: MachineFixture) -> Iterator[Row]:
     """Reconfigure with other profiles, then add one that waiting pods already name."""
     loaded = loads(CONFIG)
     found = []
     for _ in range(REPEATS):
         profiles = tuple(build_profiles(loaded, world.handle))
         found.append(world.event(Reconfigured(world.now, profiles, 1.0, 10.0)))
-        world.settle()
+        world.wait_out_backoff()
     yield Row("reconfigured", *min(found))
     for i in range(len(world.sources)):
         source = pod(f"foreign-{i}", {"schedulerName": "others"}, {"app": "web"})
@@ -332,7 +332,7 @@ ATTEMPTS: dict[str, Json] = {
 }
 
 
-def measure_attempts(world: World) -> Iterator[Row]:
+def measure_attempts(world: MachineFixture) -> Iterator[Row]:
     """The first pod of each shape, then pods that nothing fits, with and without victims."""
     volume = {"spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"]}}
     claim = {"spec": {"volumeName": "pv-b", "storageClassName": "", "accessModes": ["ReadWriteOnce"]}}
@@ -368,7 +368,7 @@ def measure_attempts(world: World) -> Iterator[Row]:
 
 def measure_victims(nodes: int) -> Iterator[Row]:
     """Preemption where every node has a hundred victims, and all of them are tried."""
-    world = World(nodes, 0, EXHAUSTIVE, per_node=100)
+    world = MachineFixture(nodes, 0, EXHAUSTIVE, per_node=100)
     for what, fields in {"nothing": {}, "spread": POD_SPECS["spread-hard"]}.items():
         found = [world.attempt(fields, cpu="63950m") for _ in range(REPEATS)]
         assert any(isinstance(c, Evict) for c in found[0][2]), found[0][2]
@@ -376,7 +376,7 @@ def measure_victims(nodes: int) -> Iterator[Row]:
         yield Row(f"preemption among 100 victims a node: {what}", least[0], least[1], found[0][0])
 
 
-def measure_metrics(world: World) -> Iterator[Row]:
+def measure_metrics(world: MachineFixture) -> Iterator[Row]:
     """The reads of the queue that one scrape makes."""
     queue = world.machine.context.queue
     for what, read in {
@@ -390,7 +390,7 @@ def measure_metrics(world: World) -> Iterator[Row]:
 
 def measure_gang(nodes: int, members: int) -> Iterator[Row]:
     """A gang as large as this waits in Permit; its last member lets all go, and then one that is deleted, none."""
-    world = World(nodes, 0, GANG)
+    world = MachineFixture(nodes, 0, GANG)
     group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": members}}
     world.machine.handle(ObjectChanged(world.now, world.kinds["PodGroup"], group))
     labels = {"scheduling.x-k8s.io/pod-group": "g"}
@@ -431,7 +431,7 @@ def table(rows: Sequence[Row], limit: float) -> Table:
     return shown
 
 
-IN_ONE_WORLD: dict[str, Callable[[World], Iterator[Row]]] = {
+IN_ONE_WORLD: dict[str, Callable[[MachineFixture], Iterator[Row]]] = {
     "attempts": measure_attempts,
     "metrics": measure_metrics,
     "backoff": measure_backoff,
@@ -441,11 +441,11 @@ IN_ONE_WORLD: dict[str, Callable[[World], Iterator[Row]]] = {
 PARTS = (*IN_ONE_WORLD, "victims", "gang")
 
 
-def _in_one_world(world: World, parts: Sequence[Callable[[World], Iterator[Row]]]) -> Iterator[Row]:
+def _in_one_world(world: MachineFixture, parts: Sequence[Callable[[MachineFixture], Iterator[Row]]]) -> Iterator[Row]:
     """The rows of some parts, and of the garbage collector, which works as in the scheduler."""
     pauses = Pauses()
     gc.enable()
-    with SeldomCollected():
+    with GcTuning():
         gc.callbacks.append(pauses)
         for measure in parts:
             for row in measure(world):
@@ -468,7 +468,9 @@ def main(nodes: int, pods: int, members: int, limit: float, only: str) -> None:
     rows: list[Row] = []
     gc.disable()
     if wanted & IN_ONE_WORLD.keys():
-        rows += _in_one_world(World(nodes, pods), [part for name, part in IN_ONE_WORLD.items() if name in wanted])
+        rows += _in_one_world(
+            MachineFixture(nodes, pods), [part for name, part in IN_ONE_WORLD.items() if name in wanted]
+        )
     gc.enable()
     if "victims" in wanted:
         rows += measure_victims(min(nodes, 1000))

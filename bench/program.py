@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bench import opcodes
+from bench.manifests import INDEX, KINDS, LABEL, NODE, SCHEDULER, Batch, collection, merged, namespaced
 from bench.opcodes import Json
-from bench.stamp import INDEX, KINDS, LABEL, NODE, SCHEDULER, Batch, collection, merged, namespaced
 from bench.suite import Case
 
 _HOSTNAME = "kubernetes.io/hostname"

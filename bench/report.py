@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
+from bench.contender_run import ContenderRun
 from bench.figures import BY_KEY, MEASURES, Spread, ratio, summary
 from bench.suite import Case
-from bench.turn import Turn
 
 Rows = list[list[str]]
 NOTHING = "-"
-RIVAL = "kube-scheduler"
+BASELINE = "kube-scheduler"
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Outcome:
     """All that came of one workload."""
 
     case: Case
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[ContenderRun] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
 
     def failed(self, contender: str) -> bool:
@@ -40,7 +40,7 @@ class Outcome:
         return any(failure.contender == contender for failure in self.failures)
 
 
-def figures(turns: Sequence[Turn], contenders: Sequence[str]) -> Rows:
+def figures(turns: Sequence[ContenderRun], contenders: Sequence[str]) -> Rows:
     """A header, then one row a measure: each contender's median, then the first one's ratio to each other."""
     ours, others = contenders[0], contenders[1:]
     rows = [["median (least to most)", *contenders, *(f"{ours} / {other}" for other in others)]]
@@ -51,7 +51,7 @@ def figures(turns: Sequence[Turn], contenders: Sequence[str]) -> Rows:
     return rows
 
 
-def rounds(turns: Sequence[Turn]) -> Rows:
+def rounds(turns: Sequence[ContenderRun]) -> Rows:
     """A header, then one row a turn in the order they were taken, with what else went on on the machine."""
     header = ["round", "contender", "pods/s", "own CPU, ms per pod", "load before", "cores used by others"]
     measured = {measure.key: measure.value for measure in MEASURES}
@@ -96,7 +96,7 @@ def present(outcome: Outcome, contenders: Sequence[str]) -> list[str]:
 
 def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
     """A header, then one row a workload: the first contender beside the one that its targets are set against."""
-    ours, other = contenders[0], rival(contenders)
+    ours, other = contenders[0], baseline(contenders)
     theirs = [] if other is None else [other]
     header = [
         "workload",
@@ -114,11 +114,11 @@ def overview(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
 
 
 def latencies(outcomes: Sequence[Outcome], contenders: Sequence[str]) -> Rows:
-    """A header, then one row a workload: pods a second of the first contender and of its rival, and their ratio.
+    """A header, then one row a workload: pods a second of the first contender and of its baseline, and their ratio.
 
     Empty where no workload was run with a latency.
     """
-    ours, other = contenders[0], rival(contenders)
+    ours, other = contenders[0], baseline(contenders)
     columns = list(dict.fromkeys(each.case.latency for each in outcomes))
     if other is None or not any(columns):
         return []
@@ -159,9 +159,9 @@ def _overview_row(outcome: Outcome, ours: str, other: str | None) -> list[str]:
     return [outcome.case.name, *own("pods_per_second"), *ratios, *own("attempt_p99_ms"), end]
 
 
-def rival(contenders: Sequence[str]) -> str | None:
+def baseline(contenders: Sequence[str]) -> str | None:
     """Whom the first contender's targets are set against: kube-scheduler, if it takes part."""
-    return RIVAL if RIVAL in contenders[1:] else None
+    return BASELINE if BASELINE in contenders[1:] else None
 
 
 def verdict(outcome: Outcome, ours: str, other: str | None) -> str:
@@ -199,7 +199,7 @@ def _content(outcome: Outcome, contenders: Sequence[str]) -> dict[str, Any]:
     return {
         "params": outcome.case.workload.params,
         "targets": outcome.case.targets,
-        "verdict": verdict(outcome, ours, rival(contenders)),
+        "verdict": verdict(outcome, ours, baseline(contenders)),
         "figures": medians,
         f"{ours}_to": ratios,
         "failures": [asdict(failure) for failure in outcome.failures],

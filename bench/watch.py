@@ -75,7 +75,7 @@ _decode_failure = msgspec.json.Decoder(_Failed).decode
 
 
 @dataclass(frozen=True)
-class Patience:
+class WaitLimit:
     """Until when (a value of `proc.now`), and whether the contender still lives."""
 
     until: float
@@ -128,19 +128,19 @@ class BindWatch:
         self._answer.close()
         await self._session.close()
 
-    async def all_bound(self, patience: Patience) -> None:
+    async def all_bound(self, patience: WaitLimit) -> None:
         """Wait for the last binding of the measured pods. Raises Unfinished."""
         await self._until(lambda: not self.left, patience)
 
-    async def bound(self, pods: Collection[str], patience: Patience) -> None:
+    async def bound(self, pods: Collection[str], patience: WaitLimit) -> None:
         """Wait until these are on nodes. Raises Unfinished."""
         await self._until(lambda: self.placed.keys() >= set(pods), patience)
 
-    async def attempted(self, pods: Collection[str], patience: Patience) -> None:
+    async def attempted(self, pods: Collection[str], patience: WaitLimit) -> None:
         """Wait until each of these was tried once, whatever came of it. Raises Unfinished."""
         await self._until(lambda: all(pod in self.placed or pod in self.tried for pod in pods), patience)
 
-    async def _until(self, holds: Callable[[], bool], patience: Patience) -> None:
+    async def _until(self, holds: Callable[[], bool], patience: WaitLimit) -> None:
         while not holds():
             if self._reading.done():
                 self._reading.result()

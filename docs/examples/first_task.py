@@ -25,7 +25,7 @@ async def main(kubeconfig: str, file: str) -> None:
             print(record.id, record.phase, record.message)
             if record.final:
                 break
-        await backend.settled()
+        await backend.wait_until_settled()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeTable, Pod, Reads, Rejection, Requirement, Verdicts
+from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeTable, NodeToStatus, Pod, Reads, Rejection, Requirement
 
 OTHER_MODEL = Rejection("node(s) had another GPU model", resolvable=False)  # evicting pods would not help
 
@@ -23,9 +23,9 @@ class GpuModel(FilterPlugin):
         wanted = pod.labels.get(self.args.label)
         return None if wanted is None or node.labels.get(self.args.label) == wanted else OTHER_MODEL
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
         wanted = pod.labels.get(self.args.label)
         if wanted is not None:
-            verdicts.reject(~nodes.label_holds(Requirement(self.args.label, "In", (wanted,))), OTHER_MODEL)
+            verdicts.reject(~nodes.matches_requirement(Requirement(self.args.label, "In", (wanted,))), OTHER_MODEL)
         return verdicts

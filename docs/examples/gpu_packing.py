@@ -1,15 +1,15 @@
 """GpuPacking: fills one GPU node before the next."""
 
-from pyscheduler.api import ByMax, Cycle, NodeInfo, NodeTable, Pod, Reads, ScorePlugin, Scores
+from pyscheduler.api import Cycle, DefaultNormalizeScore, NodeInfo, NodeTable, Pod, Reads, ScorePlugin, Scores
 
 GPU = "nvidia.com/gpu"
 
 
 class GpuPacking(ScorePlugin):
     name = "GpuPacking"
-    reads = Reads.OWN_ROW
+    reads = Reads.OWN_NODE_AND_PODS
     weight = 2  # where the configuration gives none
-    normalizer = ByMax()  # the fullest node becomes 100, the others in proportion
+    normalizer = DefaultNormalizeScore()  # the fullest node becomes 100, the others in proportion
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return node.requested.get(GPU, 0)

@@ -7,7 +7,7 @@ from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, Pod, Reads, Rejection
 
 class Headroom(FilterPlugin):
     name = "Headroom"
-    reads = Reads.OWN_ROW  # the answer for a node holds until the node or its pods change
+    reads = Reads.OWN_NODE_AND_PODS  # the answer for a node holds until the node or its pods change
 
     @dataclass(frozen=True)
     class Args:

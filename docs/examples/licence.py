@@ -1,6 +1,17 @@
 """LicenceToken: a pod with a `licence` label holds its place until a Licence object has a token for it."""
 
-from pyscheduler.api import POD, Action, Cycle, Interest, NodeInfo, PermitPlugin, Pod, Rejection, ResourceKind, Wait
+from pyscheduler.api import (
+    POD,
+    Action,
+    ClusterEventWithHint,
+    Cycle,
+    NodeInfo,
+    PermitPlugin,
+    Pod,
+    Rejection,
+    ResourceKind,
+    Wait,
+)
 
 LICENCE = ResourceKind("example.com", "v1", "licences", "Licence", namespaced=False)
 
@@ -10,8 +21,8 @@ class LicenceToken(PermitPlugin):
     watches = (LICENCE,)
     indexes = ("licence",)
 
-    def interests(self) -> tuple[Interest, ...]:
-        return (Interest(LICENCE.kind, Action.ALL), Interest(POD, Action.DELETE))
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(LICENCE.kind, Action.ALL), ClusterEventWithHint(POD, Action.DELETE))
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         name = pod.labels.get("licence")
@@ -20,6 +31,6 @@ class LicenceToken(PermitPlugin):
         licence = self.handle.objects(LICENCE).get(("", name))
         if licence is None:
             return Rejection(f"licence {name} does not exist")
-        pods = self.handle.pods_labelled("licence", pod.namespace, name)
-        used = sum(self.handle.has_place(uid) for uid in pods)  # this pod has a place already
+        pods = self.handle.pods_by_label("licence", pod.namespace, name)
+        used = sum(self.handle.is_assigned_or_assumed(uid) for uid in pods)  # this pod has a place already
         return None if used <= licence["spec"]["tokens"] else Wait(60, f"no token of licence {name} is free")

@@ -4,14 +4,14 @@ from pyscheduler.api import (
     SKIP,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Hint,
-    Interest,
     NodeInfo,
     NodeTable,
     Pod,
     PreFilterPlugin,
+    QueueingHint,
     Reads,
     Rejection,
     ResourceKind,
@@ -28,12 +28,12 @@ class Maintenance(PreFilterPlugin, FilterPlugin):
     reads = Reads.EVERYTHING  # answers change with objects that are neither nodes nor pods
     watches = (MAINTENANCE,)
 
-    def interests(self) -> tuple[Interest, ...]:
-        return (Interest(MAINTENANCE.kind, Action.UPDATE | Action.DELETE, self._opens_a_node),)
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(MAINTENANCE.kind, Action.UPDATE | Action.DELETE, self._opens_a_node),)
 
-    def _opens_a_node(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _opens_a_node(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         opens = event.new is None or event.new["spec"] != event.old["spec"]
-        return Hint.QUEUE if opens else Hint.SKIP
+        return QueueingHint.QUEUE if opens else QueueingHint.SKIP
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         cycle[CLOSED] = frozenset(m["spec"]["nodeName"] for m in self.handle.objects(MAINTENANCE).values())

@@ -7,7 +7,7 @@ from pyscheduler.api import Cycle, NodeInfo, PermitPlugin, Pod, Rejection, Wait
 
 class Pair(PermitPlugin):
     name = "Pair"
-    indexes = ("pair",)  # makes handle.pods_labelled("pair", ...) work
+    indexes = ("pair",)  # makes handle.pods_by_label("pair", ...) work
 
     @dataclass(frozen=True)
     class Args:
@@ -16,7 +16,7 @@ class Pair(PermitPlugin):
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         if "pair" not in pod.labels:
             return None
-        pair = self.handle.pods_labelled("pair", pod.namespace, pod.labels["pair"])
+        pair = self.handle.pods_by_label("pair", pod.namespace, pod.labels["pair"])
         for other in pair.values():
             if other.uid == pod.uid:
                 continue

@@ -17,11 +17,11 @@ def test_a_pod_waits_for_its_model() -> None:
     harness = Harness(CONFIG)
     harness.add(node("n1").label("gpu-model", "t4"), pod("train").label("gpu-model", "a100"))
     harness.run()
-    assert harness.why_pending("train").startswith("0/1 nodes are available: 1 node(s) had another GPU model.")
+    assert harness.pending_message("train").startswith("0/1 nodes are available: 1 node(s) had another GPU model.")
 
     harness.add(node("n2").label("gpu-model", "a100"))  # an event that may help wakes the pod
     harness.advance(2)  # past its backoff of a second
-    assert harness.where == {"train": "n2"}
+    assert harness.assignments == {"train": "n2"}
 
 
 def test_both_forms_agree() -> None:

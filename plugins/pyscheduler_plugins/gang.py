@@ -19,11 +19,10 @@ from pyscheduler.api import (
     SUCCEEDED_POD,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     Diagnosis,
     Handle,
-    Hint,
-    Interest,
     NodeInfo,
     NodeTable,
     Nominate,
@@ -31,25 +30,26 @@ from pyscheduler.api import (
     Pod,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    QueueingHint,
     Rejection,
     ReservePlugin,
     StateKey,
     Wait,
     WaitingPod,
 )
-from pyscheduler_plugins.gang_books import Books, Progress, Room, Setback
 from pyscheduler_plugins.gang_resources import missing, unused
+from pyscheduler_plugins.gang_state import FailedAttempt, FreeCapacity, GangState, GangStates
 from pyscheduler_plugins.pod_group import (
     POD_GROUP,
     POD_GROUP_LABEL,
     GroupKey,
-    Terms,
+    PodGroupSpec,
+    group_key,
     group_of,
     has_succeeded,
     is_live,
     is_ready,
-    key_of,
-    terms_of,
+    pod_group_spec,
 )
 
 _NODES: StateKey[NodeTable] = StateKey("Gang")
@@ -87,50 +87,52 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     def __init__(self, args: GangArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._books = Books(self._is_done)
+        self._states = GangStates(self._is_done)
         self._completed: tuple[ClusterEvent | None, bool] = (None, False)
 
     # -- events --------------------------------------------------------------------------------------------------
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         joined = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         return (
-            Interest(POD, joined, self._member_came),
-            Interest(SUCCEEDED_POD, Action.ADD, self._member_came),
-            Interest(POD_GROUP.kind, Action.ALL, self._group_changed),
-            Interest(NODE, Action.ADD | Action.UPDATE, self._room_for_the_unfit),
-            Interest(POD, Action.DELETE, self._room_for_the_unfit),
+            ClusterEventWithHint(POD, joined, self._on_member_added),
+            ClusterEventWithHint(SUCCEEDED_POD, Action.ADD, self._on_member_added),
+            ClusterEventWithHint(POD_GROUP.kind, Action.ALL, self._on_group_changed),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE, self._on_capacity_freed),
+            ClusterEventWithHint(POD, Action.DELETE, self._on_capacity_freed),
         )
 
-    def _member_came(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _on_member_added(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """Members are woken when there are enough of them; found once for each event, not for each member."""
         group = group_of(event.new)
         if group is None or group != group_of(pod):
-            return Hint.SKIP
+            return QueueingHint.SKIP
         if self._completed[0] is not event:
             self._completed = (event, self._incomplete(group) is None)
         return _queue_if(self._completed[1])
 
-    def _group_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _on_group_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         old, new = event.old or {}, event.new or {}
         if old.get("spec") == new.get("spec"):
-            return Hint.SKIP  # its status changes all the time
+            return QueueingHint.SKIP  # its status changes all the time
         group = group_of(pod)
-        progress = self._books.find(group)
+        progress = self._states.find(group)
         # What another group no longer keeps for itself may be what this one lacks.
-        return _queue_if(key_of(new or old) == group or (progress is not None and progress.lacks_resources))
+        return _queue_if(group_key(new or old) == group or (progress is not None and progress.lacks_resources))
 
-    def _room_for_the_unfit(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _on_capacity_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """Of a gang that did not fit, only the members without a place are woken: placed, they call the others."""
         group = group_of(pod)
-        progress = self._books.find(group)
+        progress = self._states.find(group)
         if progress is None or (event.resource != NODE and group_of(event.old) == group):
-            return Hint.SKIP
-        return _queue_if(progress.lacks_resources or (progress.setback is not None and progress.setback.is_about(pod)))
+            return QueueingHint.SKIP
+        return _queue_if(
+            progress.lacks_resources or (progress.last_failure is not None and progress.last_failure.includes(pod))
+        )
 
-    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> list[WaitingPod]:
+    def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> list[WaitingPod]:
         """Return one waiting member of each gang that the event is about; it decides for the others."""
-        known = [progress for group in _groups_in(event) if (progress := self._books.find(group)) is not None]
+        known = [progress for group in _groups_in(event) if (progress := self._states.find(group)) is not None]
         found = [next(self._waiting(progress), None) for progress in known]
         if isinstance(event.new, Pod):
             found.append(self.handle.waiting_pod(event.new.uid))  # it may be a member no longer
@@ -142,7 +144,7 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         group = group_of(pod)
         return None if group is None else self._incomplete(group)
 
-    def gate_of(self, pod: Pod) -> GroupKey | None:
+    def gate_key(self, pod: Pod) -> GroupKey | None:
         return group_of(pod)
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | None:
@@ -155,10 +157,10 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         incomplete = self._incomplete(group)
         if incomplete is not None:
             return incomplete
-        progress = self._books.open(group)
-        setback = progress.setback
-        if setback is not None and setback.stands(pod, cycle.now, terms.min_member, nodes):
-            return Rejection(setback.why, resolvable=False)
+        progress = self._states.open(group)
+        last_failure = progress.last_failure
+        if last_failure is not None and last_failure.still_applies(pod, cycle.now, terms.min_member, nodes):
+            return Rejection(last_failure.why, resolvable=False)
         short = self._lacks_resources(group, terms, pod, nodes)
         if short:
             progress.lacks_resources = True
@@ -178,21 +180,21 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         short = f"pod group {group} has fewer than the {terms.min_member} pods that it needs"
         return Rejection(short, resolvable=False)
 
-    def _lacks_resources(self, group: GroupKey, terms: Terms, pod: Pod, nodes: NodeTable) -> str:
+    def _lacks_resources(self, group: GroupKey, terms: PodGroupSpec, pod: Pod, nodes: NodeTable) -> str:
         """Missing part of the minResources of a gang that has not started, in words; "" if nothing is missing."""
         if not terms.min_resources or self._placed(group):
             return ""
-        kept = self._kept_for_others(group, pod.priority)
+        kept = self._reserved_for_others(group, pod.priority)
         short = missing(terms.min_resources, kept, nodes)
         if short and pod.spec.preemption_policy != "Never":
-            short = missing(terms.min_resources, kept, self.handle.nodes_without(pod.priority))
+            short = missing(terms.min_resources, kept, self.handle.nodes_without_lower_priority(pod.priority))
         return short
 
-    def _kept_for_others(self, group: GroupKey, priority: int) -> Mapping[str, int]:
+    def _reserved_for_others(self, group: GroupKey, priority: int) -> Mapping[str, int]:
         """Unused minResources of the started gangs of this priority or above."""
         kept: dict[str, int] = {}
         for other, pod_group in self.handle.objects(POD_GROUP).items():
-            key, terms = GroupKey(*other), terms_of(pod_group, 0.0)
+            key, terms = GroupKey(*other), pod_group_spec(pod_group, 0.0)
             if key == group or isinstance(terms, str) or not terms.min_resources:
                 continue
             members, placed = self._members(key), self._placed(key)
@@ -203,41 +205,43 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
 
     # -- after filtering: no place for a member, or none without evictions ---------------------------------------
 
-    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
+    def handle_unschedulable(
+        self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None
+    ) -> Rejection | None:
         group = group_of(pod)
         if group is None:
             return None
-        progress, terms = self._books.open(group), self._terms(group)
-        if nominated is not None and isinstance(terms, Terms):
+        progress, terms = self._states.open(group), self._terms(group)
+        if nominated is not None and isinstance(terms, PodGroupSpec):
             return self._preempt(group, terms, progress, pod)
         progress.stop_preempting(pod.uid)
         if diagnosis.pre_filter is None or diagnosis.pre_filter.plugin != self.name:
-            progress.unfit.add(pod.uid)
-        if isinstance(terms, Terms) and self._hopeful(group, progress) >= terms.min_member:
+            progress.unschedulable.add(pod.uid)
+        if isinstance(terms, PodGroupSpec) and self._count_candidates(group, progress) >= terms.min_member:
             return None
         waiting = [w.pod for w in self._waiting(progress)]
-        if (waiting or progress.preempting) and isinstance(terms, Terms) and _NODES in cycle:
+        if (waiting or progress.preempting) and isinstance(terms, PodGroupSpec) and _NODES in cycle:
             members = self._members(group)
             resources = {r for member in members.values() for r in member.requests.real}
             why = f"pod group {group} does not fit whole, no place for {pod.name}: {diagnosis.filter_message}"
-            progress.setback = Setback(
+            progress.last_failure = FailedAttempt(
                 at=cycle.now,
-                members={uid: member.shape for uid, member in members.items()},
-                unfit=frozenset(progress.unfit),
+                members={uid: member.signature for uid, member in members.items()},
+                unschedulable=frozenset(progress.unschedulable),
                 min_member=terms.min_member,
-                room=Room.measure(cycle[_NODES], resources, waiting),
+                room=FreeCapacity.measure(cycle[_NODES], resources, waiting),
                 why=why.rstrip("."),
             )
-        self._send_back(group, progress, f"pod group {group} does not fit whole: no place for {pod.name}")
+        self._reject_waiting(group, progress, f"pod group {group} does not fit whole: no place for {pod.name}")
         if not waiting:
             return None
         return Rejection(f"pod group {group} gave back the places of {len(waiting)} waiting pods")
 
-    def _preempt(self, group: GroupKey, terms: Terms, progress: Progress, pod: Pod) -> Rejection | None:
+    def _preempt(self, group: GroupKey, terms: PodGroupSpec, progress: GangState, pod: Pod) -> Rejection | None:
         """Let pods be evicted for a member once enough members can start, and call those that are to evict as well."""
         members = self._members(group)
         first = not progress.preempting and not any(self._waiting(progress))
-        progress.unfit.discard(pod.uid)
+        progress.unschedulable.discard(pod.uid)
         progress.preempting[pod.uid] = None
         able = self._placed(group) | {pod.uid}
         able |= {uid for uid in progress.preempting if uid in members and self.handle.nominated_node(members[uid])}
@@ -247,30 +251,30 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             self.handle.activate(members[uid] for uid in rest)
             return None
         if first:
-            self._call_siblings(group, able)
+            self._activate_siblings(group, able)
         return Rejection(f"pod group {group} evicts no pods before {terms.min_member} of its pods can start")
 
-    def _hopeful(self, group: GroupKey, progress: Progress) -> int:
+    def _count_candidates(self, group: GroupKey, progress: GangState) -> int:
         """How many members have a place or may still find one."""
-        return sum(is_ready(m) and uid not in progress.unfit for uid, m in self._members(group).items())
+        return sum(is_ready(m) and uid not in progress.unschedulable for uid, m in self._members(group).items())
 
     # -- reserve: the books --------------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         group = group_of(pod)
         if group is not None:
-            self._books.open(group).place(pod.uid)
+            self._states.open(group).place(pod.uid)
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         group = group_of(pod)
-        progress = self._books.find(group)
+        progress = self._states.find(group)
         if group is None or progress is None or pod.uid not in progress.placed:
             return
-        is_sent_back = pod.uid in progress.sent_back
+        is_sent_back = pod.uid in progress.rejected
         progress.displace(pod.uid)
         # A member that another scheduler has bound meanwhile gives its reservation back, but not its place.
         if not is_sent_back and pod.uid not in self._placed(group):
-            self._send_back(group, progress, f"pod group {group} is not whole: {pod.name} gave back its place")
+            self._reject_waiting(group, progress, f"pod group {group} is not whole: {pod.name} gave back its place")
 
     # -- permit: wait for each other -----------------------------------------------------------------------------
 
@@ -282,14 +286,14 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         terms = self._terms(group)
         if isinstance(terms, Rejection):
             return terms
-        progress, placed = self._books.open(group), self._placed(group)
+        progress, placed = self._states.open(group), self._placed(group)
         if len(placed) >= terms.min_member:
-            progress.unfit.clear()
+            progress.unschedulable.clear()
             for waiting in self._waiting(progress):
                 waiting.allow(self.name)
             return None
         if not any(self._waiting(progress)):
-            self._call_siblings(group, placed)
+            self._activate_siblings(group, placed)
         left = progress.deadlines.setdefault(pod.uid, cycle.now + terms.timeout) - cycle.now
         if left <= 0 and not self._is_evicting(group, progress):
             return Rejection(f"rejected due to timeout after waiting {terms.timeout:g}s at plugin {self.name}")
@@ -297,28 +301,28 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
         recheck = left if left > 0 else _RECHECK
         return Wait(LONGEST_WAIT, f"pod group {group} is gathering: {missing}", recheck_every=recheck)
 
-    def _is_evicting(self, group: GroupKey, progress: Progress) -> bool:
+    def _is_evicting(self, group: GroupKey, progress: GangState) -> bool:
         """Return True while a member waits for pods to end that were evicted for it."""
         members = self._members(group)
         return any(uid in members and self.handle.nominated_node(members[uid]) for uid in progress.evicting)
 
     # -- what is known -------------------------------------------------------------------------------------------
 
-    def _terms(self, group: GroupKey) -> Terms | Rejection:
+    def _terms(self, group: GroupKey) -> PodGroupSpec | Rejection:
         pod_group = self.handle.objects(POD_GROUP).get((group.namespace, group.name))
         if pod_group is None:
             return Rejection(f"pod group {group} does not exist", resolvable=False)
-        terms = terms_of(pod_group, float(self.args.permit_waiting_time_seconds))
-        if isinstance(terms, Terms):
+        terms = pod_group_spec(pod_group, float(self.args.permit_waiting_time_seconds))
+        if isinstance(terms, PodGroupSpec):
             return terms
         return Rejection(f"pod group {group} has no usable {terms}", resolvable=False)
 
     def _members(self, group: GroupKey) -> Mapping[str, Pod]:
-        return self.handle.pods_labelled(POD_GROUP_LABEL, group.namespace, group.name)
+        return self.handle.pods_by_label(POD_GROUP_LABEL, group.namespace, group.name)
 
     def _placed(self, group: GroupKey) -> set[str]:
         """The members that count as started: bound, being bound, waiting, or run to their end."""
-        progress = self._books.find(group)
+        progress = self._states.find(group)
         held = progress.held if progress is not None else ()
         return {
             uid
@@ -326,42 +330,42 @@ class Gang(PreEnqueuePlugin, PreFilterPlugin, ReservePlugin, PermitPlugin):
             if has_succeeded(m) or (is_live(m) and (m.node_name or uid in held))
         }
 
-    def _waiting(self, progress: Progress) -> Iterator[WaitingPod]:
+    def _waiting(self, progress: GangState) -> Iterator[WaitingPod]:
         for uid in progress.held:
             waiting = self.handle.waiting_pod(uid)
             if waiting is not None and self.name in waiting.pending_plugins:
                 yield waiting
 
-    def _call_siblings(self, group: GroupKey, placed: set[str]) -> None:
+    def _activate_siblings(self, group: GroupKey, placed: set[str]) -> None:
         """Have the members tried at once that have no place yet."""
         self.handle.activate(m for uid, m in self._members(group).items() if uid not in placed and is_ready(m))
 
-    def _send_back(self, group: GroupKey, progress: Progress, why: str) -> None:
+    def _reject_waiting(self, group: GroupKey, progress: GangState, why: str) -> None:
         """Reject every waiting member, and give up the room that others hold in memory."""
-        progress.unfit.clear()
+        progress.unschedulable.clear()
         if progress.preempting:
             progress.preempting.clear()
             progress.evicting.clear()
             self.handle.clear_nominations(self._members(group).values())
         waiting = list(self._waiting(progress))
-        progress.sent_back.update(w.pod.uid for w in waiting)
+        progress.rejected.update(w.pod.uid for w in waiting)
         for each in waiting:
             each.reject(self.name, why)
 
-    def _is_done(self, group: GroupKey, progress: Progress) -> bool:
+    def _is_done(self, group: GroupKey, progress: GangState) -> bool:
         """Return True if none of the gang's pods is on its way to a node or waits for room."""
         members = self._members(group)
-        concerned = members if progress.lacks_resources else progress.concerned
+        concerned = members if progress.lacks_resources else progress.in_progress
         return not any(uid in members and is_live(members[uid]) and not members[uid].node_name for uid in concerned)
 
 
 def _groups_in(event: ClusterEvent) -> set[GroupKey]:
     """The gangs that an event is about."""
     if event.resource == POD_GROUP.kind:
-        return {key_of(event.new or event.old)}
+        return {group_key(event.new or event.old)}
     pods = [pod for pod in (event.old, event.new) if isinstance(pod, Pod)]
     return {group for pod in pods if (group := group_of(pod)) is not None}
 
 
-def _queue_if(helps: bool) -> Hint:
-    return Hint.QUEUE if helps else Hint.SKIP
+def _queue_if(helps: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP

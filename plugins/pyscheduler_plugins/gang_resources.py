@@ -27,7 +27,7 @@ def free(nodes: NodeTable, resource: str) -> int:
 
 def unused(min_resources: Amounts, members: Iterable[Pod]) -> Amounts:
     """Unused part of the minResources of a group that has started; `members` are those that count."""
-    taken = _taken(members, min_resources)
+    taken = _used(members, min_resources)
     return {resource: max(0, amount - taken[resource]) for resource, amount in min_resources.items()}
 
 
@@ -37,15 +37,15 @@ def missing(wanted: Amounts, kept: Mapping[str, int], nodes: NodeTable) -> str:
     for resource, amount in sorted(wanted.items()):
         left = max(0, free(nodes, resource) - kept.get(resource, 0))
         if left < amount:
-            parts.append(f"{_shown(resource, amount)} {resource} ({_shown(resource, left)} free)")
+            parts.append(f"{_format_amount(resource, amount)} {resource} ({_format_amount(resource, left)} free)")
     return ", ".join(parts)
 
 
-def _taken(members: Iterable[Pod], resources: Iterable[str]) -> dict[str, int]:
+def _used(members: Iterable[Pod], resources: Iterable[str]) -> dict[str, int]:
     pods = list(members)
-    held = {resource: sum(pod.requests.held.get(resource, 0) for pod in pods) for resource in resources}
+    held = {resource: sum(pod.requests.effective.get(resource, 0) for pod in pods) for resource in resources}
     return held | ({PODS: len(pods)} if PODS in held else {})
 
 
-def _shown(resource: str, amount: int) -> str:
+def _format_amount(resource: str, amount: int) -> str:
     return f"{amount / 1000:g}" if resource == CPU else str(amount)

@@ -28,7 +28,7 @@ class GroupKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class Terms(NamedTuple):
+class PodGroupSpec(NamedTuple):
     """Requirements of a PodGroup."""
 
     min_member: int
@@ -45,13 +45,13 @@ def group_of(pod: Pod) -> GroupKey | None:
     return GroupKey(pod.namespace, name) if name else None
 
 
-def key_of(pod_group: Mapping[str, Any]) -> GroupKey:
+def group_key(pod_group: Mapping[str, Any]) -> GroupKey:
     """The gang that a PodGroup object describes."""
     meta = pod_group.get("metadata", {})
     return GroupKey(meta.get("namespace", ""), meta.get("name", ""))
 
 
-def terms_of(pod_group: Mapping[str, Any], default_timeout: float) -> Terms | str:
+def pod_group_spec(pod_group: Mapping[str, Any], default_timeout: float) -> PodGroupSpec | str:
     """The terms of a PodGroup object, or the field of it that cannot be read."""
     spec = pod_group.get("spec")
     if not isinstance(spec, Mapping):
@@ -64,7 +64,7 @@ def terms_of(pod_group: Mapping[str, Any], default_timeout: float) -> Terms | st
         resources = amounts(spec.get("minResources"))
     except (AttributeError, TypeError, ValueError):
         return "spec.minResources"
-    return Terms(least, float(timeout) if _is_count(timeout) else default_timeout, resources)
+    return PodGroupSpec(least, float(timeout) if _is_count(timeout) else default_timeout, resources)
 
 
 def _is_count(value: Any) -> bool:

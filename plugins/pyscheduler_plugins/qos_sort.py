@@ -14,4 +14,4 @@ class QoSSort(QueueSortPlugin):
     name = "QoSSort"
 
     def sort_key(self, queued: QueuedPod) -> tuple[int, int, float]:
-        return -queued.pod.priority, _RANK[queued.pod.shape.qos], queued.timestamp
+        return -queued.pod.priority, _RANK[queued.pod.signature.qos], queued.timestamp

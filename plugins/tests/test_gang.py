@@ -13,12 +13,12 @@ from pyscheduler.api import (
     ClusterEvent,
     Cycle,
     Diagnosis,
-    Hint,
     NodeTable,
+    QueueingHint,
     Rejection,
     Wait,
 )
-from pyscheduler.core.framework.handle import CoreHandle, Waiting
+from pyscheduler.core.framework.handle import CoreHandle, WaitingPodState
 from pyscheduler.core.state import ClusterState
 from pyscheduler.testing import PodBuilder, node, pod
 from pyscheduler_plugins.gang import LONGEST_WAIT, Gang, GangArgs
@@ -33,7 +33,7 @@ def pod_group(name: str = "g", **spec: Any) -> dict[str, Any]:
     return {"kind": "PodGroup", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-class World:
+class GangFixture:
     """A Gang plugin, what it can see, and a node to put pods on."""
 
     def __init__(self, *members: PodBuilder, groups: tuple[dict[str, Any], ...] = (), **args: Any) -> None:
@@ -60,17 +60,17 @@ class World:
         self.gang.reserve(cycle, of.build(), here)
         answer = self.gang.permit(cycle, of.build(), here)
         if isinstance(answer, Wait):
-            waiting = Waiting(of.build(), "n", 0.0, {"Gang": answer.seconds})
+            waiting = WaitingPodState(of.build(), "n", 0.0, {"Gang": answer.seconds})
             self.handle.waiting[of.build().uid] = waiting
         return answer
 
     def fails_to_fit(self, of: PodBuilder) -> Rejection | None:
         cycle = Cycle(0.0, "default-scheduler", "x")
         assert self.gang.pre_filter(cycle, of.build(), self.nodes) is None
-        return self.gang.unplaced(cycle, of.build(), Diagnosis(1), None)
+        return self.gang.handle_unschedulable(cycle, of.build(), Diagnosis(1), None)
 
     @property
-    def sent_back(self) -> dict[str, str]:
+    def rejected(self) -> dict[str, str]:
         return {w.pod.name: w.rejection for w in self.handle.waiting.values() if w.rejected_by}
 
     @property
@@ -123,11 +123,11 @@ def test_a_gang_that_cannot_be_whole_is_not_tried(
     members: list[PodBuilder], groups: tuple[dict[str, Any], ...], reason: str | None
 ) -> None:
     expected = Rejection(reason, resolvable=False) if reason else None
-    assert World(*members, groups=groups).pre_filter(members[0]) == expected
+    assert GangFixture(*members, groups=groups).pre_filter(members[0]) == expected
 
 
 def test_pods_without_the_label_are_left_alone() -> None:
-    world, alone = World(), pod("alone")
+    world, alone = GangFixture(), pod("alone")
     assert world.pre_filter(alone) is None
     assert world.permit(alone) is None
     assert world.fails_to_fit(alone) is None
@@ -135,7 +135,7 @@ def test_pods_without_the_label_are_left_alone() -> None:
 
 def test_members_wait_until_the_last_one_has_a_place() -> None:
     a, b, c = (member(name) for name in "abc")
-    world = World(a, b, c, groups=(pod_group(minMember=3),))
+    world = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
     gathering = "pod group default/g is gathering: {} of the 3 pods that it needs have a place"
     assert world.permit(a) == Wait(LONGEST_WAIT, gathering.format(1), recheck_every=60.0)
     assert world.permit(b) == Wait(LONGEST_WAIT, gathering.format(2), recheck_every=60.0)
@@ -154,7 +154,7 @@ def test_members_wait_until_the_last_one_has_a_place() -> None:
     ],
 )
 def test_how_long_members_wait(spec: dict[str, Any], args: dict[str, Any], seconds: float) -> None:
-    world = World(member("a"), member("b"), groups=(pod_group(minMember=2, **spec),), **args)
+    world = GangFixture(member("a"), member("b"), groups=(pod_group(minMember=2, **spec),), **args)
     answer = world.permit(member("a"))
     assert isinstance(answer, Wait)
     assert answer.recheck_every == seconds
@@ -163,13 +163,13 @@ def test_how_long_members_wait(spec: dict[str, Any], args: dict[str, Any], secon
 
 
 def test_members_that_run_already_count_after_a_restart() -> None:
-    world = World(member("a").on("n"), member("b"), groups=(pod_group(minMember=2),))
+    world = GangFixture(member("a").on("n"), member("b"), groups=(pod_group(minMember=2),))
     assert world.permit(member("b")) is None
 
 
 def test_only_the_first_waiter_calls_its_siblings() -> None:
     a, b, gated, bound = member("a"), member("b"), member("c").gate("x"), member("d").on("n")
-    world = World(a, b, gated, bound, member("e", "h"), groups=(pod_group(minMember=4),))
+    world = GangFixture(a, b, gated, bound, member("e", "h"), groups=(pod_group(minMember=4),))
     world.permit(a)
     assert [p.name for p in world.handle.take_activated()] == ["b"]
     world.permit(b)
@@ -178,34 +178,34 @@ def test_only_the_first_waiter_calls_its_siblings() -> None:
 
 def test_a_member_without_a_place_sends_the_waiting_ones_back() -> None:
     a, b, c = (member(name) for name in "abc")
-    world = World(a, b, c, groups=(pod_group(minMember=3),))
+    world = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
     world.permit(a)
     world.permit(b)
     assert world.fails_to_fit(c) == Rejection("pod group default/g gave back the places of 2 waiting pods")
     why = "pod group default/g does not fit whole: no place for c"
-    assert world.sent_back == {"a": why, "b": why}
+    assert world.rejected == {"a": why, "b": why}
 
 
 def test_with_members_to_spare_one_failure_is_not_the_end() -> None:
     a, b, c, d = (member(name) for name in "abcd")
-    world = World(a, b, c, d, groups=(pod_group(minMember=3),))
+    world = GangFixture(a, b, c, d, groups=(pod_group(minMember=3),))
     world.permit(a)
     world.permit(b)
     assert world.fails_to_fit(c) is None
-    assert world.sent_back == {}
+    assert world.rejected == {}
     world.fails_to_fit(d)
-    assert set(world.sent_back) == {"a", "b"}
+    assert set(world.rejected) == {"a", "b"}
 
 
 def test_one_that_gives_its_place_back_takes_the_others_with_it() -> None:
     a, b, c = (member(name) for name in "abc")
-    world = World(a, b, c, groups=(pod_group(minMember=3),))
+    world = GangFixture(a, b, c, groups=(pod_group(minMember=3),))
     for each in (a, b):
         world.permit(each)
     cycle = Cycle(60.0, "default-scheduler", "a")
     del world.handle.waiting["a"]
     world.gang.unreserve(cycle, a.build(), "n")
-    assert world.sent_back == {"b": "pod group default/g is not whole: a gave back its place"}
+    assert world.rejected == {"b": "pod group default/g is not whole: a gave back its place"}
     # b's own turn must not count as another failure, and the gang starts from nothing
     del world.handle.waiting["b"]
     world.gang.unreserve(cycle, b.build(), "n")
@@ -215,16 +215,16 @@ def test_one_that_gives_its_place_back_takes_the_others_with_it() -> None:
 
 
 def test_unreserve_without_a_reservation_does_nothing() -> None:
-    world = World(member("a"), groups=(pod_group(minMember=2),))
+    world = GangFixture(member("a"), groups=(pod_group(minMember=2),))
     world.permit(member("a"))
     world.gang.unreserve(Cycle(0.0, "default-scheduler", "b"), member("b").build(), "n")
     world.gang.unreserve(Cycle(0.0, "default-scheduler", "z"), pod("z").build(), "n")
-    assert world.sent_back == {}
+    assert world.rejected == {}
 
 
 def test_a_gang_that_did_not_fit_rests_until_something_changes() -> None:
     a, b = member("a"), member("b")
-    world = World(a, b, groups=(pod_group(minMember=2),))
+    world = GangFixture(a, b, groups=(pod_group(minMember=2),))
     world.permit(a)
     world.state.place(a.build(), "n")
     world.fails_to_fit(b)
@@ -259,13 +259,13 @@ def group_event(action: Action, name: str) -> ClusterEvent:
     ],
 )
 def test_what_wakes_a_member(event: ClusterEvent, woken: bool) -> None:
-    world = World(member("a"), member("b"), groups=(pod_group(minMember=2),))
+    world = GangFixture(member("a"), member("b"), groups=(pod_group(minMember=2),))
     assert wakes(world.gang, member("a"), event) is woken
 
 
 def test_room_wakes_the_member_that_had_none() -> None:
     a, b = member("a"), member("b")
-    world = World(a, b, groups=(pod_group(minMember=2),))
+    world = GangFixture(a, b, groups=(pod_group(minMember=2),))
     world.permit(a)
     world.fails_to_fit(b)
     new_node = ClusterEvent(NODE, Action.ADD, None, node("m").build())
@@ -275,18 +275,18 @@ def test_room_wakes_the_member_that_had_none() -> None:
 
 
 def wakes(gang: Gang, of: PodBuilder, event: ClusterEvent) -> bool:
-    hints = [i.hint for i in gang.interests() if i.covers(event)]
-    return any(hint is not None and hint(of.build(), event) is Hint.QUEUE for hint in hints)
+    hints = [i.hint for i in gang.events_to_register() if i.covers(event)]
+    return any(hint is not None and hint(of.build(), event) is QueueingHint.QUEUE for hint in hints)
 
 
 def test_books_of_gangs_that_are_done_are_closed() -> None:
     groups = tuple(pod_group(f"g{i}", minMember=1) for i in range(200))
     pods = [member(f"p{i}", f"g{i}") for i in range(200)]
-    world = World(*pods, groups=groups)
+    world = GangFixture(*pods, groups=groups)
     for each in pods:
         assert world.permit(each) is None
         world.handle.set_pod(each.build(), each.on("n").build())
-    assert len(world.gang._books) <= 64
+    assert len(world.gang._states) <= 64
 
 
 @pytest.mark.parametrize("seconds", [0, -1])

@@ -31,7 +31,7 @@ def test_succeeded_members_count_and_the_replacement_of_a_failed_one_is_bound() 
     cluster.delete_pod("a1")
     cluster.add(member("a3", "a"))
     cluster.run()
-    assert "a3" in cluster.where
+    assert "a3" in cluster.assignments
 
 
 def test_a_job_with_more_completions_than_parallelism_comes_to_its_end() -> None:
@@ -42,7 +42,7 @@ def test_a_job_with_more_completions_than_parallelism_comes_to_its_end() -> None
         cluster.end(f"a{i}")
     cluster.add(member("a4", "a"), member("a5", "a"))
     cluster.run()
-    assert {"a4", "a5"} <= set(cluster.where)
+    assert {"a4", "a5"} <= set(cluster.assignments)
 
 
 def test_failed_members_do_not_count() -> None:
@@ -53,7 +53,7 @@ def test_failed_members_do_not_count() -> None:
     cluster.end("a1", "Failed")
     cluster.add(member("a3", "a"))
     cluster.advance(60)
-    assert "a3" not in cluster.where
+    assert "a3" not in cluster.assignments
 
 
 def test_succeeded_members_count_no_longer_once_they_are_deleted() -> None:
@@ -65,7 +65,7 @@ def test_succeeded_members_count_no_longer_once_they_are_deleted() -> None:
         cluster.delete_pod(name)
     cluster.add(member("a2", "a"))
     cluster.advance(60)
-    assert "a2" not in cluster.where
+    assert "a2" not in cluster.assignments
 
 
 def test_a_scheduler_that_starts_later_counts_members_that_have_succeeded() -> None:
@@ -73,7 +73,7 @@ def test_a_scheduler_that_starts_later_counts_members_that_have_succeeded() -> N
     one, two, three = cluster.gang("a", of=3)
     cluster.add(one.on("slot0").phase("Succeeded"), two.on("slot1").phase("Succeeded"), three)
     cluster.run()
-    assert "a2" in cluster.where
+    assert "a2" in cluster.assignments
 
 
 # -- changes while members wait ----------------------------------------------------------------------------------------
@@ -115,14 +115,14 @@ def test_a_member_that_succeeds_elsewhere_completes_the_gang() -> None:
     cluster = two_waiting()
     cluster.add(elsewhere(member("a2", "a")).on("gone").phase("Succeeded"))
     cluster.run()
-    assert {"a0", "a1"} <= set(cluster.where)
+    assert {"a0", "a1"} <= set(cluster.assignments)
 
 
 def test_a_waiting_pod_that_is_a_member_no_longer_is_bound() -> None:
     cluster = two_waiting()
     cluster.add(pod("a0").requests(cpu="1"))
     cluster.run()
-    assert set(cluster.where) == {"a0"}
+    assert set(cluster.assignments) == {"a0"}
     assert cluster.waiting == {"a1"}
 
 
@@ -132,7 +132,7 @@ def test_a_gated_pod_that_gains_the_label_completes_the_gang() -> None:
     cluster.add(one, two, pod("a2").requests(cpu="1").gate("x"))
     cluster.add(three.gate("x"))
     cluster.run()
-    assert cluster.where == {}
+    assert cluster.assignments == {}
     cluster.add(three)
     cluster.advance(5)
     assert cluster.members("a") == 3
@@ -188,7 +188,7 @@ def test_members_without_a_pod_group_are_no_demand_for_nodes() -> None:
     cluster.add(member("a0", "a"))
     cluster.advance(60)
     assert cluster.reason("a0") == "SchedulingGated"
-    assert cluster.why_pending("a0") == "pod group default/a does not exist"
+    assert cluster.pending_message("a0") == "pod group default/a does not exist"
 
 
 def test_a_whole_gang_that_does_not_fit_is_demand_for_nodes() -> None:

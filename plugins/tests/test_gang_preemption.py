@@ -16,7 +16,7 @@ def full(slots: int, priority: int = 0) -> Cluster:
     cluster = Cluster(slots=slots)
     cluster.add(*(low(i, priority) for i in range(slots)))
     cluster.run()
-    assert len(cluster.where) == slots
+    assert len(cluster.assignments) == slots
     return cluster
 
 
@@ -30,7 +30,7 @@ def test_no_pod_is_evicted_for_a_gang_that_cannot_start_even_so() -> None:
     cluster.run()
     cluster.replace_victims(low(0), low(1), seconds=3600)
     assert cluster.evicted() == []
-    assert set(cluster.where) == {"low0", "low1"}
+    assert set(cluster.assignments) == {"low0", "low1"}
     assert all(cluster.nominated(f"a{i}") == "" for i in range(3))
 
 
@@ -43,7 +43,7 @@ def test_room_held_for_a_gang_that_cannot_start_is_given_up() -> None:
     assert len(cluster.machine.context.queue.nominator) == 0
     cluster.add(pod("other").requests(cpu="1"), pod("another").requests(cpu="1"))
     cluster.advance(5)
-    assert {"other", "another"} <= set(cluster.where)
+    assert {"other", "another"} <= set(cluster.assignments)
 
 
 def test_no_member_is_nominated_in_status_before_the_gang_can_start() -> None:
@@ -91,7 +91,7 @@ def test_one_member_of_high_priority_evicts_no_pods_while_the_others_cannot_pree
     cluster.run()
     cluster.advance(600)
     assert cluster.evicted() == []
-    assert set(cluster.where) == {"low0", "low1", "low2"}
+    assert set(cluster.assignments) == {"low0", "low1", "low2"}
 
 
 def test_a_replacement_of_a_gang_that_runs_preempts_by_itself() -> None:
@@ -101,7 +101,7 @@ def test_a_replacement_of_a_gang_that_runs_preempts_by_itself() -> None:
     cluster.delete_pod("a1")
     cluster.add(low(0))
     cluster.run()
-    assert "low0" in cluster.where
+    assert "low0" in cluster.assignments
     cluster.add(member("a2", "a").priority(100))
     cluster.run()
     cluster.advance(15)
@@ -126,7 +126,7 @@ def test_members_wait_for_victims_longer_than_for_each_other() -> None:
     cluster = waiting_for_victims()
     cluster.add(pod("filler").requests(cpu="1").priority(50))
     cluster.advance(90)
-    assert "filler" not in cluster.where
+    assert "filler" not in cluster.assignments
     cluster.delete_pod("low0")
     cluster.delete_pod("low1")
     cluster.advance(2)

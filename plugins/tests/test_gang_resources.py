@@ -13,7 +13,7 @@ def application(cluster: Cluster, name: str) -> None:
 
 
 def start_executors(cluster: Cluster) -> None:
-    for name in [name for name in cluster.where if name.endswith("driver")]:
+    for name in [name for name in cluster.assignments if name.endswith("driver")]:
         for i in range(2):
             if f"default/{name}-{i}" not in cluster._pods:
                 cluster.add(member(f"{name}-{i}", name.removesuffix("-driver")))
@@ -27,7 +27,7 @@ def test_drivers_do_not_fill_the_cluster() -> None:
     cluster.run()
     start_executors(cluster)
     cluster.advance(3600)
-    assert len(cluster.where) == 3
+    assert len(cluster.assignments) == 3
     assert cluster.members("w") == 3
 
 
@@ -50,8 +50,8 @@ def test_gang_waits_and_names_the_missing_resource_when_min_resources_exceed_wha
     cluster.group("a", 1, minResources={"cpu": "8", "pods": 2})
     cluster.add(member("a0", "a"))
     cluster.advance(60)
-    assert cluster.where == {}
-    assert "pod group default/a needs 8 cpu (2 free)" in cluster.why_pending("a0")
+    assert cluster.assignments == {}
+    assert "pod group default/a needs 8 cpu (2 free)" in cluster.pending_message("a0")
     assert cluster.reason("a0") == "Unschedulable"
 
 
@@ -71,10 +71,10 @@ def test_what_a_group_no_longer_keeps_serves_the_next() -> None:
     cluster.run()
     application(cluster, "x")
     cluster.run()
-    assert set(cluster.where) == {"w-driver"}
+    assert set(cluster.assignments) == {"w-driver"}
     cluster.group("w", 1)
     cluster.advance(15)
-    assert set(cluster.where) == {"w-driver", "x-driver"}
+    assert set(cluster.assignments) == {"w-driver", "x-driver"}
 
 
 def test_room_that_preemption_could_make_counts() -> None:
@@ -99,4 +99,4 @@ def test_resources_that_cannot_be_read_are_reported() -> None:
     cluster.group("a", 1, minResources={"cpu": "much"})
     cluster.add(member("a0", "a"))
     cluster.run()
-    assert cluster.why_pending("a0") == "pod group default/a has no usable spec.minResources"
+    assert cluster.pending_message("a0") == "pod group default/a has no usable spec.minResources"

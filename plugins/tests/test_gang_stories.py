@@ -13,10 +13,10 @@ def test_a_gang_of_eight_with_room_for_seven_binds_none_then_all() -> None:
     cluster = Cluster(slots=7)
     cluster.add(*cluster.gang("a", of=8))
     cluster.run()
-    assert cluster.where == {}
+    assert cluster.assignments == {}
     # All came at the same time: the one that completes the gang is tried first, and the one before it last.
-    assert "pod group default/a does not fit whole: no place for a6" in cluster.why_pending("a0")
-    assert "7 Insufficient cpu" in cluster.why_pending("a6")
+    assert "pod group default/a does not fit whole: no place for a6" in cluster.pending_message("a0")
+    assert "7 Insufficient cpu" in cluster.pending_message("a6")
     cluster.add(slot(7))
     cluster.advance(2)
     assert cluster.members("a") == 8
@@ -35,7 +35,7 @@ def test_two_gangs_that_do_not_fit_do_not_keep_each_other_awake() -> None:
     a, b = cluster.gang("a", of=4), cluster.gang("b", of=4)
     cluster.add(*(each for pair in zip(a, b, strict=True) for each in pair))
     cluster.advance(120)
-    assert cluster.where == {}
+    assert cluster.assignments == {}
     assert cluster.attempts < 60
 
 
@@ -65,7 +65,7 @@ def test_a_wait_that_runs_out_gives_all_places_back() -> None:
     cluster.add(*members[:2], members[2].spec(nodeSelector={"gpu": "yes"}).priority(-1))
     # The third is created last and does not fit, so the wait ends at once; created gated, it would never be tried.
     cluster.run()
-    assert cluster.where == {}
+    assert cluster.assignments == {}
     cluster.add(node("gpu").label("gpu", "yes"))
     cluster.advance(2)
     assert cluster.members("a") == 3
@@ -81,7 +81,7 @@ def test_time_ends_a_wait_for_a_member_that_cannot_be_tried() -> None:
     assert len(cluster.machine.context.handle.waiting) == 1
     cluster.advance(2)
     assert cluster.machine.context.handle.waiting == {}
-    assert "rejected due to timeout after waiting 30s at plugin Gang" in cluster.why_pending("a0")
+    assert "rejected due to timeout after waiting 30s at plugin Gang" in cluster.pending_message("a0")
     # Its sibling finds a node by the other scheduler: that makes the gang whole.
     cluster.add(two.scheduler("another-scheduler").on("slot1"))
     cluster.advance(2)
@@ -103,8 +103,8 @@ def test_the_last_member_to_come_completes_the_gang() -> None:
     *early, late = cluster.gang("a", of=3)
     cluster.add(*early)
     cluster.run()
-    assert cluster.where == {}
-    assert "pod group default/a has fewer than the 3 pods that it needs" in cluster.why_pending("a0")
+    assert cluster.assignments == {}
+    assert "pod group default/a has fewer than the 3 pods that it needs" in cluster.pending_message("a0")
     cluster.add(late)
     cluster.advance(2)
     assert cluster.members("a") == 3
@@ -114,7 +114,7 @@ def test_a_pod_group_that_comes_late_is_waited_for() -> None:
     cluster = Cluster(slots=2)
     cluster.add(*(pod(f"a{i}").label(POD_GROUP_LABEL, "a").requests(cpu="1") for i in range(2)))
     cluster.run()
-    assert "pod group default/a does not exist" in cluster.why_pending("a0")
+    assert "pod group default/a does not exist" in cluster.pending_message("a0")
     cluster.gang("a", of=2)
     cluster.advance(2)
     assert cluster.members("a") == 2
@@ -151,7 +151,7 @@ def test_a_member_whose_binding_fails_is_tried_again_beside_its_siblings() -> No
             return "the server is busy"
         return ""
 
-    cluster.refuse_binding = refuse_once
+    cluster.binding_error = refuse_once
     cluster.add(*cluster.gang("a", of=3))
     cluster.run()
     cluster.advance(15)

@@ -20,7 +20,7 @@ TIME_LIMIT = 1.0
 """Seconds that an attempt for a large pod may take; the last resort, since it depends on the machine."""
 
 
-class TooExpensive(Exception):
+class AttemptLimitExceeded(Exception):
     """The pod requires more than an attempt may cost: it is unschedulable, and users read this text as it stands."""
 
 
@@ -33,7 +33,7 @@ class StateKey(Generic[T]):
         self.name = name
 
 
-class Watch(Protocol):
+class CallObserver(Protocol):
     """Whoever times the calls of plugins."""
 
     def __call__(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
@@ -54,7 +54,7 @@ class Cycle:
         "skipped",
         "timer",
         "uid",
-        "watch",
+        "call_observer",
     )
 
     def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:
@@ -65,7 +65,7 @@ class Cycle:
         self.seed = seed
         self.skipped: frozenset[str] = frozenset()
         """The plugins that left their Filter out of this attempt: what their PreFilter answered with SKIP."""
-        self.watch: Watch | None = None
+        self.call_observer: CallObserver | None = None
         """Through whom the scheduler calls plugins in this attempt; None, in most: directly."""
         self.timer: Callable[[], float] | None = None
         """Seconds on a clock that is read between plugins; None, in most attempts: none is."""
@@ -79,13 +79,13 @@ class Cycle:
         self._deadline = 0.0 if timer is None else timer() + TIME_LIMIT
 
     def check_time(self, plugin: str, point: str) -> None:
-        """Raise TooExpensive if the time limit is over; `plugin` has been called at the extension point last."""
+        """Raise AttemptLimitExceeded if the time limit is over; `plugin` has been called at the extension point last."""
         if self.timer is not None and self.timer() > self._deadline:
             late = f"an attempt takes longer than {TIME_LIMIT:g} s"
-            raise TooExpensive(f"{late}: stopped after plugin {plugin} at {point}")
+            raise AttemptLimitExceeded(f"{late}: stopped after plugin {plugin} at {point}")
 
-    def spend(self, terms: int, nodes: int, what: str, block: int = 1) -> None:
-        """Charge the attempt for evaluating so many terms over so many nodes. TooExpensive beyond `EVALUATION_LIMIT`.
+    def charge_evaluations(self, terms: int, nodes: int, what: str, block: int = 1) -> None:
+        """Charge the attempt for evaluating so many terms over so many nodes. AttemptLimitExceeded beyond `EVALUATION_LIMIT`.
 
         `what` names the terms in the message. A `block` of nodes costs as much as one, where terms are evaluated over
         columns together.
@@ -93,7 +93,7 @@ class Cycle:
         self._evaluations += terms * -(-nodes // block)
         if self._evaluations > EVALUATION_LIMIT:
             limit = f"the limit of {EVALUATION_LIMIT} evaluations per attempt"
-            raise TooExpensive(f"{what} with {terms} terms over {nodes} nodes exceeds {limit}")
+            raise AttemptLimitExceeded(f"{what} with {terms} terms over {nodes} nodes exceeds {limit}")
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
         self._state[key] = value
@@ -116,8 +116,8 @@ class Cycle:
         later._state = self._state
         return later
 
-    def adopt(self, state: Mapping[StateKey[Any], Any]) -> None:
-        """Take over state computed earlier for the same shape."""
+    def update_state(self, state: Mapping[StateKey[Any], Any]) -> None:
+        """Take over state computed earlier for the same signature."""
         self._state.update(state)
 
     def state(self) -> dict[StateKey[Any], Any]:
@@ -128,11 +128,11 @@ class Cycle:
         """Put back what `state()` gave earlier: what was written since is forgotten."""
         self._state = dict(state)
 
-    def chance(self) -> int:
+    def random_bits(self) -> int:
         """A 64-bit number that is the same for the same (seed, pod UID, attempt): cheap, for breaking ties."""
         text = f"{self.seed}/{self.uid}/{self.attempt}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest())
 
     def rng(self) -> random.Random:
-        """A generator seeded from `chance()`: the same attempt draws the same numbers when it is replayed."""
-        return random.Random(self.chance())
+        """A generator seeded from `random_bits()`: the same attempt draws the same numbers when it is replayed."""
+        return random.Random(self.random_bits())

@@ -91,22 +91,22 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     """How metrics and logs name it, e.g. `AssignedPodDelete`."""
 
 
-class Hint(enum.Enum):
+class QueueingHint(enum.Enum):
     """A plugin's answer to "may this event help that pod?"."""
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
 
 
-HintFunction = Callable[[Pod, ClusterEvent], Hint]
+QueueingHintFn = Callable[[Pod, ClusterEvent], QueueingHint]
 
 
-class Interest(msgspec.Struct, frozen=True):
+class ClusterEventWithHint(msgspec.Struct, frozen=True):
     """Events that may help a pod which this plugin rejected; without a `hint` every one of them does."""
 
     resource: str
     actions: Action
-    hint: HintFunction | None = None
+    hint: QueueingHintFn | None = None
 
     def covers(self, event: ClusterEvent) -> bool:
         """Whether this registration is about the event (kube-scheduler's ClusterEvent match).
@@ -122,5 +122,5 @@ class Interest(msgspec.Struct, frozen=True):
         return (same or pods) and specific and bool(self.actions & event.action)
 
 
-ANYTHING = Interest(ANY_RESOURCE, Action.ALL)
+ANYTHING = ClusterEventWithHint(ANY_RESOURCE, Action.ALL)
 """The registration of a plugin that cannot tell what would help."""

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.nodes import NodeInfo, NodeTable
-from pyscheduler.api.outcome import Status, Verdicts
+from pyscheduler.api.outcome import NodeToStatus, Status
 from pyscheduler.api.pod import Pod
 
 
@@ -37,7 +37,7 @@ class WaitingPod(Protocol):
         """`plugin` sends the pod back to the queue."""
 
 
-class Trial(Protocol):
+class DryRun(Protocol):
     """What would be if other pods ran on one node.
 
     Filter is shown a copy of the node, and the PreFilter plugins of the attempt are told of each pod (`remove_pod`,
@@ -50,7 +50,7 @@ class Trial(Protocol):
     def add(self, pod: Pod) -> None:
         """Put a pod on the node."""
 
-    def refusal(self) -> Status | None:
+    def run_filters(self) -> Status | None:
         """Why the attempt's pod does not fit the node now, or None. Code Error where a plugin raised StatusError.
 
         As in every attempt the answer must be "fits" twice where others of the same or a higher priority are nominated
@@ -76,44 +76,46 @@ class Handle(Protocol):
     def objects_version(self, kind: ResourceKind) -> int:
         """Another number whenever an object of the kind has come, changed or gone."""
 
-    def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
+    def pods_by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         """All known pods of a namespace that carry the label, by UID. The key must be in `indexes`."""
 
-    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
         """The pods of a PodGroup (spec.schedulingGroup) by UID: those on a node, and those we are to place."""
 
-    def has_place(self, uid: str) -> bool:
+    def is_assigned_or_assumed(self, uid: str) -> bool:
         """Whether a pod is on a node or on its way there with the place held (assigned or assumed)."""
 
     def nodes(self) -> NodeTable:
         """All nodes, as they are now."""
 
-    def nodes_without(self, priority: int) -> NodeTable:
+    def nodes_without_lower_priority(self, priority: int) -> NodeTable:
         """All nodes as they would be without their pods below a priority."""
 
-    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
         """Try what would make `pod` fit a node, in PostFilter and with the attempt's own cycle.
 
         The cycle is as before when the `with` block ends, however it ends. KeyError for an unknown node.
         """
 
-    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
+    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
         """Which of all nodes would refuse `pod` even without all of their pods below `priority`, and why.
 
         Found for all nodes at once, and only where plugins that look at no other node decide it: a node that is not
         rejected here may refuse the pod all the same, and a trial will tell.
         """
 
-    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+    def reprieve_pods(
+        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
+    ) -> Mapping[int, Sequence[bool]]:
         """Which pods may stay if all below the priority of `pod` leave their node, and some are let back in an order.
 
         `orders` is by row of `nodes()`. Each of a node's pods stays if `pod` still fits beside it and those that were
         let stay before; whoever is not in the order does not come back. Found for all nodes at once, and only where
-        `refused_anyway` did not reject the node and plugins that look at no other node decide it: a row that is
+        `filter_without_lower_priority` did not reject the node and plugins that look at no other node decide it: a row that is
         missing in the answer takes trials.
         """
 
-    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+    def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
         """What trials on a node rest on: while it is equal, they end as they did, for any pod of the same template.
 
         None if they rest on more than the node, its pods and those nominated to it.

@@ -1,6 +1,6 @@
 """Selectors and tolerations, the questions that Kubernetes asks of labels and taints.
 
-Pure helpers shared by plugins. Each is compiled once per pod shape and then asked of values: the NumPy forms ask
+Pure helpers shared by plugins. Each is compiled once per pod signature and then asked of values: the NumPy forms ask
 once per distinct value, the plain forms once per node, and both get the same answer because this is the only code.
 """
 
@@ -25,10 +25,10 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 NO_EXECUTE = "NoExecute"
 NODE_NAME_FIELD = "metadata.name"
 
-_MANY = 1 << 62
+_UNLIMITED = 1 << 62
 _NUMBER_OF_VALUES = {
-    "In": (1, _MANY),
-    "NotIn": (1, _MANY),
+    "In": (1, _UNLIMITED),
+    "NotIn": (1, _UNLIMITED),
     "Exists": (0, 0),
     "DoesNotExist": (0, 0),
     "Gt": (1, 1),
@@ -36,9 +36,9 @@ _NUMBER_OF_VALUES = {
 }
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
 _is_label_value = _LABEL_VALUE.match
-_MOST_OF_A_LABEL = 63
+_MAX_LABEL_LENGTH = 63
 _INT64 = re.compile(r"[+-]?[0-9]{1,63}\Z")
-_SURELY_INT64 = 19
+_SAFE_INT64_DIGITS = 19
 """Digits below which every number fits."""
 
 
@@ -47,13 +47,13 @@ class SelectorError(ValueError):
 
 
 class Requirement(msgspec.Struct, frozen=True, gc=False):
-    """One `key operator values` of a selector. `holds(None)` asks about a missing label."""
+    """One `key operator values` of a selector. `matches(None)` asks about a missing label."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
-    def holds(self, value: str | None) -> bool:
+    def matches(self, value: str | None) -> bool:
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -80,7 +80,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(r.holds(labels.get(r.key)) for r in self.requirements)
+        return all(r.matches(labels.get(r.key)) for r in self.requirements)
 
 
 class NodeTerm(msgspec.Struct, frozen=True, gc=False):
@@ -92,7 +92,7 @@ class NodeTerm(msgspec.Struct, frozen=True, gc=False):
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         if not self.labels and not self.names:
             return False
-        return all(r.holds(labels.get(r.key)) for r in self.labels) and all(r.holds(name) for r in self.names)
+        return all(r.matches(labels.get(r.key)) for r in self.labels) and all(r.matches(name) for r in self.names)
 
 
 _NOTHING = NodeTerm((), ())
@@ -123,7 +123,7 @@ def can_match(term: NodeSelectorTerm) -> bool:
     labels, names = term.match_expressions or (), term.match_fields or ()
     if not labels and not names:
         return False
-    return _are_sound(labels) and (not names or all(map(_is_sound_field, names)))
+    return _are_valid(labels) and (not names or all(map(_is_valid_field, names)))
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -151,7 +151,7 @@ def _requirements(source: tuple[LabelSelectorRequirement, ...] | None) -> tuple[
     return tuple([Requirement(r.key, r.operator, r.values or ()) for r in source]) if source else ()
 
 
-def _are_sound(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
+def _are_valid(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
     """Return True if kube-scheduler could parse them, which requires more than the API server does."""
     for requirement in requirements:  # no generators: one pod may state fifty thousand
         operator, values = requirement.operator, requirement.values or ()
@@ -159,14 +159,14 @@ def _are_sound(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
         if not least <= len(values) <= most:
             return False
         for value in values:
-            if len(value) > _MOST_OF_A_LABEL or not _is_label_value(value):
+            if len(value) > _MAX_LABEL_LENGTH or not _is_label_value(value):
                 return False
         if operator in ("Gt", "Lt") and int64(values[0]) is None:
             return False
     return True
 
 
-def _is_sound_field(requirement: LabelSelectorRequirement) -> bool:
+def _is_valid_field(requirement: LabelSelectorRequirement) -> bool:
     known = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
     return known and len(requirement.values or ()) == 1
 
@@ -175,7 +175,7 @@ def int64(text: str | None) -> int | None:
     """The number that a label value is for Gt and Lt (strconv.ParseInt of 64 bits); None if it is none."""
     if text is None:
         return None
-    if len(text) < _SURELY_INT64 and text.isdecimal() and text.isascii():
+    if len(text) < _SAFE_INT64_DIGITS and text.isdecimal() and text.isascii():
         return int(text)
     if not _INT64.match(text):
         return None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyscheduler.api.match import NodeTerm, Requirement, Selector
 from pyscheduler.api.objects import NodeObject, Taint
 from pyscheduler.api.pod import HostPort, Pod
-from pyscheduler.api.topology import Carried, Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -72,7 +72,7 @@ class NodeTable(ABC):
 
     @property
     @abstractmethod
-    def whole(self) -> NodeTable:
+    def all_nodes(self) -> NodeTable:
         """The table of all nodes of the cluster."""
 
     @property
@@ -115,7 +115,7 @@ class NodeTable(ABC):
         """Which nodes have one of these names."""
 
     @abstractmethod
-    def label_holds(self, requirement: Requirement) -> Mask:
+    def matches_requirement(self, requirement: Requirement) -> Mask:
         """Which nodes' labels satisfy the requirement; evaluated once per distinct value."""
 
     @abstractmethod
@@ -150,18 +150,18 @@ class NodeTable(ABC):
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         """The same for the pods of the whole cluster, added up by domain; live.
 
-        `domains` are those of all nodes: from `whole.topology`, or made from them and kept while no node changes.
+        `domains` are those of all nodes: from `all_nodes.topology`, or made from them and kept while no node changes.
         """
 
     @abstractmethod
-    def carried(self, facet: PodFacet) -> Carried:
+    def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
         """The distinct things that pods on nodes of the whole cluster carry, each with the number of pods; live."""
 
     def matches(self, selector: Selector) -> Mask:
         """Which nodes' labels satisfy every requirement."""
         mask = np.ones(len(self), np.bool_)
         for requirement in selector.requirements:
-            mask &= self.label_holds(requirement)
+            mask &= self.matches_requirement(requirement)
         return mask
 
     def matches_term(self, term: NodeTerm) -> Mask:
@@ -170,13 +170,13 @@ class NodeTable(ABC):
             return np.zeros(len(self), np.bool_)
         mask = self.matches(Selector(term.labels))
         for requirement in term.names:
-            mask &= self._name_holds(requirement)
+            mask &= self._matches_name(requirement)
         return mask
 
-    def _name_holds(self, requirement: Requirement) -> Mask:
+    def _matches_name(self, requirement: Requirement) -> Mask:
         match requirement.operator:
             case "In":
                 return self.named(frozenset(requirement.values))
             case "NotIn":
                 return ~self.named(frozenset(requirement.values))
-        return np.fromiter(map(requirement.holds, self.names), np.bool_, len(self))
+        return np.fromiter(map(requirement.matches, self.names), np.bool_, len(self))

@@ -37,7 +37,7 @@ class Normalizer(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class ByMax(Normalizer):
+class DefaultNormalizeScore(Normalizer):
     """The best raw score becomes 100, the others in proportion; reversed, the least is best.
 
     Matches kube-scheduler's DefaultNormalizeScore: integer division; if all are 0 they stay 0, or become 100 reversed.

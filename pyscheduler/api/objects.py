@@ -14,11 +14,11 @@ import msgspec
 Quantity = str | int | float
 
 
-class Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False, dict=False):
+class ApiObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False, dict=False):
     """Base of every decoded API object."""
 
 
-class OwnerReference(Wire, frozen=True):
+class OwnerReference(ApiObject, frozen=True):
     kind: str
     name: str
     uid: str = ""
@@ -26,7 +26,7 @@ class OwnerReference(Wire, frozen=True):
     controller: bool | None = None
 
 
-class ObjectMeta(Wire, frozen=True):
+class ObjectMeta(ApiObject, frozen=True):
     name: str
     namespace: str = ""
     uid: str = ""
@@ -39,75 +39,75 @@ class ObjectMeta(Wire, frozen=True):
     owner_references: tuple[OwnerReference, ...] | None = None
 
 
-class LabelSelectorRequirement(Wire, frozen=True):
+class LabelSelectorRequirement(ApiObject, frozen=True):
     key: str
     operator: str
     values: tuple[str, ...] | None = None
 
 
-class LabelSelector(Wire, frozen=True):
+class LabelSelector(ApiObject, frozen=True):
     match_labels: dict[str, str] | None = None
     match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
 
 
-class NodeSelectorTerm(Wire, frozen=True):
+class NodeSelectorTerm(ApiObject, frozen=True):
     match_expressions: tuple[LabelSelectorRequirement, ...] | None = None
     match_fields: tuple[LabelSelectorRequirement, ...] | None = None
 
 
-class NodeSelector(Wire, frozen=True):
+class NodeSelector(ApiObject, frozen=True):
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
 
 
-class PreferredSchedulingTerm(Wire, frozen=True):
+class PreferredSchedulingTerm(ApiObject, frozen=True):
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Wire, frozen=True):
+class NodeAffinity(ApiObject, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] | None = None
 
 
-class PodAffinityTerm(Wire, frozen=True):
+class PodAffinityTerm(ApiObject, frozen=True):
     topology_key: str
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] | None = None
     namespace_selector: LabelSelector | None = None
 
 
-class WeightedPodAffinityTerm(Wire, frozen=True):
+class WeightedPodAffinityTerm(ApiObject, frozen=True):
     weight: int
     pod_affinity_term: PodAffinityTerm
 
 
-class PodAffinity(Wire, frozen=True):
+class PodAffinity(ApiObject, frozen=True):
     """Both podAffinity and podAntiAffinity have this form."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] | None = None
 
 
-class Affinity(Wire, frozen=True):
+class Affinity(ApiObject, frozen=True):
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(Wire, frozen=True):
+class Toleration(ApiObject, frozen=True):
     key: str = ""
     operator: str = ""
     value: str = ""
     effect: str = ""
 
 
-class Taint(Wire, frozen=True):
+class Taint(ApiObject, frozen=True):
     key: str
     effect: str
     value: str = ""
 
 
-class TopologySpreadConstraint(Wire, frozen=True):
+class TopologySpreadConstraint(ApiObject, frozen=True):
     max_skew: int = 0
     topology_key: str = ""
     when_unsatisfiable: str = ""
@@ -118,25 +118,25 @@ class TopologySpreadConstraint(Wire, frozen=True):
     match_label_keys: tuple[str, ...] | None = None
 
 
-class ResourceRequirements(Wire, frozen=True):
+class ResourceRequirements(ApiObject, frozen=True):
     requests: dict[str, Quantity] | None = None
     limits: dict[str, Quantity] | None = None
 
 
-class ContainerPort(Wire, frozen=True):
+class ContainerPort(ApiObject, frozen=True):
     container_port: int = 0
     host_port: int = 0
     protocol: str = ""
     host_ip: str = msgspec.field(name="hostIP", default="")
 
 
-class ContainerRestartRule(Wire, frozen=True):
+class ContainerRestartRule(ApiObject, frozen=True):
     """What happens when a container exits (KEP-5307); only the action matters to scheduling."""
 
     action: str = ""
 
 
-class Container(Wire, frozen=True):
+class Container(ApiObject, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements | None = None
@@ -145,11 +145,11 @@ class Container(Wire, frozen=True):
     restart_policy_rules: tuple[ContainerRestartRule, ...] | None = None
 
 
-class PodSchedulingGate(Wire, frozen=True):
+class PodSchedulingGate(ApiObject, frozen=True):
     name: str
 
 
-class PodResourceClaim(Wire, frozen=True):
+class PodResourceClaim(ApiObject, frozen=True):
     """A pod's use of a ResourceClaim: one that exists, or one to be made from a template."""
 
     name: str = ""
@@ -157,7 +157,7 @@ class PodResourceClaim(Wire, frozen=True):
     resource_claim_template_name: str | None = None
 
 
-class PodSchedulingGroup(Wire, frozen=True):
+class PodSchedulingGroup(ApiObject, frozen=True):
     """The PodGroup that a pod belongs to (scheduling.k8s.io, KEP-4671)."""
 
     pod_group_name: str | None = None
@@ -182,7 +182,7 @@ class Volume(TypedDict, total=False):
     image: Any
 
 
-class PodSpec(Wire, frozen=True):
+class PodSpec(ApiObject, frozen=True):
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] | None = None
     node_name: str = ""
@@ -204,7 +204,7 @@ class PodSpec(Wire, frozen=True):
     volumes: tuple[Volume, ...] | None = None
 
 
-class PodCondition(Wire, frozen=True):
+class PodCondition(ApiObject, frozen=True):
     type: str
     status: str
     reason: str = ""
@@ -213,7 +213,7 @@ class PodCondition(Wire, frozen=True):
     last_transition_time: str | None = None
 
 
-class ContainerStatus(Wire, frozen=True):
+class ContainerStatus(ApiObject, frozen=True):
     """What the kubelet says of a container; only what it holds matters to scheduling."""
 
     name: str
@@ -221,7 +221,7 @@ class ContainerStatus(Wire, frozen=True):
     allocated_resources: dict[str, Quantity] | None = None
 
 
-class PodStatus(Wire, frozen=True):
+class PodStatus(ApiObject, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
@@ -232,7 +232,7 @@ class PodStatus(Wire, frozen=True):
     allocated_resources: dict[str, Quantity] | None = None
 
 
-class PodObject(Wire, frozen=True):
+class PodObject(ApiObject, frozen=True):
     """A core/v1 Pod."""
 
     metadata: ObjectMeta
@@ -240,29 +240,29 @@ class PodObject(Wire, frozen=True):
     status: PodStatus = PodStatus()
 
 
-class NodeSpec(Wire, frozen=True):
+class NodeSpec(ApiObject, frozen=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] | None = None
 
 
-class ContainerImage(Wire, frozen=True, gc=True, weakref=True):
+class ContainerImage(ApiObject, frozen=True, gc=True, weakref=True):
     names: tuple[str, ...] | None = None
     size_bytes: int = 0
 
 
-class NodeCondition(Wire, frozen=True):
+class NodeCondition(ApiObject, frozen=True):
     type: str
     status: str
 
 
-class NodeStatus(Wire, frozen=True):
+class NodeStatus(ApiObject, frozen=True):
     allocatable: dict[str, Quantity] | None = None
     images: tuple[ContainerImage, ...] | None = None
     conditions: tuple[NodeCondition, ...] | None = None
     declared_features: tuple[str, ...] | None = None
 
 
-class NodeObject(Wire, frozen=True):
+class NodeObject(ApiObject, frozen=True):
     """A core/v1 Node."""
 
     metadata: ObjectMeta

@@ -46,24 +46,24 @@ _CAMEL = {code: "".join(part.capitalize() for part in code.name.split("_")) for 
 
 
 class Skip(enum.Enum):
-    """The type of `SKIP`, `SKIP_SHAPE` and `SKIP_TEMPLATE`, so that type checkers can tell them from other answers."""
+    """The type of `SKIP`, `SKIP_SIGNATURE` and `SKIP_SIGNATURE_GROUP`, so that type checkers can tell them from other answers."""
 
     SKIP = "skip"
-    SKIP_SHAPE = "skip shape"
-    SKIP_TEMPLATE = "skip template"
+    SKIP_SIGNATURE = "skip signature"
+    SKIP_SIGNATURE_GROUP = "skip template"
 
 
 SKIP = Skip.SKIP
 """PreFilter and PreScore: leave my Filter (or Score) out of this attempt. Bind: let the next Bind plugin do it."""
-SKIP_SHAPE = Skip.SKIP_SHAPE
-"""PreFilter and PreScore: the same for every pod of the shape, and I am not asked again for now.
+SKIP_SIGNATURE = Skip.SKIP_SIGNATURE
+"""PreFilter and PreScore: the same for every pod of the signature, and I am not asked again for now.
 
-Right where the answer rests on the shape, on node objects, on objects that plugins watch, and on which templates of
+Right where the answer rests on the signature, on node objects, on objects that plugins watch, and on which templates of
 pods are placed anywhere, such as for pods without volumes; but not on where those are placed or how many, nor on what
 pods of one template differ in: labels, annotations, names of claims and of nodes.
 """
-SKIP_TEMPLATE = Skip.SKIP_TEMPLATE
-"""SKIP_SHAPE that holds for every pod of the template, whatever labels, annotations, claims and nodes it names itself.
+SKIP_SIGNATURE_GROUP = Skip.SKIP_SIGNATURE_GROUP
+"""SKIP_SIGNATURE that holds for every pod of the template, whatever labels, annotations, claims and nodes it names itself.
 
 So it is right for pods that have no volumes or name no claims, but not where it matters which.
 """
@@ -145,10 +145,10 @@ class Nominate(msgspec.Struct, frozen=True):
     evict: tuple[Pod, ...] = ()
 
 
-class Revoke(msgspec.Struct, frozen=True):
+class ClearNomination(msgspec.Struct, frozen=True):
     """PostFilter's "no" that also takes back the pod's nomination: what the pod waited for will not help it."""
 
-    because: Rejection
+    rejection: Rejection
 
 
 class StatusError(Exception):
@@ -178,22 +178,22 @@ class Status(msgspec.Struct, frozen=True):
         return self.code in (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING)
 
 
-class Verdicts:
-    """A Filter answer for each node of a table: `codes[i]` is 0 for "fits", else `because[codes[i] - 1]` is why not."""
+class NodeToStatus:
+    """A Filter answer for each node of a table: `codes[i]` is 0 for "fits", else `rejections[codes[i] - 1]` is why not."""
 
-    __slots__ = ("because", "codes")
+    __slots__ = ("codes", "rejections")
 
     def __init__(self, n: int) -> None:
         self.codes: NDArray[np.int32] = np.zeros(n, np.int32)
-        self.because: list[Rejection] = []
+        self.rejections: list[Rejection] = []
 
-    def reject(self, mask: NDArray[np.bool_], because: Rejection) -> None:
+    def reject(self, mask: NDArray[np.bool_], rejection: Rejection) -> None:
         """Reject the nodes of `mask` (bool, one per node) that are not rejected yet: the first reason wins."""
-        self.because.append(because)
+        self.rejections.append(rejection)
         # Adding has no branches: many times as quick as assigning where a mask is mixed.
-        self.codes += (mask & (self.codes == 0)) * np.int32(len(self.because))
+        self.codes += (mask & (self.codes == 0)) * np.int32(len(self.rejections))
 
     def at(self, i: int) -> Rejection | None:
         """The answer for node `i`, in the plain form's terms."""
         code = int(self.codes[i])
-        return self.because[code - 1] if code else None
+        return self.rejections[code - 1] if code else None

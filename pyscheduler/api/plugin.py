@@ -18,17 +18,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pyscheduler.api.answers import FILTER, WrongAnswer, check_score
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.events import ANYTHING, ClusterEvent, Hint, Interest, ResourceKind
+from pyscheduler.api.events import ANYTHING, ClusterEvent, ClusterEventWithHint, QueueingHint, ResourceKind
 from pyscheduler.api.handle import ApiWriter, Handle, WaitingPod
 from pyscheduler.api.nodes import NodeInfo, NodeTable
 from pyscheduler.api.normalize import Normalizer, Scores
-from pyscheduler.api.outcome import NodeNames, Nominate, Rejection, Revoke, Skip, Verdicts, Wait
+from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.api.topology import Likeness
+from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue, check_score
+from pyscheduler.api.topology import NodeEquivalence
 
 
 class Reads(enum.IntEnum):
@@ -40,7 +40,7 @@ class Reads(enum.IntEnum):
 
     OWN_NODE = 1
     """The node object itself (labels, taints, images, allocatable), not the pods on it."""
-    OWN_ROW = 2
+    OWN_NODE_AND_PODS = 2
     """The node and the pods on it."""
     ALL_NODES = 3
     """Node objects all over the cluster, but no pods."""
@@ -68,9 +68,9 @@ class Plugin(ABC):
     watches: ClassVar[tuple[ResourceKind, ...]] = ()
     """Kinds beyond the scheduler's own that the plugin reads through `handle.objects`."""
     indexes: ClassVar[tuple[str, ...]] = ()
-    """Pod label keys that the plugin looks pods up by, through `handle.pods_labelled`."""
+    """Pod label keys that the plugin looks pods up by, through `handle.pods_by_label`."""
     counts_succeeded: ClassVar[bool] = False
-    """Keep pods of phase Succeeded in `handle.pods_labelled` and `handle.pods_grouped` until they are deleted.
+    """Keep pods of phase Succeeded in `handle.pods_by_label` and `handle.pods_by_pod_group` until they are deleted.
 
     Of those with the labels that the plugin `indexes`, or of all pod groups where it indexes none. Other pods that have
     ended are forgotten at once.
@@ -84,7 +84,7 @@ class Plugin(ABC):
 
     reads_claims: ClassVar[bool] = True
     """Whether it may depend on which PersistentVolumeClaims the pod names: those of a StatefulSet have their own."""
-    reads_named_nodes: ClassVar[bool] = True
+    reads_match_fields: ClassVar[bool] = True
     """Whether it may depend on which nodes its required node affinity names (`matchFields`): those of a DaemonSet have
     their own."""
 
@@ -92,7 +92,7 @@ class Plugin(ABC):
         self.args = args
         self.handle = handle
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """The events that may turn this plugin's "no" into a "yes"; anything, unless the plugin knows better."""
         return (ANYTHING,)
 
@@ -146,7 +146,7 @@ class PreEnqueuePlugin(Plugin):
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         """None lets the pod in; a Rejection keeps it among the unschedulable pods, uncounted and without an event."""
 
-    def gate_of(self, pod: Pod) -> Hashable | None:  # noqa: ARG002
+    def gate_key(self, pod: Pod) -> Hashable | None:  # noqa: ARG002
         """Key of the thing that a gated pod waits for: after an event, one pod of each key is evaluated for all.
 
         None, which is always right, has every pod evaluated.
@@ -158,7 +158,7 @@ class PreFilterPlugin(Plugin):
     """Looks at the pod once, before any node.
 
     What it leaves in the cycle for Filter is a value: nobody changes it in place, because it may serve other pods of
-    the shape, and because a trial puts the earlier values back when it is over. It is the plugin's own, too: columns
+    the signature, and because a trial puts the earlier values back when it is over. It is the plugin's own, too: columns
     of a NodeTable follow the live cluster, so what is kept of them is computed from them or copied.
     """
 
@@ -166,7 +166,7 @@ class PreFilterPlugin(Plugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
         """None goes on, SKIP leaves my Filter out, NodeNames narrows the nodes, a Rejection ends the attempt.
 
-        Where the plugin `reads` no more than ALL_NODES, the answer is kept for all pods of the shape.
+        Where the plugin `reads` no more than ALL_NODES, the answer is kept for all pods of the signature.
         """
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
@@ -185,11 +185,11 @@ class FilterPlugin(Plugin):
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
     reads_identity: ClassVar[bool] = False
-    """Whether answers depend on more of the pod than its shape (name, UID …): such answers are never kept."""
-    reads_in_trials: ClassVar[Reads | None] = None
+    """Whether answers depend on more of the pod than its signature (name, UID …): such answers are never kept."""
+    reads_in_dry_run: ClassVar[Reads | None] = None
     """What answers depend on while only pods come and go, where that is less than `reads`.
 
-    For plugins that read other objects, too: OWN_NODE if pods do not matter to them, OWN_ROW if those on the node do.
+    For plugins that read other objects, too: OWN_NODE if pods do not matter to them, OWN_NODE_AND_PODS if those on the node do.
     Preemption tries many nodes at once if no plugin looks beyond a node.
     """
 
@@ -197,7 +197,7 @@ class FilterPlugin(Plugin):
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         """None if the pod fits the node."""
 
-    def filter_basis(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
+    def filter_cache_key(self, cycle: Cycle) -> Hashable | None:  # noqa: ARG002
         """What the answers rest on beside node objects, as PreFilter found it: the same again, the same answers again.
 
         For plugins that read DOMAINS: pods come and go all the time, and hardly ever does a domain become full by it.
@@ -205,18 +205,18 @@ class FilterPlugin(Plugin):
         """
         return None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         """The same answers for many nodes at once."""
-        verdicts = Verdicts(len(nodes))
+        verdicts = NodeToStatus(len(nodes))
         known: dict[Rejection, int] = {}
         for i, node in enumerate(nodes):
             rejection = self.filter(cycle, pod, node)
             if rejection is not None:
                 if not isinstance(rejection, Rejection):
-                    raise WrongAnswer(self.filter, rejection, FILTER)
+                    raise InvalidReturnValue(self.filter, rejection, FILTER_RETURNS)
                 if rejection not in known:
-                    verdicts.because.append(rejection)
-                    known[rejection] = len(verdicts.because)
+                    verdicts.rejections.append(rejection)
+                    known[rejection] = len(verdicts.rejections)
                 verdicts.codes[i] = known[rejection]
         return verdicts
 
@@ -225,7 +225,7 @@ class PostFilterPlugin(Plugin):
     """Tries to make room when no node fits."""
 
     @abstractmethod
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
         """Nominate a node that will fit once the named pods are evicted, or say why that cannot help.
 
         A nomination or an unresolvable rejection is the last word; after any other rejection the next plugin is asked,
@@ -234,7 +234,7 @@ class PostFilterPlugin(Plugin):
 
     def post_filter_steps(
         self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
-    ) -> Generator[None, None, Nominate | Revoke | Rejection]:
+    ) -> Generator[None, None, Nominate | ClearNomination | Rejection]:
         """The answer of `post_filter`, with a bare `yield` after every few milliseconds of work.
 
         This is what the scheduler calls; it handles other events at each `yield`, and closes the generator if one of
@@ -250,7 +250,7 @@ class PreScorePlugin(Plugin):
 
     @abstractmethod
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        """SKIP leaves this plugin's Score out. Kept for the shape where the plugin `reads` no more than ALL_NODES."""
+        """SKIP leaves this plugin's Score out. Kept for the signature where the plugin `reads` no more than ALL_NODES."""
 
 
 class ScorePlugin(Plugin):
@@ -275,7 +275,7 @@ class ScorePlugin(Plugin):
                 check_score(self.score, score)
         return np.array(scores, np.int64)
 
-    def score_likeness(self, cycle: Cycle) -> Likeness | None:  # noqa: ARG002
+    def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:  # noqa: ARG002
         """Which nodes have the same raw score in this attempt, as PreScore found it: those that are alike by this.
 
         For plugins that read DOMAINS and have a `normalizer`, to whose `span` it is all one how often a score occurs:
@@ -305,7 +305,7 @@ class ReservePlugin(Plugin):
 class PermitPlugin(Plugin):
     """The last word before binding.
 
-    A pod that waits is not forgotten: `permit` is run again for it after each event that `interests` cover, each time
+    A pod that waits is not forgotten: `permit` is run again for it after each event that `events_to_register` cover, each time
     that `Wait.recheck_every` seconds have passed, and once when its time is up. None then lets the pod go, a Rejection
     sends it back to the queue, Wait keeps it for the rest of the time that the first Wait gave it. `cycle` holds what
     the plugin wrote in the attempt, with `cycle.now` brought up to date; `pod` and `node` are as they are now.
@@ -315,7 +315,7 @@ class PermitPlugin(Plugin):
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         """None approves, a Rejection denies, Wait parks the pod with its place held."""
 
-    def unplaced(
+    def handle_unschedulable(
         self,
         cycle: Cycle,  # noqa: ARG002
         pod: Pod,  # noqa: ARG002
@@ -334,21 +334,23 @@ class PermitPlugin(Plugin):
         """
         return None
 
-    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Iterable[WaitingPod]:
-        """Return the pods for which `permit` must be run again after an event that `interests` cover.
+    def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Iterable[WaitingPod]:
+        """Return the pods for which `permit` must be run again after an event that `events_to_register` cover.
 
         `waiting` are all pods that this plugin makes wait, oldest first. The base class returns those for which the
         hint of an interest does not answer SKIP. Override it where a look-up finds the few that matter, or where one
         run of `permit` decides for many.
         """
-        hints = [interest.hint for interest in self.interests() if interest.covers(event)]
-        return [w for w in waiting if any(hint is None or hint(w.pod, event) is not Hint.SKIP for hint in hints)]
+        hints = [interest.hint for interest in self.events_to_register() if interest.covers(event)]
+        return [
+            w for w in waiting if any(hint is None or hint(w.pod, event) is not QueueingHint.SKIP for hint in hints)
+        ]
 
 
 class PreBindPlugin(Plugin):
     """Does what must be done before the pod is bound, such as provisioning a volume."""
 
-    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:  # noqa: ARG002
+    def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:  # noqa: ARG002
         """SKIP if `pre_bind` has nothing to do for this pod, which is then bound like one without PreBind plugins.
 
         Kube-scheduler's PreBindPreFlight; asked in the scheduling cycle, after Permit.
@@ -363,7 +365,7 @@ class PreBindPlugin(Plugin):
 class BindPlugin(Plugin):
     """Binds the pod; the first that does not SKIP has done it."""
 
-    binds_elsewhere: ClassVar[bool] = False
+    binds_without_api: ClassVar[bool] = False
     """True for a plugin that has the pod bound without `api`, by a service of its own.
 
     From any other, None without a call of `api.bind` is a wrong answer: the pod would hold a place that it never takes.

@@ -1,6 +1,6 @@
-"""Pods as plugins see them: an identity, and the shape that all pods of one template share.
+"""Pods as plugins see them: an identity, and the signature that all pods of one template share.
 
-Pods stamped from one template differ in name only. All that scheduling reads from a pod sits in its `PodShape`, which
+Pods stamped from one template differ in name only. All that scheduling reads from a pod sits in its `PodSignature`, which
 is interned: siblings hold the very same object, and what is compiled or computed for one serves them all.
 """
 
@@ -37,7 +37,7 @@ class VolumeClaim(NamedTuple):
     ephemeral: bool
 
 
-class PodTemplate:
+class PodSignatureGroup:
     """What a controller stamps pods from. Interned like shapes, of which it has many where pods are less alike."""
 
     __slots__ = ("__weakref__", "id", "namespace", "owner", "requests", "resized", "size", "spec")
@@ -61,13 +61,13 @@ class PodTemplate:
         self.requests = pod_requests(spec, resized)
 
 
-class PodShape:
+class PodSignature:
     """All that scheduling reads from a pod. Interned: equal shapes are one object, `id` tells them apart."""
 
     def __init__(
         self,
         id: int,
-        template: PodTemplate,
+        template: PodSignatureGroup,
         labels: Mapping[str, str],
         annotations: Mapping[str, str],
         spec: PodSpec | None = None,
@@ -86,7 +86,7 @@ class PodShape:
         self.owner = template.owner
         """The controller that owns the pod, or None."""
         self.spec = spec or template.spec
-        """The decoded pod spec; `spec.node_name` is always "" here: a shape is not bound to a node."""
+        """The decoded pod spec; `spec.node_name` is always "" here: a signature is not bound to a node."""
         self.requests = template.requests
         self.size = template.size + size
         """Bytes of all that scheduling reads, packed; 0 where it is not known."""
@@ -143,10 +143,10 @@ class PodShape:
 
 
 class Pod:
-    """One pod: who it is, what shape it has, and the few status fields that scheduling reads.
+    """One pod: who it is, what signature it has, and the few status fields that scheduling reads.
 
-    Filter and Score may read only what the shape holds (`labels`, `spec`, `requests` …), because their answers are
-    kept for the next pod of the shape. A plugin that must look at the identity says so with `reads_identity = True`.
+    Filter and Score may read only what the signature holds (`labels`, `spec`, `requests` …), because their answers are
+    kept for the next pod of the signature. A plugin that must look at the identity says so with `reads_identity = True`.
     """
 
     __slots__ = (
@@ -160,16 +160,16 @@ class Pod:
         "nominated_node_name",
         "phase",
         "resource_version",
-        "shape",
+        "signature",
         "start_time",
         "uid",
     )
 
-    def __init__(self, uid: str, namespace: str, name: str, shape: PodShape) -> None:
+    def __init__(self, uid: str, namespace: str, name: str, signature: PodSignature) -> None:
         self.uid = uid
         self.namespace = namespace
         self.name = name
-        self.shape = shape
+        self.signature = signature
         self.node_name = ""
         self.nominated_node_name = ""
         self.phase = "Pending"
@@ -189,28 +189,28 @@ class Pod:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return self.shape.labels
+        return self.signature.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return self.shape.annotations
+        return self.signature.annotations
 
     @property
     def spec(self) -> PodSpec:
-        return self.shape.spec
+        return self.signature.spec
 
     @property
     def requests(self) -> PodRequests:
-        return self.shape.requests
+        return self.signature.requests
 
     @property
     def priority(self) -> int:
-        return self.shape.priority
+        return self.signature.priority
 
     @property
     def size(self) -> int:
         """Bytes of all that scheduling reads of it, packed."""
-        return self.shape.size
+        return self.signature.size
 
     @property
     def is_large(self) -> bool:
@@ -219,11 +219,11 @@ class Pod:
 
     @property
     def scheduler_name(self) -> str:
-        return self.shape.spec.scheduler_name
+        return self.signature.spec.scheduler_name
 
     def on(self, node_name: str) -> Pod:
         """A copy that says it is on the node."""
-        copy = Pod(self.uid, self.namespace, self.name, self.shape)
+        copy = Pod(self.uid, self.namespace, self.name, self.signature)
         for field in _STATUS_FIELDS:
             setattr(copy, field, getattr(self, field))
         copy.node_name = node_name
@@ -233,7 +233,7 @@ class Pod:
         return f"Pod({self.key})"
 
 
-_STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in ("uid", "namespace", "name", "shape"))
+_STATUS_FIELDS = tuple(field for field in Pod.__slots__ if field not in ("uid", "namespace", "name", "signature"))
 
 
 def _volume_claim(volume: Mapping[str, Any]) -> VolumeClaim | None:

@@ -18,7 +18,7 @@ class QueuedPod:
     pod: Pod
     timestamp: float
     attempts: int = 0
-    tried: float = 0.0
+    last_attempt: float = 0.0
     """When the last attempt began."""
     initial_attempt: float | None = None
     unschedulable_count: int = 0
@@ -29,7 +29,7 @@ class QueuedPod:
     gating_plugin: str = ""
     flushed: bool = False
     """Whether the pod came back only because it had waited too long (the 5-minute flush)."""
-    weighed: int = 0
+    last_event_number: int = 0
     """The number of the last event that the pod was weighed against while it waited; the queue's own bookkeeping."""
 
     @property

@@ -45,7 +45,7 @@ class PodRequests(msgspec.Struct, frozen=True):
     """
 
     real: Mapping[str, int]
-    held: Mapping[str, int]
+    effective: Mapping[str, int]
     non_zero: Mapping[str, int]
     scored: Mapping[str, int]
 

@@ -1,6 +1,6 @@
 """Counting pods by topology: what spreading and pod affinity are computed from.
 
-A plugin says as a value *what* it counts (`PodCount`) or which things that pods carry it wants listed (`PodFacet`). The
+A plugin says as a value *what* it counts (`PodCount`) or which things that pods carry it wants listed (`PodAttributes`). The
 scheduler keeps the numbers per node, brings them up to date as pods come and go, and gives them out as arrays.
 """
 
@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pyscheduler.api.pod import PodShape
+from pyscheduler.api.pod import PodSignature
 
-MISSING = 0
+NO_DOMAIN = 0
 """The domain of a node that lacks the label."""
 
 
@@ -36,32 +36,32 @@ class PodCount(ABC):
         return False
 
     @abstractmethod
-    def of(self, shape: PodShape) -> int:
-        """What one pod of the shape counts for. Must depend on the shape and on this value alone."""
+    def of(self, signature: PodSignature) -> int:
+        """What one pod of the signature counts for. Must depend on the signature and on this value alone."""
 
-    def of_all(self, shapes: Sequence[PodShape]) -> Sequence[int]:
+    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
         """`of` for each of many shapes; overridden where counting them together takes less time."""
-        return [self.of(shape) for shape in shapes]
+        return [self.of(signature) for signature in shapes]
 
 
-class PodFacet(ABC):
+class PodAttributes(ABC):
     """Things that pods carry, such as the terms of their anti-affinity; hashable by value like a PodCount."""
 
     __slots__ = ()
 
     @abstractmethod
-    def of(self, shape: PodShape) -> Collection[Hashable]:
-        """The things that a pod of the shape carries; none for most. Must depend on the shape alone."""
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        """The things that a pod of the signature carries; none for most. Must depend on the signature alone."""
 
 
-class Carried(Counter[Any]):
+class AttributeCounts(Counter[Any]):
     """The distinct things that pods carry, each with how many of them do; live, to be read only."""
 
     version = 0
     """Another number whenever a thing has come to be carried or none carries it any more."""
 
 
-class Likeness(NamedTuple):
+class NodeEquivalence(NamedTuple):
     """What tells nodes apart for a plugin: those are alike that are so by each of these."""
 
     topologies: tuple[str, ...] = ()
@@ -76,15 +76,15 @@ class Domains:
     Good until a node object changes. Two of them are never equal: what is counted by domain is kept for the object.
     """
 
-    __slots__ = ("_homeless", "_inhabited", "ids", "known")
+    __slots__ = ("_unlabelled", "_non_empty_count", "ids", "known")
 
     def __init__(self, ids: NDArray[np.intp], known: Mapping[str | None, int]) -> None:
         self.ids = ids
-        """Per node: the domain it is in, MISSING (0) where it lacks the label."""
+        """Per node: the domain it is in, NO_DOMAIN (0) where it lacks the label."""
         self.known = known
         """The id of each value. Values that no node has any more may be among them."""
-        self._homeless: NDArray[np.intp] | None = None
-        self._inhabited = -1
+        self._unlabelled: NDArray[np.intp] | None = None
+        self._non_empty_count = -1
 
     @property
     def size(self) -> int:
@@ -92,37 +92,37 @@ class Domains:
         return len(self.known)
 
     @property
-    def homeless(self) -> NDArray[np.intp]:
+    def unlabelled(self) -> NDArray[np.intp]:
         """The places of the nodes that lack the label; mostly none."""
-        if self._homeless is None:
-            self._homeless = np.flatnonzero(self.ids == MISSING)
-        return self._homeless
+        if self._unlabelled is None:
+            self._unlabelled = np.flatnonzero(self.ids == NO_DOMAIN)
+        return self._unlabelled
 
     @property
-    def inhabited(self) -> int:
+    def non_empty_count(self) -> int:
         """How many domains have a node of the table."""
-        if self._inhabited < 0:
-            self._inhabited = int(np.count_nonzero(np.bincount(self.ids)[MISSING + 1 :]))
-        return self._inhabited
+        if self._non_empty_count < 0:
+            self._non_empty_count = int(np.count_nonzero(np.bincount(self.ids)[NO_DOMAIN + 1 :]))
+        return self._non_empty_count
 
     @property
-    def tells_apart(self) -> bool:
+    def is_one_per_node(self) -> bool:
         """Whether each node of the table has a domain to itself."""
-        return self.inhabited == len(self.ids)
+        return self.non_empty_count == len(self.ids)
 
     def id_of(self, value: str | None) -> int:
-        """The id of a label value; MISSING if no node has it."""
-        return self.known.get(value, MISSING)
+        """The id of a label value; NO_DOMAIN if no node has it."""
+        return self.known.get(value, NO_DOMAIN)
 
     def sum(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Amounts per node added up by domain; the place of MISSING holds 0. Exact up to 2**53."""
+        """Amounts per node added up by domain; the place of NO_DOMAIN holds 0. Exact up to 2**53."""
         sums = np.bincount(self.ids, weights=amounts, minlength=self.size).astype(np.int64)
-        sums[MISSING] = 0
+        sums[NO_DOMAIN] = 0
         return sums
 
 
 class DomainSums(NamedTuple):
-    """What pods count for, added up by domain: `numbers` by id, 0 at MISSING, to be read only; and all together."""
+    """What pods count for, added up by domain: `numbers` by id, 0 at NO_DOMAIN, to be read only; and all together."""
 
     numbers: NDArray[np.int64]
     total: int

@@ -13,38 +13,46 @@ from pyscheduler.backend.client import ClusterProblem, KubernetesClient, PodsApi
 from pyscheduler.backend.errors import (
     BackendProblem,
     BackendStopped,
-    NoRoom,
+    InsufficientResources,
     TaskExists,
     TaskFinal,
     TaskUnsettled,
     UnknownTask,
 )
-from pyscheduler.backend.guard import UpdateGuard
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.offers import Budget, FixedBudget, NamespaceQuota, Offer
-from pyscheduler.backend.outcomes import MEANINGS, Blame, Outcome
+from pyscheduler.backend.outcomes import OUTCOME_INFO, FailureKind, Outcome
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.polling import PodsPollingSnapshotSource
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.store import PodSnapshotStore, Subscription
-from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskProblem, TaskRecord, TaskSpec, held
+from pyscheduler.backend.task import (
+    Gang,
+    RetryPolicy,
+    TaskPhase,
+    TaskProblem,
+    TaskRecord,
+    TaskSpec,
+    allocated_resources,
+)
+from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.watching import PodsWatchSnapshotSource
 
 __all__ = [
-    "MEANINGS",
+    "OUTCOME_INFO",
     "BackendProblem",
     "BackendSettings",
     "BackendStopped",
-    "Blame",
     "Budget",
     "ClusterProblem",
+    "FailureKind",
     "FixedBudget",
     "Gang",
+    "InsufficientResources",
     "KubernetesClient",
     "KubernetesTaskBackend",
     "NamespaceQuota",
-    "NoRoom",
     "Offer",
     "Outcome",
     "PodSnapshotStore",
@@ -63,8 +71,8 @@ __all__ = [
     "TaskProblem",
     "TaskRecord",
     "TaskSpec",
+    "TaskTable",
     "TaskUnsettled",
     "UnknownTask",
-    "UpdateGuard",
-    "held",
+    "allocated_resources",
 ]

@@ -11,19 +11,26 @@ from typing import Self
 import msgspec
 
 from pyscheduler.backend.client import PodsApi
-from pyscheduler.backend.errors import BackendStopped, NoRoom, TaskExists, TaskFinal, TaskUnsettled, UnknownTask
+from pyscheduler.backend.errors import (
+    BackendStopped,
+    InsufficientResources,
+    TaskExists,
+    TaskFinal,
+    TaskUnsettled,
+    UnknownTask,
+)
 from pyscheduler.backend.offers import Budget, Offer
 from pyscheduler.backend.pods import PodState
-from pyscheduler.backend.process import Process
+from pyscheduler.backend.process import BackendRuntime
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateStore
-from pyscheduler.backend.task import TaskRecord, TaskSpec, check, held
+from pyscheduler.backend.task import TaskRecord, TaskSpec, allocated_resources, check
 from pyscheduler.backend.updates import OnUpdate
 
-AT_ONCE = ("retry", "pending_seconds", "deadline_seconds", "owner")
+IMMEDIATE_FIELDS = ("retry", "pending_seconds", "deadline_seconds", "owner")
 """The fields of a spec that count for a pod that is there already."""
-_BREATH = 100
+_COMMIT_BATCH = 100
 
 
 class KubernetesTaskBackend:
@@ -43,17 +50,17 @@ class KubernetesTaskBackend:
         settings: BackendSettings | None = None,
         on_update: OnUpdate | None = None,
         clock: Callable[[], float] = time.time,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self._client, self._state, self._budget = client, state, budget
         self._settings = settings if settings is not None else BackendSettings()
         self._on_update, self._clock = on_update, clock
-        self._chance = chance if chance is not None else random.Random()
-        self._running: Process | None = None
+        self._rng = rng if rng is not None else random.Random()
+        self._running: BackendRuntime | None = None
 
     async def __aenter__(self) -> Self:
-        """Take the state, go on where the last process stopped. StateHeld, StateProblem, ClusterProblem."""
-        process = Process(self._client, self._state, self._budget, self._settings, self._clock, self._chance)
+        """Take the state, go on where the last process stopped. StateInUse, StateProblem, ClusterProblem."""
+        process = BackendRuntime(self._client, self._state, self._budget, self._settings, self._clock, self._rng)
         await process.start(self._on_update)
         self._running = process
         return self
@@ -66,50 +73,50 @@ class KubernetesTaskBackend:
     async def submit(self, spec: TaskSpec) -> TaskRecord:
         """Have the task run; returns its record once it is durable. The same spec again is harmless.
 
-        TaskProblem if it cannot be run as written, TaskExists if the id stands for another spec, NoRoom if the offer is
+        TaskProblem if it cannot be run as written, TaskExists if the id stands for another spec, InsufficientResources if the offer is
         too small now; BackendStopped.
         """
         process = self._process()
         self._insert(process, spec)
-        await process.written()
+        await process.flush()
         return self.task(spec.id)
 
     async def submit_all(self, specs: Iterable[TaskSpec]) -> list[TaskRecord]:
-        """Submit all, in order, each as soon as there is room. NoRoom only for one larger than the whole budget."""
+        """Submit all, in order, each as soon as there is room. InsufficientResources only for one larger than the whole budget."""
         process = self._process()
         ids: list[str] = []
         for count, spec in enumerate(specs, 1):
-            while spec.id not in process.guard.records and self._process().purse.offer().missing(spec.requests()):
-                lacks = process.purse.never(spec.requests())
+            while spec.id not in process.table.records and self._process().quota.offer().missing(spec.requests()):
+                lacks = process.quota.missing_from_limit(spec.requests())
                 if lacks:
-                    raise NoRoom(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
-                await process.purse.bell.wait()
+                    raise InsufficientResources(f"task {spec.id!r} is larger than the whole budget: it lacks {lacks}")
+                await process.quota.changed.wait()
             self._insert(process, spec)
             ids.append(spec.id)
-            if count % _BREATH == 0:
-                await process.written()
-        await process.written()
+            if count % _COMMIT_BATCH == 0:
+                await process.flush()
+        await process.flush()
         return [self.task(task) for task in ids]
 
     async def update(self, spec: TaskSpec) -> TaskRecord:
         """Change a task that is not final. What its pod does not show (retry, pending_seconds, deadline_seconds, owner)
         counts at once; the rest when the next attempt is made, and until then the larger requests of both are held.
 
-        UnknownTask, TaskFinal, TaskProblem, NoRoom, BackendStopped.
+        UnknownTask, TaskFinal, TaskProblem, InsufficientResources, BackendStopped.
         """
         check(spec)
         process = self._process()
         record = self._newest(process, spec.id)
         if record.final:
             raise TaskFinal(f"task {spec.id!r} is {record.phase} and does not change any more")
-        current = msgspec.structs.replace(record.spec, **{name: getattr(spec, name) for name in AT_ONCE})
+        current = msgspec.structs.replace(record.spec, **{name: getattr(spec, name) for name in IMMEDIATE_FIELDS})
         later = spec if spec != current else None
         if (current, later) != (record.spec, record.next_spec):
             new = msgspec.structs.replace(record, spec=current, next_spec=later, version=record.version + 1)
-            _fits(process, spec.id, held(new) - held(record))
-            process.guard.change(record, new)
-            process.manager.kick(spec.id)
-        await process.written()
+            _fits(process, spec.id, allocated_resources(new) - allocated_resources(record))
+            process.table.change(record, new)
+            process.manager.enqueue(spec.id)
+        await process.flush()
         return self.task(spec.id)
 
     async def kill(self, task: str) -> TaskRecord:
@@ -120,9 +127,9 @@ class KubernetesTaskBackend:
         process = self._process()
         record = self._newest(process, task)
         if not record.final and not record.killing:
-            process.guard.change(record, msgspec.structs.replace(record, killing=True, version=record.version + 1))
-            process.manager.kick(task)
-        await process.written()
+            process.table.change(record, msgspec.structs.replace(record, killing=True, version=record.version + 1))
+            process.manager.enqueue(task)
+        await process.flush()
         return self.task(task)
 
     async def forget(self, task: str) -> None:
@@ -130,8 +137,8 @@ class KubernetesTaskBackend:
         process = self._process()
         if not self._newest(process, task).settled:
             raise TaskUnsettled(f"task {task!r} is not over; kill it first, and wait until it is settled")
-        process.guard.forget(task)
-        await process.written()
+        process.table.forget(task)
+        await process.flush()
 
     def task(self, task: str) -> TaskRecord:
         """The record of a task as it is durable. UnknownTask."""
@@ -142,15 +149,15 @@ class KubernetesTaskBackend:
 
     def tasks(self) -> Mapping[str, TaskRecord]:
         """All records by id as they are durable; it changes with them."""
-        return MappingProxyType(self._process(dead=True).guard.durable)
+        return MappingProxyType(self._process(allow_stopped=True).table.durable)
 
-    def strangers(self) -> dict[str, PodState]:
+    def orphans(self) -> dict[str, PodState]:
         """Pods with the backend's label that are of no task known here, by name. They are left alone."""
-        return self._process(dead=True).manager.strangers
+        return self._process(allow_stopped=True).manager.orphans
 
-    def held(self) -> Resources:
+    def allocated_resources(self) -> Resources:
         """What all tasks together hold now."""
-        return self._process(dead=True).guard.held
+        return self._process(allow_stopped=True).table.allocated
 
     def updates(self) -> AsyncGenerator[TaskRecord, None]:
         """Every change of a record, only the latest if several came meanwhile. Ends when the backend stops.
@@ -160,50 +167,50 @@ class KubernetesTaskBackend:
         """
         if self._on_update is not None:
             raise RuntimeError("updates go to on_update; make the backend without it to use updates()")
-        return self._process().outbox.stream()
+        return self._process().update_queue.stream()
 
     def offer(self) -> Offer:
         """What may be used now."""
-        return self._process().purse.offer()
+        return self._process().quota.offer()
 
     def offers(self) -> AsyncGenerator[Offer, None]:
         """The offer as it is now, and again whenever resources have come back or the budget has grown."""
-        return self._process().purse.offers()
+        return self._process().quota.offers()
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until every task is final and none of its pods is left. BackendStopped if that will not be."""
-        while self._process().guard.unsettled:
-            await self._process().manager.settled.wait()
+        while self._process().table.unsettled:
+            await self._process().manager.committed.wait()
 
-    def _insert(self, process: Process, spec: TaskSpec) -> None:
+    def _insert(self, process: BackendRuntime, spec: TaskSpec) -> None:
         check(spec)
-        there = process.guard.records.get(spec.id)
+        there = process.table.records.get(spec.id)
         if there is not None:
             if spec not in (there.spec, there.next_spec):
                 raise TaskExists(f"task {spec.id!r} exists with another spec; use update, or another id")
             return
         _fits(process, spec.id, spec.requests())
         now = self._clock()
-        process.guard.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
-        process.manager.kick(spec.id)
+        process.table.change(None, TaskRecord(spec=spec, submitted_at=now, attempt_at=now))
+        process.manager.enqueue(spec.id)
 
     @staticmethod
-    def _newest(process: Process, task: str) -> TaskRecord:
-        record = process.guard.records.get(task)
+    def _newest(process: BackendRuntime, task: str) -> TaskRecord:
+        record = process.table.records.get(task)
         if record is None:
             raise UnknownTask(f"there is no task {task!r}")
         return record
 
-    def _process(self, *, dead: bool = False) -> Process:
-        """What runs; `dead`: also what has run."""
+    def _process(self, *, allow_stopped: bool = False) -> BackendRuntime:
+        """What runs; `allow_stopped`: also what has run."""
         if self._running is None:
             raise BackendStopped("the backend is not started; use it in an `async with` block")
-        if not dead:
+        if not allow_stopped:
             self._running.check()
         return self._running
 
 
-def _fits(process: Process, task: str, more: Resources) -> None:
-    lacks = process.purse.offer().missing(more)
+def _fits(process: BackendRuntime, task: str, more: Resources) -> None:
+    lacks = process.quota.offer().missing(more)
     if lacks:
-        raise NoRoom(f"task {task!r} does not fit into the offer: it lacks {lacks}")
+        raise InsufficientResources(f"task {task!r} does not fit into the offer: it lacks {lacks}")

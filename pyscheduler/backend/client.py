@@ -19,8 +19,8 @@ import aiohttp
 import msgspec
 from kubernetes_asyncio import client, config
 
-from pyscheduler.backend.decode import Event, Undecodable, decode_events, decode_page, decode_pod
-from pyscheduler.backend.limiter import Limiter
+from pyscheduler.backend.decode import Undecodable, WatchEvent, decode_events, decode_page, decode_pod
+from pyscheduler.backend.limiter import CallLimiter
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.task import Json
 from pyscheduler.backend.template import FINALIZER
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 PAGE = 500
 DEADLINES = Deadlines()
-LONGEST_LINE = 64 * 1024 * 1024
+MAX_EVENT_BYTES = 64 * 1024 * 1024
 """Bytes of one watch event; no object is as large."""
 _GONE = 410
 _JSON, _STRATEGIC = "application/json", "application/strategic-merge-patch+json"
@@ -46,7 +46,7 @@ class ClusterProblem(Exception):
         self.status, self.reason, self.retry_after = status, reason, retry_after
 
     @property
-    def passing(self) -> bool:
+    def retriable(self) -> bool:
         """Whether the same call may well succeed later: rights are granted, quotas freed, servers come back."""
         return self.status in (0, 401, 403, 408, 409, 429) or self.status >= 500
 
@@ -74,8 +74,8 @@ class PodsApi(Protocol):
         """All pods with the labels, complete, at one place; never older than what was known when it was asked."""
         ...
 
-    def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
-        """What happens after the place, as it comes, until the server ends it. 410: the place is too old."""
+    def watch_pods(self, selector: str, resource_version: int) -> AsyncGenerator[PodsSnapshot, None]:
+        """What happens after the resource_version, as it comes, until the server ends it. 410: the resource_version is too old."""
         ...
 
     async def create_object(self, path: str, body: Json) -> object:
@@ -96,7 +96,7 @@ class KubernetesClient:
 
     `kubeconfig` None means the credentials of the pod this runs in, or none at all where `server` (a URL) is given;
     `server` goes before the address in the kubeconfig. At most `qps` calls a second over time, `burst` at once
-    (watches do not count), `at_once` under way. `calls` counts them by verb.
+    (watches do not count), `max_in_flight` under way. `calls` counts them by verb.
     """
 
     def __init__(
@@ -107,20 +107,20 @@ class KubernetesClient:
         server: str = "",
         qps: float = 200.0,
         burst: int = 400,
-        at_once: int = 64,
+        max_in_flight: int = 64,
     ) -> None:
         self.namespace = namespace
         self.calls: Counter[str] = Counter()
         self._kubeconfig, self._server = kubeconfig, server
-        self._limiter = Limiter(qps, burst, at_once)
-        self._at_once = at_once
+        self._limiter = CallLimiter(qps, burst, max_in_flight)
+        self._max_in_flight = max_in_flight
         self._rng = random.Random()
         self._api: client.ApiClient | None = None
 
     async def __aenter__(self) -> Self:
         """ClusterProblem if the credentials are no good."""
         found = await self._configuration()
-        found.connection_pool_maxsize = self._at_once + 8  # watches beside the calls
+        found.connection_pool_maxsize = self._max_in_flight + 8  # watches beside the calls
         self._api = client.ApiClient(found)
         return self
 
@@ -161,22 +161,22 @@ class KubernetesClient:
             pods |= page.pods
             token = page.next
             if not token:
-                return PodsSnapshot(pods=pods, complete=True, place=page.place)
+                return PodsSnapshot(pods=pods, complete=True, resource_version=page.resource_version)
 
-    async def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
+    async def watch_pods(self, selector: str, resource_version: int) -> AsyncGenerator[PodsSnapshot, None]:
         seconds = DEADLINES.watch_seconds(self._rng)
         asked = {"labelSelector": selector, "watch": "1", "allowWatchBookmarks": "true"}
-        query = {**asked, "resourceVersion": str(place), "timeoutSeconds": str(seconds)}
+        query = {**asked, "resourceVersion": str(resource_version), "timeoutSeconds": str(seconds)}
         rest = b""
         async with aclosing(self._stream(self._path("api/v1/pods"), query, seconds + DEADLINES.grace)) as chunks:
             async for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
-                if len(rest) > LONGEST_LINE:
+                if len(rest) > MAX_EVENT_BYTES:
                     raise ClusterProblem(0, "Undecodable", "a line of the watch never ends")
                 if not lines:
                     continue
-                told, error = _events([line for line in lines if line], place)
-                place = told.place or place
+                told, error = _events([line for line in lines if line], resource_version)
+                resource_version = told.resource_version or resource_version
                 yield told
                 if error is not None:
                     raise ClusterProblem(error.status, error.reason, error.message)
@@ -215,7 +215,7 @@ class KubernetesClient:
         query: Mapping[str, str] | None = None,
         content_type: str = _JSON,
     ) -> bytes:
-        async with self._limiter.turn():
+        async with self._limiter.acquire():
             self.calls[verb] += 1
             return await self._send(method, path, body, query or {}, content_type)
 
@@ -230,9 +230,9 @@ class KubernetesClient:
                 async with answer:
                     data: bytes = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            raise ClusterProblem(0, "NoAnswer", f"{method} {path}: {_words(problem)}") from None
+            raise ClusterProblem(0, "NoAnswer", f"{method} {path}: {_describe(problem)}") from None
         if answer.status >= 400:
-            raise _refused(method, path, answer, data)
+            raise _status_error(method, path, answer, data)
         return data
 
     async def _stream(self, path: str, query: Mapping[str, str], seconds: float) -> AsyncGenerator[bytes, None]:
@@ -244,11 +244,11 @@ class KubernetesClient:
                 opened = await self._request("GET", path, None, query, _JSON, timeout)
             async with opened as answer:
                 if answer.status >= 400:
-                    raise _refused("WATCH", path, answer, await answer.read())
+                    raise _status_error("WATCH", path, answer, await answer.read())
                 async for chunk in answer.content.iter_any():
                     yield chunk
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            raise ClusterProblem(0, "NoAnswer", f"WATCH {path}: {_words(problem)}") from None
+            raise ClusterProblem(0, "NoAnswer", f"WATCH {path}: {_describe(problem)}") from None
 
     async def _request(
         self, method: str, path: str, body: Json | None, query: Mapping[str, str], content_type: str, timeout: Any
@@ -282,7 +282,7 @@ class KubernetesClient:
         return found
 
 
-def _refused(method: str, path: str, answer: aiohttp.ClientResponse, data: bytes) -> ClusterProblem:
+def _status_error(method: str, path: str, answer: aiohttp.ClientResponse, data: bytes) -> ClusterProblem:
     try:
         said: Any = msgspec.json.decode(data)
         reason, message = str(said["reason"]), str(said["message"])
@@ -299,7 +299,7 @@ def _read(decode: Callable[[bytes], T], data: bytes) -> T:
         raise ClusterProblem(0, "Undecodable", str(problem)) from None
 
 
-def _events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, Event | None]:
+def _events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, WatchEvent | None]:
     try:
         return decode_events(lines, since)
     except (Undecodable, RecursionError) as problem:
@@ -311,5 +311,5 @@ def _object(data: bytes) -> Json:
     return found
 
 
-def _words(problem: Exception) -> str:
+def _describe(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__

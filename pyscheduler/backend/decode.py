@@ -72,7 +72,7 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
-class Pod(msgspec.Struct, frozen=True):
+class PodDocument(msgspec.Struct, frozen=True):
     """What is read of a pod; also of the Status that an ERROR event carries."""
 
     metadata: Meta = Meta()
@@ -90,23 +90,23 @@ class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 class _PodList(msgspec.Struct, frozen=True):
     metadata: _ListMeta
-    items: tuple[Pod, ...] | None = None
+    items: tuple[PodDocument, ...] | None = None
 
 
 class _Event(msgspec.Struct, frozen=True):
     type: str
-    object: Pod
+    object: PodDocument
 
 
-class Page(NamedTuple):
-    """One page of a list: its pods by name, the list's place, and where the next page begins ("" if it is the last)."""
+class PodListPage(NamedTuple):
+    """One page of a list: its pods by name, the list's resource_version, and where the next page begins ("" if it is the last)."""
 
     pods: dict[str, PodState]
-    place: int
+    resource_version: int
     next: str
 
 
-class Event(NamedTuple):
+class WatchEvent(NamedTuple):
     """One line of a watch; `status` is the code of an ERROR."""
 
     type: str
@@ -116,7 +116,7 @@ class Event(NamedTuple):
     message: str
 
 
-_pod = msgspec.json.Decoder(Pod)
+_pod = msgspec.json.Decoder(PodDocument)
 _list = msgspec.json.Decoder(_PodList)
 _event = msgspec.json.Decoder(_Event)
 
@@ -129,35 +129,35 @@ def decode_pod(data: bytes) -> PodState:
         raise Undecodable(f"a pod: {problem}") from None
 
 
-def decode_page(data: bytes) -> Page:
+def decode_page(data: bytes) -> PodListPage:
     """One page of a list of pods. Undecodable."""
     try:
         page = _list.decode(data)
         states = map(state_of, page.items or ())
-        return Page({s.name: s for s in states}, int(page.metadata.resource_version), page.metadata.next)
+        return PodListPage({s.name: s for s in states}, int(page.metadata.resource_version), page.metadata.next)
     except (msgspec.DecodeError, ValueError) as problem:
         raise Undecodable(f"a list of pods: {problem}") from None
 
 
-def decode_event(line: bytes) -> Event:
+def decode_event(line: bytes) -> WatchEvent:
     """One line of a watch. Undecodable."""
     try:
         event = _event.decode(line)
         found = event.object
-        return Event(event.type, state_of(found), found.code, found.reason, found.message)
+        return WatchEvent(event.type, state_of(found), found.code, found.reason, found.message)
     except (msgspec.DecodeError, ValueError) as problem:
         raise Undecodable(f"a watch event: {problem}") from None
 
 
-def decode_events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, Event | None]:
-    """What the lines of a watch tell together, `since` being the place before them; and the ERROR that ends them."""
+def decode_events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, WatchEvent | None]:
+    """What the lines of a watch tell together, `since` being the resource_version before them; and the ERROR that ends them."""
     pods: dict[str, PodState] = {}
     gone: dict[str, PodState] = {}
-    place = since
+    resource_version = since
     for line in lines:
         event = decode_event(line)
         if event.type == "ERROR":
-            return PodsSnapshot(pods=pods, gone=gone, since=since, place=place), event
+            return PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=resource_version), event
         pod = event.pod
         if event.type in ("ADDED", "MODIFIED"):
             pods[pod.name] = pod
@@ -165,11 +165,11 @@ def decode_events(lines: list[bytes], since: int) -> tuple[PodsSnapshot, Event |
             gone[pod.uid] = pod
             if pod.name in pods and pods[pod.name].uid == pod.uid:
                 del pods[pod.name]
-        place = max(place, pod.version)
-    return PodsSnapshot(pods=pods, gone=gone, since=since, place=place), None
+        resource_version = max(resource_version, pod.version)
+    return PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=resource_version), None
 
 
-def state_of(pod: Pod) -> PodState:
+def state_of(pod: PodDocument) -> PodState:
     """What the backend reads of a pod."""
     meta, status = pod.metadata, pod.status if isinstance(pod.status, _Status) else _Status()
     notes = meta.annotations or {}
@@ -187,7 +187,7 @@ def state_of(pod: Pod) -> PodState:
         attempt=natural(notes.get(ATTEMPT, "")) or 0,
         phase=status.phase or "Pending",
         node=pod.spec.node_name,
-        held=FINALIZER in (meta.finalizers or ()),
+        has_finalizer=FINALIZER in (meta.finalizers or ()),
         deleting=meta.deletion_timestamp is not None,
         grace=meta.deletion_grace_period_seconds or 0,
         delete_at=_seconds(meta.deletion_timestamp),

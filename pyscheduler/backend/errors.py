@@ -30,5 +30,5 @@ class TaskUnsettled(BackendProblem):
     """The task is not final, or something of it is still in the cluster."""
 
 
-class NoRoom(BackendProblem):
+class InsufficientResources(BackendProblem):
     """The offer is smaller than the task; the message says what is missing."""

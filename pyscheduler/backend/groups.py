@@ -6,18 +6,18 @@ import asyncio
 from collections import defaultdict
 
 from pyscheduler.backend.client import ClusterProblem, PodsApi
-from pyscheduler.backend.guard import UpdateGuard
 from pyscheduler.backend.task import TaskSpec
+from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import POD_GROUPS, pod_group, selector
 
 _MISSING, _THERE = 404, 409
 
 
 class PodGroups:
-    """The PodGroups of one backend; `guard` knows which gangs have tasks."""
+    """The PodGroups of one backend; `table` knows which gangs have tasks."""
 
-    def __init__(self, client: PodsApi, guard: UpdateGuard, backend: str) -> None:
-        self._client, self._guard, self._backend = client, guard, backend
+    def __init__(self, client: PodsApi, table: TaskTable, backend: str) -> None:
+        self._client, self._table, self._backend = client, table, backend
         self._there: set[str] = set()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -42,7 +42,7 @@ class PodGroups:
     async def drop(self, gang: str) -> None:
         """Delete the gang's PodGroup, unless it has tasks again. ClusterProblem."""
         async with self._turns[gang]:
-            if self._guard.gang_size(gang):
+            if self._table.gang_size(gang):
                 return
             self._there.discard(gang)
             try:

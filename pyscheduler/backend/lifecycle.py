@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from pyscheduler.backend.bell import Bell
+from pyscheduler.backend.backoff import ExponentialBackoff
+from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.client import ClusterProblem
-from pyscheduler.backend.decide import Call, Create, Delete, Look, Refusal, Release, Sight, act, observe
-from pyscheduler.backend.guard import UpdateGuard
-from pyscheduler.backend.hands import Errand, Hands
+from pyscheduler.backend.decide import Call, Create, CreateRejection, Delete, Get, Observation, Release, act, observe
+from pyscheduler.backend.executor import ApiCallExecutor, TaskCall
 from pyscheduler.backend.outcomes import Outcome
-from pyscheduler.backend.pauses import Pauses
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 from pyscheduler.backend.settings import BackendSettings
 from pyscheduler.backend.state import StateLost, StateProblem
 from pyscheduler.backend.store import Subscription
 from pyscheduler.backend.task import TaskRecord
+from pyscheduler.backend.task_table import TaskTable
 from pyscheduler.backend.template import pod_name
 
 REPEAT_SECONDS = 30.0
@@ -37,56 +37,56 @@ _FORBIDDEN, _SERVER_FAILED = 403, 500
 _log = logging.getLogger(__name__)
 
 
-class _Moment(msgspec.Struct):
+class _TaskRuntime(msgspec.Struct):
     """What is remembered of one task while this process lives; all of it can be lost."""
 
     busy: bool = False
-    unsure: bool = False
-    refusal: Refusal | None = None
+    create_unconfirmed: bool = False
+    rejection: CreateRejection | None = None
     retry_at: float = 0.0
-    pauses: Pauses | None = None
-    gone: dict[str, PodState] = {}
+    backoff: ExponentialBackoff | None = None
+    deleted: dict[str, PodState] = {}
     """By uid: pods of it that went and are not on record yet."""
-    asked: dict[tuple[str, str], float] = {}
+    accepted_at: dict[tuple[str, str], float] = {}
     """By uid and kind of call: when it was granted."""
 
 
 class TaskPodsLifecycleManager:
     """The subscriber of the pod store that updates tasks, deletes their pods, and so gives back what they hold.
 
-    `tell` is called with each durable record that the owner should see. Nothing is acted on that is not durable.
+    `notify` is called with each durable record that the owner should see. Nothing is acted on that is not durable.
     """
 
     def __init__(
         self,
-        guard: UpdateGuard,
+        table: TaskTable,
         settings: BackendSettings,
         subscription: Subscription,
-        tell: Callable[[TaskRecord], None],
+        notify: Callable[[TaskRecord], None],
         clock: Callable[[], float],
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:
-        self.settled = Bell()
+        self.committed = BroadcastEvent()
         """Rings after each commit."""
-        self._guard, self._settings, self._subscription = guard, settings, subscription
-        self._tell, self._clock, self._chance = tell, clock, chance
+        self._table, self._settings, self._subscription = table, settings, subscription
+        self._notify, self._clock, self._rng = notify, clock, rng
         self._pods: defaultdict[str, dict[str, PodState]] = defaultdict(dict)
-        self._moments: defaultdict[str, _Moment] = defaultdict(_Moment)
-        self._dirty: dict[str, None] = dict.fromkeys(guard.records)
+        self._runtimes: defaultdict[str, _TaskRuntime] = defaultdict(_TaskRuntime)
+        self._dirty: dict[str, None] = dict.fromkeys(table.records)
         self._timers: list[tuple[float, str]] = []
         self._due: dict[str, float] = {}
         self._synced = False
-        self._place_at = -math.inf
+        self._resource_version_at = -math.inf
         self._warned: set[str] = set()
         self._stopping = False
-        self._hands: Hands | None = None
+        self._executor: ApiCallExecutor | None = None
         self._wake = asyncio.Event()
-        self._round = asyncio.Lock()
+        self._reconcile_lock = asyncio.Lock()
 
     @property
-    def strangers(self) -> dict[str, PodState]:
+    def orphans(self) -> dict[str, PodState]:
         """Pods that bear the backend's label and are of no task that is known here, by name. They are left alone."""
-        return {pod.name: pod for pods in self._pods.values() for pod in pods.values() if self._is_strange(pod)}
+        return {pod.name: pod for pods in self._pods.values() for pod in pods.values() if self._is_orphan(pod)}
 
     def stop(self) -> None:
         """Have `run` return after the round under way."""
@@ -95,78 +95,78 @@ class TaskPodsLifecycleManager:
 
     # -- what happens ----------------------------------------------------------------------------------------------
 
-    def kick(self, *tasks: str) -> None:
+    def enqueue(self, *tasks: str) -> None:
         """Their records have been changed, or should be looked at again."""
         self._dirty.update(dict.fromkeys(tasks))
         self._wake.set()
 
-    async def pods_changed(self, told: PodsSnapshot) -> None:
+    async def handle_pods(self, told: PodsSnapshot) -> None:
         """The store tells. Returns once what came before has been decided; the store merges what comes meanwhile."""
-        self._fold(told)
+        self._apply_snapshot(told)
         self._wake.set()
-        async with self._round:
+        async with self._reconcile_lock:
             pass
 
-    def answered(self, errand: Errand, answer: PodState | ClusterProblem | None) -> None:
+    def handle_result(self, task_call: TaskCall, answer: PodState | ClusterProblem | None) -> None:
         """A call is done: it failed, or was granted; for a create or a look with the newest state of the pod."""
-        task, now = errand.record.id, self._clock()
-        moment = self._moments[task]
-        moment.busy = False
-        self.kick(task)
+        task, now = task_call.record.id, self._clock()
+        runtime = self._runtimes[task]
+        runtime.busy = False
+        self.enqueue(task)
         if not isinstance(answer, ClusterProblem):
-            self._granted(moment, errand, now)
+            self._granted(runtime, task_call, now)
             if answer is not None:
-                self._fold(PodsSnapshot(pods={answer.name: answer}))  # before we decide that there is none
+                self._apply_snapshot(PodsSnapshot(pods={answer.name: answer}))  # before we decide that there is none
             return
         problem = answer
-        if isinstance(errand.call, Create) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
-            moment.unsure = True
-        refused = isinstance(errand.call, Create) and 400 <= problem.status < 500
-        if refused and (problem.status == _FORBIDDEN or not problem.passing):
+        if isinstance(task_call.call, Create) and (problem.status == 0 or problem.status >= _SERVER_FAILED):
+            runtime.create_unconfirmed = True
+        refused = isinstance(task_call.call, Create) and 400 <= problem.status < 500
+        if refused and (problem.status == _FORBIDDEN or not problem.retriable):
             outcome = Outcome.QUOTA if "quota" in str(problem) else Outcome.REFUSED
-            since = moment.refusal.since if moment.refusal is not None else now
-            moment.refusal = Refusal(outcome, str(problem), since, problem.passing)
-        moment.pauses = moment.pauses or Pauses(self._chance)
-        moment.retry_at = now + moment.pauses.failed(problem.retry_after)
-        _log.info("task %r: the call failed, again in %.1f s if need be: %s", task, moment.retry_at - now, problem)
+            since = runtime.rejection.since if runtime.rejection is not None else now
+            runtime.rejection = CreateRejection(outcome, str(problem), since, problem.retriable)
+        runtime.backoff = runtime.backoff or ExponentialBackoff(self._rng)
+        runtime.retry_at = now + runtime.backoff.next_delay(problem.retry_after)
+        _log.info("task %r: the call failed, again in %.1f s if need be: %s", task, runtime.retry_at - now, problem)
 
-    def _granted(self, moment: _Moment, errand: Errand, now: float) -> None:
-        moment.refusal, moment.pauses, moment.retry_at = None, None, 0.0
-        if isinstance(errand.call, Create | Look):
-            moment.unsure = False
-        if isinstance(errand.call, Delete | Release):
-            moment.asked = {**moment.asked, _kind(errand.call): now}
+    def _granted(self, runtime: _TaskRuntime, task_call: TaskCall, now: float) -> None:
+        runtime.rejection, runtime.backoff, runtime.retry_at = None, None, 0.0
+        if isinstance(task_call.call, Create | Get):
+            runtime.create_unconfirmed = False
+        if isinstance(task_call.call, Delete | Release):
+            runtime.accepted_at = {**runtime.accepted_at, _kind(task_call.call): now}
 
-    def _fold(self, told: PodsSnapshot) -> None:
+    def _apply_snapshot(self, told: PodsSnapshot) -> None:
         if told.complete:
             self._synced = True
-            self._dirty.update(dict.fromkeys(self._guard.records))
-        for pod in told.gone.values():
-            self._went(pod)
+            self._dirty.update(dict.fromkeys(self._table.records))
+        for pod in told.deleted.values():
+            self._handle_deleted(pod)
         for pod in told.pods.values():
-            if self._is_strange(pod):
+            if self._is_orphan(pod):
                 self._warn(pod)
             before = self._pods[pod.task].get(pod.name)
             if before is not None and before.uid != pod.uid:
-                self._went(before)
+                self._handle_deleted(before)
             self._pods[pod.task][pod.name] = pod
             self._dirty[pod.task] = None
 
-    def _went(self, pod: PodState) -> None:
+    def _handle_deleted(self, pod: PodState) -> None:
         self._warned.discard(pod.uid)
         seen = self._pods.get(pod.task, {})
         if pod.name in seen and seen[pod.name].uid == pod.uid:
             del seen[pod.name]
             if not seen:
                 del self._pods[pod.task]
-        if pod.task in self._guard.records:
-            moment = self._moments[pod.task]
-            moment.gone = {**moment.gone, pod.uid: pod}
-            moment.asked = {key: at for key, at in moment.asked.items() if key[0] != pod.uid}
+        if pod.task in self._table.records:
+            runtime = self._runtimes[pod.task]
+            runtime.deleted = {**runtime.deleted, pod.uid: pod}
+            runtime.accepted_at = {key: at for key, at in runtime.accepted_at.items() if key[0] != pod.uid}
             self._dirty[pod.task] = None
 
-    def _is_strange(self, pod: PodState) -> bool:
-        known = pod.task in self._guard.records
+    def _is_orphan(self, pod: PodState) -> bool:
+        known = pod.task in self._table.records
         return not known or pod.name != pod_name(self._settings.name, pod.task, pod.attempt)
 
     def _warn(self, pod: PodState) -> None:
@@ -180,27 +180,29 @@ class TaskPodsLifecycleManager:
 
     # -- rounds ----------------------------------------------------------------------------------------------------
 
-    async def run(self, hands: Hands) -> None:
+    async def run(self, executor: ApiCallExecutor) -> None:
         """Decide, write down, act, until stopped. StateLost when the state is no longer ours."""
-        self._hands = hands
-        pauses = Pauses(self._chance)
+        self._executor = executor
+        backoff = ExponentialBackoff(self._rng)
         while not self._stopping:
             await self._sleep()
             try:
-                async with self._round:
-                    await self._go_round()
+                async with self._reconcile_lock:
+                    await self._reconcile()
             except StateLost:
                 raise
             except StateProblem as problem:
-                pause = pauses.failed()
+                pause = backoff.next_delay()
                 _log.error("the state could not be written; again in %.1f s: %s", pause, problem)
                 await asyncio.sleep(pause)
                 self._wake.set()
             else:
-                pauses.well()
+                backoff.reset()
 
     async def _sleep(self) -> None:
-        until = min(self._timers[0][0] if self._timers else math.inf, self._place_at + self._settings.place_seconds)
+        until = min(
+            self._timers[0][0] if self._timers else math.inf, self._resource_version_at + self._settings.place_seconds
+        )
         seconds = until - self._clock()
         try:
             async with asyncio.timeout(max(0.0, seconds) if math.isfinite(seconds) else None):
@@ -208,98 +210,98 @@ class TaskPodsLifecycleManager:
         except TimeoutError:
             return
 
-    async def _go_round(self) -> None:
+    async def _reconcile(self) -> None:
         """One round over all tasks that something has happened to."""
         self._wake.clear()
         now = self._clock()
-        self._ring_timers(now)
+        self._fire_timers(now)
         tasks, self._dirty = self._dirty, {}
         try:
             for task in tasks:
                 self._decide(task, now)
-            due = bool(tasks) or now >= self._place_at + self._settings.place_seconds
-            place = self._subscription.place if due else None
-            seen = await self._guard.commit(None if place is None else str(place))
-            self._place_at = now if due else self._place_at
+            due = bool(tasks) or now >= self._resource_version_at + self._settings.place_seconds
+            resource_version = self._subscription.resource_version if due else None
+            seen = await self._table.commit(None if resource_version is None else str(resource_version))
+            self._resource_version_at = now if due else self._resource_version_at
         except BaseException:
             self._dirty = {**tasks, **self._dirty}
             raise
         for record in seen:
-            self._tell(record)
+            self._notify(record)
             self._drop_group(record)
         self._act_on(tasks)
-        self.settled.ring()
+        self.committed.notify_all()
 
     def _drop_group(self, record: TaskRecord) -> None:
         """Its gang's PodGroup is of no use once all its tasks are final."""
         gang = record.spec.gang
-        if record.final and gang is not None and not self._guard.gang_size(gang.name) and self._hands is not None:
-            self._hands.drop_group(gang.name)
+        if record.final and gang is not None and not self._table.gang_size(gang.name) and self._executor is not None:
+            self._executor.delete_group(gang.name)
 
     def _decide(self, task: str, now: float) -> None:
-        record = self._guard.records.get(task)
+        record = self._table.records.get(task)
         if record is None:
             return
-        sight = self._sight(record)
+        observation = self._observation(record)
         while True:
-            new = observe(record, sight, now, self._settings)
+            new = observe(record, observation, now, self._settings)
             if new is record:
                 break
-            self._guard.change(record, new)
+            self._table.change(record, new)
             if new.attempt != record.attempt:
-                self._moments[task].refusal, self._moments[task].unsure = None, False
-            record, sight = new, self._sight(new)
-        moment = self._moments[task]
-        if moment.gone:
-            moment.gone = {}  # whatever they meant is in the record
+                self._runtimes[task].rejection, self._runtimes[task].create_unconfirmed = None, False
+            record, observation = new, self._observation(new)
+        runtime = self._runtimes[task]
+        if runtime.deleted:
+            runtime.deleted = {}  # whatever they meant is in the record
 
     def _act_on(self, tasks: Iterable[str]) -> None:
         now = self._clock()
         for task in tasks:
-            record = self._guard.records.get(task)
-            if record is None or task in self._dirty or not self._guard.is_durable(task):
+            record = self._table.records.get(task)
+            if record is None or task in self._dirty or not self._table.is_durable(task):
                 continue  # it has changed meanwhile: the next round decides on what it is now
             self._act(record, now)
 
     def _act(self, record: TaskRecord, now: float) -> None:
-        moment = self._moments[record.id]
+        runtime = self._runtimes[record.id]
         call: Call | None
-        call, wake = act(record, self._sight(record), now, self._settings)
-        if call is not None and now < moment.retry_at:
-            call, wake = None, moment.retry_at
+        call, wake = act(record, self._observation(record), now, self._settings)
+        if call is not None and now < runtime.retry_at:
+            call, wake = None, runtime.retry_at
         if isinstance(call, Delete | Release):
-            repeat_at = moment.asked.get(_kind(call), -math.inf) + REPEAT_SECONDS
+            repeat_at = runtime.accepted_at.get(_kind(call), -math.inf) + REPEAT_SECONDS
             call, wake = (None, repeat_at) if now < repeat_at else (call, wake)
-        if call is not None and self._hands is not None:
-            moment.busy = True
-            self._hands.take(Errand(record, call))
+        if call is not None and self._executor is not None:
+            runtime.busy = True
+            self._executor.submit(TaskCall(record, call))
         if math.isfinite(wake):
             self._set_timer(record.id, wake)
         elif record.settled and record.id not in self._pods:
-            del self._moments[record.id]
+            del self._runtimes[record.id]
 
     # -- what is seen ----------------------------------------------------------------------------------------------
 
-    def _sight(self, record: TaskRecord) -> Sight:
-        moment = self._moments[record.id]
+    def _observation(self, record: TaskRecord) -> Observation:
+        runtime = self._runtimes[record.id]
         name = pod_name(self._settings.name, record.id, record.attempt)
         pod, others = None, []
         for found in self._pods.get(record.id, {}).values():
-            if (found.uid, "release") in moment.asked:
+            if (found.uid, "release") in runtime.accepted_at:
                 continue  # let go of
             if found.name == name and record.pod_uid in ("", found.uid):
                 pod = found
-            elif found.attempt <= record.attempt and not self._is_strange(found):
+            elif found.attempt <= record.attempt and not self._is_orphan(found):
                 others.append(found)
-        gone = next((p for p in moment.gone.values() if p.name == name and record.pod_uid in ("", p.uid)), None)
-        return Sight(
+        gone = next((p for p in runtime.deleted.values() if p.name == name and record.pod_uid in ("", p.uid)), None)
+        return Observation(
             synced=self._synced,
             pod=pod,
-            gone=gone,
+            deleted=gone,
             others=tuple(others),
-            busy=moment.busy,
-            unsure=moment.unsure,
-            refusal=moment.refusal,
+            busy=runtime.busy,
+            create_unconfirmed=runtime.create_unconfirmed,
+            rejection=runtime.rejection,
         )
 
     # -- timers ----------------------------------------------------------------------------------------------------
@@ -309,7 +311,7 @@ class TaskPodsLifecycleManager:
             self._due[task] = at
             heapq.heappush(self._timers, (at, task))
 
-    def _ring_timers(self, now: float) -> None:
+    def _fire_timers(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             at, task = heapq.heappop(self._timers)
             if self._due.get(task) == at:

@@ -7,17 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 
-class Limiter:
-    """At most `qps` calls a second over time, `burst` in a row, `at_once` under way. qps 0: as many as you like."""
+class CallLimiter:
+    """At most `qps` calls a second over time, `burst` in a row, `max_in_flight` under way. qps 0: as many as you like."""
 
-    def __init__(self, qps: float, burst: int, at_once: int, now: Callable[[], float] | None = None) -> None:
+    def __init__(self, qps: float, burst: int, max_in_flight: int, now: Callable[[], float] | None = None) -> None:
         self._qps, self._burst = qps, float(burst)
         self._tokens, self._at = float(burst), -1.0
-        self._room = asyncio.Semaphore(at_once)
+        self._room = asyncio.Semaphore(max_in_flight)
         self._now = now or (lambda: asyncio.get_running_loop().time())
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def acquire(self) -> AsyncIterator[None]:
         """Wait for a turn; turns are given in the order of asking."""
         async with self._room:
             wait = self._take()

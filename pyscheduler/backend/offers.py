@@ -7,10 +7,10 @@ from typing import Protocol
 
 import msgspec
 
-from pyscheduler.backend.bell import Bell
+from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.client import PodsApi
-from pyscheduler.backend.guard import UpdateGuard
 from pyscheduler.backend.resources import Resources
+from pyscheduler.backend.task_table import TaskTable
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -85,20 +85,20 @@ def _resource(name: str) -> str:
     return name.removeprefix("requests.") if name.startswith("requests.") else ""
 
 
-class Purse:
+class QuotaAccountant:
     """The offer as it is now: the last word of the budget, less what is held."""
 
-    def __init__(self, budget: Budget | None, guard: UpdateGuard) -> None:
-        self.bell = Bell()
+    def __init__(self, budget: Budget | None, table: TaskTable) -> None:
+        self.changed = BroadcastEvent()
         """Rings when there may be more."""
-        self._budget, self._guard = budget, guard
+        self._budget, self._table = budget, table
         self._limit: Resources | None = None
 
     def offer(self) -> Offer:
         """What may be used now."""
-        return Offer(None if self._limit is None else self._guard.held.capped(self._limit))
+        return Offer(None if self._limit is None else self._table.allocated.capped(self._limit))
 
-    def never(self, wanted: Resources) -> Resources:
+    def missing_from_limit(self, wanted: Resources) -> Resources:
         """What so much would lack even if nothing were held."""
         return Offer(self._limit).missing(wanted)
 
@@ -106,14 +106,14 @@ class Purse:
         """Ask the budget. ClusterProblem."""
         if self._budget is not None:
             self._limit = await self._budget.limit(ours)
-        self.bell.ring()
+        self.changed.notify_all()
 
     async def offers(self) -> AsyncGenerator[Offer, None]:
         """The offer now, and again whenever there is more of something than before."""
         before = self.offer()
         yield before
         while True:
-            await self.bell.wait()
+            await self.changed.wait()
             now = self.offer()
             if _more(before, now):
                 yield now

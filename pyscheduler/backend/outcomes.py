@@ -10,13 +10,13 @@ import enum
 from typing import NamedTuple
 
 
-class Blame(enum.StrEnum):
+class FailureKind(enum.StrEnum):
     """Whose fault an end is; a retry policy has a number for each of the first three."""
 
     INFRASTRUCTURE = "infrastructure"
     APPLICATION = "application"
     CONFIGURATION = "configuration"
-    NOBODY = "nobody"
+    NONE = "nobody"
     """Never tried again."""
 
 
@@ -43,30 +43,30 @@ class Outcome(enum.StrEnum):
     KILLED = "Killed"
 
 
-class Meaning(NamedTuple):
+class OutcomeInfo(NamedTuple):
     """Whose fault an outcome is, and the sentence that the owner reads."""
 
-    blame: Blame
-    says: str
+    kind: FailureKind
+    description: str
 
 
-MEANINGS: dict[Outcome, Meaning] = {
-    Outcome.SUCCEEDED: Meaning(Blame.NOBODY, "every container ended well"),
-    Outcome.FAILED: Meaning(Blame.APPLICATION, "a container ended with an error"),
-    Outcome.OOM_KILLED: Meaning(Blame.APPLICATION, "a container used more memory than its limit"),
-    Outcome.EVICTED: Meaning(Blame.INFRASTRUCTURE, "the pod was evicted"),
-    Outcome.PREEMPTED: Meaning(Blame.INFRASTRUCTURE, "the pod gave way to one of higher priority"),
-    Outcome.DISRUPTED: Meaning(Blame.INFRASTRUCTURE, "the cluster took the pod off its node"),
-    Outcome.DELETED: Meaning(Blame.INFRASTRUCTURE, "somebody else deleted the pod"),
-    Outcome.NODE_LOST: Meaning(Blame.INFRASTRUCTURE, "the node of the pod was lost"),
-    Outcome.NODE_REFUSED: Meaning(Blame.INFRASTRUCTURE, "the node did not take the pod"),
-    Outcome.GONE: Meaning(Blame.INFRASTRUCTURE, "the pod is gone without a trace"),
-    Outcome.STUCK: Meaning(Blame.INFRASTRUCTURE, "the pod has a node but did not start in time"),
-    Outcome.UNSCHEDULABLE: Meaning(Blame.CONFIGURATION, "no node was found in time"),
-    Outcome.IMAGE: Meaning(Blame.CONFIGURATION, "the image cannot be had"),
-    Outcome.CONFIG: Meaning(Blame.CONFIGURATION, "the container cannot be made as it is configured"),
-    Outcome.REFUSED: Meaning(Blame.CONFIGURATION, "the API server does not take the pod"),
-    Outcome.QUOTA: Meaning(Blame.CONFIGURATION, "the quota of the namespace had no room in time"),
-    Outcome.DEADLINE: Meaning(Blame.NOBODY, "the task was not done by its deadline"),
-    Outcome.KILLED: Meaning(Blame.NOBODY, "the owner ended the task"),
+OUTCOME_INFO: dict[Outcome, OutcomeInfo] = {
+    Outcome.SUCCEEDED: OutcomeInfo(FailureKind.NONE, "every container ended well"),
+    Outcome.FAILED: OutcomeInfo(FailureKind.APPLICATION, "a container ended with an error"),
+    Outcome.OOM_KILLED: OutcomeInfo(FailureKind.APPLICATION, "a container used more memory than its limit"),
+    Outcome.EVICTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod was evicted"),
+    Outcome.PREEMPTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod gave way to one of higher priority"),
+    Outcome.DISRUPTED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the cluster took the pod off its node"),
+    Outcome.DELETED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "somebody else deleted the pod"),
+    Outcome.NODE_LOST: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the node of the pod was lost"),
+    Outcome.NODE_REFUSED: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the node did not take the pod"),
+    Outcome.GONE: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod is gone without a trace"),
+    Outcome.STUCK: OutcomeInfo(FailureKind.INFRASTRUCTURE, "the pod has a node but did not start in time"),
+    Outcome.UNSCHEDULABLE: OutcomeInfo(FailureKind.CONFIGURATION, "no node was found in time"),
+    Outcome.IMAGE: OutcomeInfo(FailureKind.CONFIGURATION, "the image cannot be had"),
+    Outcome.CONFIG: OutcomeInfo(FailureKind.CONFIGURATION, "the container cannot be made as it is configured"),
+    Outcome.REFUSED: OutcomeInfo(FailureKind.CONFIGURATION, "the API server does not take the pod"),
+    Outcome.QUOTA: OutcomeInfo(FailureKind.CONFIGURATION, "the quota of the namespace had no room in time"),
+    Outcome.DEADLINE: OutcomeInfo(FailureKind.NONE, "the task was not done by its deadline"),
+    Outcome.KILLED: OutcomeInfo(FailureKind.NONE, "the owner ended the task"),
 }

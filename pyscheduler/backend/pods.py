@@ -18,7 +18,7 @@ class PodState(msgspec.Struct, frozen=True, kw_only=True):
     phase: str = "Pending"
     """Pending, Running, Succeeded, Failed or Unknown."""
     node: str = ""
-    held: bool = False
+    has_finalizer: bool = False
     """Whether our finalizer keeps it."""
     deleting: bool = False
     grace: int = 0
@@ -57,11 +57,11 @@ class PodsSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     pods: dict[str, PodState] = {}
     """By name."""
-    gone: dict[str, PodState] = {}
+    deleted: dict[str, PodState] = {}
     """Tombstones by uid: pods that exist no more, each as it was last; `version` is that of its deletion."""
     complete: bool = False
     """Whether pods that are not in it do not exist."""
     since: int | None = None
-    """From a watch: the place that it went on from, so that everything between `since` and `place` is in it."""
-    place: int | None = None
+    """From a watch: the resource_version that it went on from, so that everything between `since` and `resource_version` is in it."""
+    resource_version: int | None = None
     """The resourceVersion up to which it tells everything."""

@@ -6,8 +6,8 @@ import asyncio
 import logging
 import random
 
+from pyscheduler.backend.backoff import ExponentialBackoff
 from pyscheduler.backend.client import ClusterProblem, PodsApi
-from pyscheduler.backend.pauses import Pauses
 from pyscheduler.backend.store import PodSnapshotStore
 
 _log = logging.getLogger(__name__)
@@ -20,14 +20,14 @@ class PodsPollingSnapshotSource:
     """
 
     def __init__(
-        self, client: PodsApi, selector: str, store: PodSnapshotStore, seconds: float, chance: random.Random
+        self, client: PodsApi, selector: str, store: PodSnapshotStore, seconds: float, rng: random.Random
     ) -> None:
         self._client, self._selector, self._store, self._seconds = client, selector, store, seconds
-        self._chance = chance
-        self._pauses = Pauses(chance)
+        self._rng = rng
+        self._backoff = ExponentialBackoff(rng)
         self._wanted = asyncio.Event()
 
-    def soon(self) -> None:
+    def poll_now(self) -> None:
         """List now rather than when it is time."""
         self._wanted.set()
 
@@ -47,8 +47,8 @@ class PodsPollingSnapshotSource:
         try:
             self._store.merge(await self._client.list_pods(self._selector))
         except ClusterProblem as problem:
-            pause = self._pauses.failed(problem.retry_after)
+            pause = self._backoff.next_delay(problem.retry_after)
             _log.warning("pods could not be listed; again in %.1f s: %s", pause, problem)
             return min(pause, self._seconds)
-        self._pauses.well()
-        return self._seconds * self._chance.uniform(0.9, 1.1)
+        self._backoff.reset()
+        return self._seconds * self._rng.uniform(0.9, 1.1)

@@ -67,12 +67,15 @@ class Resources(msgspec.Struct, frozen=True):
         return Resources({name: max(0, has - self.amounts.get(name, 0)) for name, has in limit.amounts.items()})
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} {_told(name, count)}" for name, count in sorted(self.amounts.items())) or "nothing"
+        return (
+            ", ".join(f"{name} {_format_amount(name, count)}" for name, count in sorted(self.amounts.items()))
+            or "nothing"
+        )
 
 
 NOTHING = Resources()
 ONE_POD = Resources({PODS: 1})
 
 
-def _told(name: str, count: int) -> str:
+def _format_amount(name: str, count: int) -> str:
     return f"{count}m" if name == CPU and count % 1000 else str(count // 1000 if name == CPU else count)

@@ -1,7 +1,7 @@
 """One picture of the pods, merged from whatever sources there are, in whatever order they tell.
 
 What makes any order right is that versions compare. Of each pod the newest state counts. A complete list tells the
-truth as of its place; a watch that goes on from a place that is covered covers more. So everything up to `covered` is
+truth as of its place; a watch that goes on from a resource_version that is covered covers more. So everything up to `covered` is
 known, and what claims to be older and is not known has been deleted meanwhile: it is passed over. Only deletions beyond
 what is covered have to be remembered, until it is.
 """
@@ -12,7 +12,7 @@ import asyncio
 
 from pyscheduler.backend.pods import PodsSnapshot, PodState
 
-MOST_SPANS = 64
+MAX_SPANS = 64
 """Pieces of history beyond what is covered. To forget one costs nothing but time until the next list."""
 
 
@@ -26,23 +26,23 @@ class Subscription:
         self._store = store
         self._pods = dict(store.pods)
         self._gone: dict[str, PodState] = {}
-        self._told_complete = False
-        self._place = store.place
+        self._complete_delivered = False
+        self._resource_version = store.resource_version
         self._ready = asyncio.Event()
         if self._pods or store.synced:
             self._ready.set()
 
     @property
-    def place(self) -> int | None:
-        """The place up to which the subscriber has been told everything."""
-        return self._place if self._ready.is_set() else self._store.place
+    def resource_version(self) -> int | None:
+        """The resource_version up to which the subscriber has been told everything."""
+        return self._resource_version if self._ready.is_set() else self._store.resource_version
 
-    def changed(self, pod: PodState) -> None:
+    def on_update(self, pod: PodState) -> None:
         """The pod is new or has changed."""
         self._pods[pod.name] = pod
         self._ready.set()
 
-    def went(self, pod: PodState) -> None:
+    def on_delete(self, pod: PodState) -> None:
         """The pod is no more."""
         waiting = self._pods.get(pod.name)
         if waiting is not None and waiting.uid == pod.uid:
@@ -50,26 +50,28 @@ class Subscription:
         self._gone[pod.uid] = pod
         self._ready.set()
 
-    def completed(self) -> None:
+    def on_synced(self) -> None:
         """From here on the whole picture is known."""
-        if not self._told_complete:
+        if not self._complete_delivered:
             self._ready.set()
 
     async def next(self) -> PodsSnapshot:
         """Wait for something to tell. The first snapshot after the picture is whole is `complete`; later ones tell what
         has changed since the one before."""
         await self._ready.wait()
-        whole = self._store.synced and not self._told_complete
+        whole = self._store.synced and not self._complete_delivered
         pods = dict(self._store.pods) if whole else self._pods
-        told = PodsSnapshot(pods=pods, gone=self._gone, complete=whole, place=self._store.place)
-        self._told_complete |= whole
-        self._pods, self._gone, self._place = {}, {}, self._store.place
+        told = PodsSnapshot(
+            pods=pods, deleted=self._gone, complete=whole, resource_version=self._store.resource_version
+        )
+        self._complete_delivered |= whole
+        self._pods, self._gone, self._resource_version = {}, {}, self._store.resource_version
         self._ready.clear()
         return told
 
 
 class PodSnapshotStore:
-    """Merges snapshots and tells subscribers. `resumed`: the place up to which all is accounted for already."""
+    """Merges snapshots and tells subscribers. `resumed`: the resource_version up to which all is accounted for already."""
 
     def __init__(self, resumed: int | None = None) -> None:
         self.pods: dict[str, PodState] = {}
@@ -77,18 +79,18 @@ class PodSnapshotStore:
         self.synced = False
         """Whether a complete list has been merged: what is not in `pods` does not exist."""
         self._covered = -1
-        self._resumed, self._told_to = resumed, resumed
+        self._resumed, self._delivered_to = resumed, resumed
         self._gone: dict[str, int] = {}
         self._spans: list[tuple[int, int]] = []
         self._subscriptions: list[Subscription] = []
 
     @property
-    def place(self) -> int | None:
+    def resource_version(self) -> int | None:
         """The resourceVersion up to which everything has been told: where a watch may go on after a restart."""
-        return self._told_to
+        return self._delivered_to
 
     @property
-    def remembered(self) -> int:
+    def history_size(self) -> int:
         """How many deletions and pieces of history are kept: bounded, and none while sources keep up."""
         return len(self._gone) + len(self._spans)
 
@@ -100,19 +102,19 @@ class PodSnapshotStore:
 
     def merge(self, told: PodsSnapshot) -> None:
         """Take in what a source tells: a complete list, a piece of a watch, or what a call was answered with."""
-        newer = told.complete and (told.place or 0) >= self._covered
+        newer = told.complete and (told.resource_version or 0) >= self._covered
         for pod in told.pods.values():
             self._saw(pod, exists=newer)
-        for pod in told.gone.values():
+        for pod in told.deleted.values():
             self._lost(pod)
         if told.complete:
             self._listed(told)
-        elif told.since is not None and told.place is not None:
-            self._spans.append((told.since, told.place))
+        elif told.since is not None and told.resource_version is not None:
+            self._spans.append((told.since, told.resource_version))
         self._join()
 
     def _saw(self, pod: PodState, *, exists: bool) -> None:
-        """`exists`: the source knows that it did at a place that is not behind ours."""
+        """`exists`: the source knows that it did at a resource_version that is not behind ours."""
         known = self.pods.get(pod.name)
         if pod.uid in self._gone or (known is not None and pod.version <= known.version):
             return
@@ -122,7 +124,7 @@ class PodSnapshotStore:
             self._forget(known, pod.version)  # its name has been given to another
         self.pods[pod.name] = pod
         for subscription in self._subscriptions:
-            subscription.changed(pod)
+            subscription.on_update(pod)
 
     def _lost(self, pod: PodState) -> None:
         if pod.uid in self._gone or (self.synced and pod.version <= self._covered and not self._is_known(pod)):
@@ -139,35 +141,37 @@ class PodSnapshotStore:
             del self.pods[pod.name]
         self._gone[pod.uid] = at
         for subscription in self._subscriptions:
-            subscription.went(pod)
+            subscription.on_delete(pod)
 
     def _listed(self, told: PodsSnapshot) -> None:
-        place = told.place or 0
+        resource_version = told.resource_version or 0
         for name, pod in list(self.pods.items()):
             listed = told.pods.get(name)
-            if pod.version <= place and (listed is None or listed.uid != pod.uid):
-                self._forget(pod, place)
-        if not self.synced and self._resumed is not None and self._told_to is not None:
-            self._spans.append((self._resumed, self._told_to))  # what has been told since the restart
-        self._covered = max(self._covered, place)
+            if pod.version <= resource_version and (listed is None or listed.uid != pod.uid):
+                self._forget(pod, resource_version)
+        if not self.synced and self._resumed is not None and self._delivered_to is not None:
+            self._spans.append((self._resumed, self._delivered_to))  # what has been told since the restart
+        self._covered = max(self._covered, resource_version)
         self.synced = True
         for subscription in self._subscriptions:
-            subscription.completed()
+            subscription.on_synced()
 
     def _join(self) -> None:
         """Move what is covered on over the pieces of history that follow it."""
         self._covered, _ = _extended(self._covered, self._spans) if self.synced else (self._covered, None)
-        told_to, beyond = _extended(self._told_to, self._spans) if self._told_to is not None else (-1, self._spans)
+        told_to, beyond = (
+            _extended(self._delivered_to, self._spans) if self._delivered_to is not None else (-1, self._spans)
+        )
         told_to = max(told_to, self._covered)
-        self._told_to = told_to if told_to >= 0 else None
-        self._spans = [span for span in beyond if span[1] > self._covered or not self.synced][-MOST_SPANS:]
+        self._delivered_to = told_to if told_to >= 0 else None
+        self._spans = [span for span in beyond if span[1] > self._covered or not self.synced][-MAX_SPANS:]
         if self._gone and self.synced:
             self._gone = {uid: version for uid, version in self._gone.items() if version > self._covered}
 
 
-def _extended(place: int, spans: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
-    """How far history goes without a gap from `place`, and the pieces that lie beyond."""
+def _extended(resource_version: int, spans: list[tuple[int, int]]) -> tuple[int, list[tuple[int, int]]]:
+    """How far history goes without a gap from `resource_version`, and the pieces that lie beyond."""
     left = sorted(spans)
-    while left and left[0][0] <= place:
-        place = max(place, left.pop(0)[1])
-    return place, left
+    while left and left[0][0] <= resource_version:
+        resource_version = max(resource_version, left.pop(0)[1])
+    return resource_version, left

@@ -13,7 +13,7 @@ import msgspec
 from pyscheduler.api.objects import PodSpec, Toleration
 from pyscheduler.api.quantity import QuantityError
 from pyscheduler.api.resources import pod_requests
-from pyscheduler.backend.outcomes import Blame, Outcome
+from pyscheduler.backend.outcomes import FailureKind, Outcome
 from pyscheduler.backend.resources import NOTHING, ONE_POD, Resources
 
 Json = dict[str, Any]
@@ -35,9 +35,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     backoff_seconds: float = 1.0
     longest_backoff_seconds: float = 60.0
 
-    def allowed(self, blame: Blame) -> int:
+    def allowed(self, blame: FailureKind) -> int:
         """How many more attempts after ends of this kind."""
-        return 0 if blame is Blame.NOBODY else int(getattr(self, blame.value))
+        return 0 if blame is FailureKind.NONE else int(getattr(self, blame.value))
 
     def pause(self, attempt: int) -> float:
         """Seconds to wait after so many attempts before the next."""
@@ -139,7 +139,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ending: Outcome | None = None
     """Why we are about to end this attempt; kept so that the pod's death is not taken for something else."""
     failures: dict[str, int] = {}
-    """By `Blame`: how many attempts have ended so."""
+    """By `FailureKind`: how many attempts have ended so."""
     next_spec: TaskSpec | None = None
     """What the owner has changed meanwhile that only another pod can follow; the next attempt is made of it."""
     told: bool = False
@@ -165,7 +165,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.final and self.cleaned
 
 
-def held(record: TaskRecord) -> Resources:
+def allocated_resources(record: TaskRecord) -> Resources:
     """What the task holds of its owner's resources: its pod's requests from submission on, nothing once it is final.
 
     Between attempts it keeps what it holds. Where the owner has changed the requests of a task while it runs, the

@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from pyscheduler.backend.bell import Bell
+from pyscheduler.backend.broadcast import BroadcastEvent
 from pyscheduler.backend.task import TaskRecord
 
 OnUpdate = Callable[[TaskRecord], Awaitable[None] | None]
@@ -17,24 +17,24 @@ LONGEST_RETRY_SECONDS = 60.0
 _log = logging.getLogger(__name__)
 
 
-class Outbox:
+class UpdateQueue:
     """Records to be told, at most one a task. `confirm` hears of each final one that the owner has taken."""
 
     def __init__(self, confirm: Callable[[TaskRecord], None]) -> None:
         self._confirm = confirm
         self._waiting: dict[str, TaskRecord] = {}
-        self._bell = Bell()
+        self._changed = BroadcastEvent()
         self._ended = False
 
     def put(self, record: TaskRecord) -> None:
         """Tell this; what has not been told of the task yet goes under."""
         self._waiting[record.id] = record
-        self._bell.ring()
+        self._changed.notify_all()
 
     def end(self) -> None:
         """Nothing more will come: iterators end once they have told what there is."""
         self._ended = True
-        self._bell.ring()
+        self._changed.notify_all()
 
     async def stream(self) -> AsyncGenerator[TaskRecord, None]:
         """Every record that is put in; it counts as taken when the next one is asked for."""
@@ -42,7 +42,7 @@ class Outbox:
             while not self._waiting:
                 if self._ended:
                     return
-                await self._bell.wait()
+                await self._changed.wait()
             task, record = next(iter(self._waiting.items()))
             del self._waiting[task]
             taken = False
@@ -52,14 +52,14 @@ class Outbox:
             finally:
                 if not taken:
                     self._waiting.setdefault(task, record)
-            self._took(record)
+            self._mark_delivered(record)
 
     async def call(self, on_update: OnUpdate) -> None:
         """Call the owner with each record, one after the other. Where he raises, later again with what is new then."""
         pause = RETRY_SECONDS
         while True:
             while not self._waiting:
-                await self._bell.wait()
+                await self._changed.wait()
             task, record = next(iter(self._waiting.items()))
             del self._waiting[task]
             try:
@@ -73,8 +73,8 @@ class Outbox:
                 pause = min(LONGEST_RETRY_SECONDS, 2 * pause)
                 continue
             pause = RETRY_SECONDS
-            self._took(record)
+            self._mark_delivered(record)
 
-    def _took(self, record: TaskRecord) -> None:
+    def _mark_delivered(self, record: TaskRecord) -> None:
         if record.final:
             self._confirm(record)

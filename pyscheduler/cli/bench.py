@@ -171,7 +171,7 @@ def _mapping(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _lent(name: str, what: str) -> None:
+def _checkout_command(name: str, what: str) -> None:
     """A command whose options are those of the module `name`, which only a checkout has."""
 
     @bench.command(
@@ -185,9 +185,9 @@ def _lent(name: str, what: str) -> None:
         _module(name).main(args=context.args, prog_name=context.command_path)
 
 
-_lent("decide", "Measure decisions alone, in process and without an API server")
-_lent("longest", "Measure the longest call of the scheduler's thread, with many nodes and waiting pods")
-_lent("idle", "Measure what pods cost that nothing fits, while they wait")
+_checkout_command("decide", "Measure decisions alone, in process and without an API server")
+_checkout_command("longest", "Measure the longest call of the scheduler's thread, with many nodes and waiting pods")
+_checkout_command("idle", "Measure what pods cost that nothing fits, while they wait")
 
 
 def _milliseconds(given: str | None) -> list[int]:

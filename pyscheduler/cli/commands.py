@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from pyscheduler.shell.garbage import begin_late
+from pyscheduler.shell.gc_tuning import defer_first_collection
 
 HELP: Final = {
     "up": "Start a cluster in this process: API server, hollow nodes, controllers and the scheduler.",
@@ -40,7 +40,7 @@ class Commands(click.Group):
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in HELP:
             return None
-        begin_late()
+        defer_first_collection()
         # Nothing here has use for the threads that NumPy's linear algebra starts when it is imported.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command: click.Command = getattr(import_module(f"pyscheduler.cli.{cmd_name}"), cmd_name)

@@ -36,11 +36,11 @@ class Ignored(NamedTuple):
 class Legacy(NamedTuple):
     """What the flags come to."""
 
-    unfiled: Mapping[str, Any]
+    flag_defaults: Mapping[str, Any]
     """What counts where there is no file, in the words of the file."""
     master: str
     """Where the API server is, whatever the kubeconfig says; "" for what it says."""
-    longest_unschedulable: float
+    max_unschedulable_seconds: float
     """Seconds after which an unschedulable pod is tried again without a reason."""
 
 
@@ -62,11 +62,11 @@ IGNORED: Final = (
     Ignored("emulation-forward-compatible", f"{KUBERNETES} is followed", switch=True),
 )
 """kube-scheduler's flags without an effect here."""
-_REFUSED: Final = {
+_UNSUPPORTED: Final = {
     "tls_sni_cert_key": "one certificate is served whatever the name asked for: --tls-cert-file",
     "tls_curve_preferences": "the curves are OpenSSL's own choice",
 }
-LONGEST: Final = 300.0
+DEFAULT_MAX_UNSCHEDULABLE: Final = 300.0
 """Seconds; 0 stands for it."""
 
 
@@ -75,15 +75,15 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_flags(**values: Any) -> None:
-        _refuse(values)
+        _reject_unsupported(values)
         for flag in IGNORED:
             if values.pop(flag.name.replace("-", "_")):
                 _log.warning(f"--{flag.name} has no effect: {flag.why}")
-        longest = parse_duration(values.pop("pod_max_in_unschedulable_pods_duration")) or LONGEST
-        command(legacy=Legacy(_unfiled(values), values.pop("master"), longest), **values)
+        longest = parse_duration(values.pop("pod_max_in_unschedulable_pods_duration")) or DEFAULT_MAX_UNSCHEDULABLE
+        command(legacy=Legacy(_flag_defaults(values), values.pop("master"), longest), **values)
 
     decorated: Callable[..., None] = with_flags
-    for option in reversed((*_COUNTING, *(_option(flag) for flag in IGNORED))):
+    for option in reversed((*_SUPPORTED, *(_option(flag) for flag in IGNORED))):
         decorated = option(decorated)
     return decorated
 
@@ -93,7 +93,7 @@ def _option(flag: Ignored) -> Callable[..., Any]:
     return option(f"--{flag.name}", metavar="X", hidden=True)
 
 
-def _unfiled(values: dict[str, Any]) -> dict[str, Any]:
+def _flag_defaults(values: dict[str, Any]) -> dict[str, Any]:
     connection = {
         "contentType": values.pop("kube_api_content_type"),
         "qps": values.pop("kube_api_qps"),
@@ -107,25 +107,25 @@ def _unfiled(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in said.items() if value is not None}
 
 
-def _refuse(values: dict[str, Any]) -> None:
+def _reject_unsupported(values: dict[str, Any]) -> None:
     """BadParameter for what cannot be done, and would be missed."""
     for name in ("emulated_version", "min_compatibility_version"):
         version = values.pop(name).removeprefix("kube=").removeprefix("v")
         if version not in ("", KUBERNETES) and not version.startswith(f"{KUBERNETES}."):
             hint = f"--{name.replace('_', '-')}"
             raise click.BadParameter(f"{version} cannot be followed, {KUBERNETES} alone is", param_hint=hint)
-    for name, problem in _REFUSED.items():
+    for name, problem in _UNSUPPORTED.items():
         if values.pop(name):
             raise click.BadParameter(problem, param_hint=f"--{name.replace('_', '-')}")
 
 
-def _tell_version(context: click.Context, _: click.Parameter, asked: bool | None) -> None:
+def _print_version(context: click.Context, _: click.Parameter, asked: bool | None) -> None:
     if asked and not context.resilient_parsing:
         click.echo(f"pyscheduler {pyscheduler.__version__} (Kubernetes v{KUBERNETES})")
         context.exit()
 
 
-_COUNTING: Final = (
+_SUPPORTED: Final = (
     click.option("--master", default="", metavar="URL", help="Where the API server is; goes before the kubeconfig."),
     click.option(
         "--pod-max-in-unschedulable-pods-duration",
@@ -141,13 +141,13 @@ _COUNTING: Final = (
     switch("--contention-profiling", metavar="[=BOOL]", hidden=True),
     click.option("--emulated-version", default="", metavar="V", hidden=True),
     click.option("--min-compatibility-version", default="", metavar="V", hidden=True),
-    *(click.option(f"--{name.replace('_', '-')}", multiple=True, metavar="X", hidden=True) for name in _REFUSED),
+    *(click.option(f"--{name.replace('_', '-')}", multiple=True, metavar="X", hidden=True) for name in _UNSUPPORTED),
     switch(
         "--version",
         metavar="[=BOOL]",
         is_eager=True,
         expose_value=False,
-        callback=_tell_version,
+        callback=_print_version,
         help="Tell the version, and end.",
     ),
 )

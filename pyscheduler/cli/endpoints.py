@@ -25,10 +25,10 @@ from pyscheduler.shell.threads import LoopThread
 
 if TYPE_CHECKING:
     from pyscheduler.api.pod import Pod
-    from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Trusted
-    from pyscheduler.shell.serving.gate import Gate
+    from pyscheduler.shell.serving.authorization import AuthorizationFilter
+    from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, TrustedAuthorities
     from pyscheduler.shell.serving.http import AsyncPage, Page
-    from pyscheduler.shell.serving.webserver import Answer, Question
+    from pyscheduler.shell.serving.webserver import Request, Response
 
 Flags = Callable[[], Mapping[str, Any]]
 """Every flag by name, with its value."""
@@ -65,7 +65,7 @@ class EndpointOptions(msgspec.Struct, frozen=True):
     authorization_webhook_cache_unauthorized_ttl: str
 
     @property
-    def kept(self) -> tuple[float, float, float]:
+    def review_ttls(self) -> tuple[float, float, float]:
         """Seconds for which the answers of reviews count: whose a token is, a permission, a refusal."""
         return (
             parse_duration(self.authentication_token_webhook_cache_ttl),
@@ -74,7 +74,7 @@ class EndpointOptions(msgspec.Struct, frozen=True):
         )
 
 
-def _kept_for(flag: str, what: str) -> Callable[..., Any]:
+def _ttl_option(flag: str, what: str) -> Callable[..., Any]:
     return click.option(flag, default="10s", callback=duration, metavar="D", help=f"For how long {what} is remembered.")
 
 
@@ -135,9 +135,9 @@ _OPTIONS: Final = (
         metavar="PATH,...",
         help="What everybody may ask for; a trailing * stands for anything.",
     ),
-    _kept_for("--authentication-token-webhook-cache-ttl", "whose a token is"),
-    _kept_for("--authorization-webhook-cache-authorized-ttl", "a permission"),
-    _kept_for("--authorization-webhook-cache-unauthorized-ttl", "a refusal"),
+    _ttl_option("--authentication-token-webhook-cache-ttl", "whose a token is"),
+    _ttl_option("--authorization-webhook-cache-authorized-ttl", "a permission"),
+    _ttl_option("--authorization-webhook-cache-unauthorized-ttl", "a refusal"),
 )
 
 
@@ -163,37 +163,37 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     from pyscheduler.shell.serving import health
     from pyscheduler.shell.serving.http import json_answer, json_page
     from pyscheduler.shell.serving.main_loop import MainLoop, MetricsPage
-    from pyscheduler.shell.serving.webserver import Answer
+    from pyscheduler.shell.serving.webserver import Response
 
     main, context = MainLoop(asyncio.get_running_loop()), scheduler.machine.context
 
-    def queue(question: Question) -> dict[str, Any]:
+    def queue(question: Request) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
 
         return Dumps(context, clock).queue(question)
 
-    def cache(question: Question) -> dict[str, Any]:
+    def cache(question: Request) -> dict[str, Any]:
         from pyscheduler.shell.serving.dumps import Dumps
 
         return Dumps(context, clock).cache(question)
 
-    def pods(_: Question) -> list[Pod]:
+    def pods(_: Request) -> list[Pod]:
         # A replica that only waits would report the same again.
         return list(context.pods.values()) if scheduler.leads else []
 
-    def resources(found: list[Pod]) -> Answer:
+    def resources(found: list[Pod]) -> Response:
         from pyscheduler.shell.serving import pod_resources
 
         return pod_resources.answer(found)
 
-    def reset(_: Question) -> Answer:
+    def reset(_: Request) -> Response:
         scheduler.metrics.reset()
-        return Answer(b"metrics reset\n")
+        return Response(b"metrics reset\n")
 
     served: dict[str, Page | AsyncPage] = {
         **health.pages(checks),
         "/metrics": MetricsPage(scheduler.metrics, main),
-        "DELETE /metrics": main.page(reset, _itself),
+        "DELETE /metrics": main.page(reset, _identity),
         "/metrics/resources": main.page(pods, resources),
         "/configz": json_page(lambda _: configz(scheduler.config)),
         "/debug/queue": main.page(queue, json_answer),
@@ -204,7 +204,7 @@ def pages(checks: Checks, scheduler: Scheduler, clock: Clock, flags: Flags) -> d
     return served | _zpages([*served, "/flagz", "/statusz"], clock, flags)
 
 
-def _itself(answer: Answer) -> Answer:
+def _identity(answer: Response) -> Response:
     return answer
 
 
@@ -224,12 +224,12 @@ def _profiles(loop: asyncio.AbstractEventLoop) -> Mapping[str, Page]:
 def _zpages(paths: Sequence[str], clock: Clock, flags: Flags) -> dict[str, Page]:
     began = clock.wall()
 
-    def flagz(question: Question) -> Answer:
+    def flagz(question: Request) -> Response:
         from pyscheduler.shell.serving import zpages
 
         return zpages.flagz(flags)(question)
 
-    def statusz(question: Question) -> Answer:
+    def statusz(question: Request) -> Response:
         from pyscheduler.shell.serving import zpages
 
         return zpages.statusz(paths, began, clock.wall)(question)
@@ -249,7 +249,7 @@ def configz(config: LoadedConfig) -> Mapping[str, Any]:
 
 
 @asynccontextmanager
-async def served(
+async def serve_in_thread(
     options: EndpointOptions, pages: Mapping[str, Page | AsyncPage], calls: Connection, clock: Clock
 ) -> AsyncIterator[None]:
     """Serve pages over HTTPS from a thread of their own, so that they are answered while the caller's loop is blocked.
@@ -280,8 +280,8 @@ async def serve(
         allowed = AllowedPaths([p for p in options.authorization_always_allow_paths.split(",") if p])
     except ValueError as problem:
         raise click.BadParameter(str(problem), param_hint="--authorization-always-allow-paths") from None
-    tokens = await _reviewing(options.authentication_kubeconfig, calls, clock, stack)
-    access = await _reviewing(options.authorization_kubeconfig, calls, clock, stack)
+    tokens = await _review_connection(options.authentication_kubeconfig, calls, clock, stack)
+    access = await _review_connection(options.authorization_kubeconfig, calls, clock, stack)
 
     def made() -> tuple[bytes, bytes]:
         from pyscheduler.shell.serving.self_signed import make
@@ -302,15 +302,15 @@ async def serve(
     )
 
     @cache
-    def gate() -> Gate:
+    def gate() -> AuthorizationFilter:
+        from pyscheduler.shell.serving.authorization import AuthorizationFilter
         from pyscheduler.shell.serving.front_proxy import user_of
-        from pyscheduler.shell.serving.gate import Gate
         from pyscheduler.shell.serving.reviews import Reviewer, Seconds
 
-        reviewer = Reviewer(tokens, access, clock, Seconds(*options.kept))
-        return Gate(reviewer, allowed, lambda question: user_of(question, *trusted.known))
+        reviewer = Reviewer(tokens, access, clock, Seconds(*options.review_ttls))
+        return AuthorizationFilter(reviewer, allowed, lambda question: user_of(question, *trusted.known))
 
-    async def guard(question: Question, served: bool) -> Answer | None:
+    async def guard(question: Request, served: bool) -> Response | None:
         # Probes come while the scheduler starts; what they need not know is loaded for whoever comes later.
         return None if allowed.let(question) else await gate().refusal(question, served)
 
@@ -319,7 +319,9 @@ async def serve(
     stack.push_async_callback(server.stop)
 
 
-async def _reviewing(kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack) -> Connection:
+async def _review_connection(
+    kubeconfig: Path | None, calls: Connection, clock: Clock, stack: AsyncExitStack
+) -> Connection:
     """A connection for reviews; nothing is sent before somebody asks for something."""
     from pyscheduler.shell.kube.credentials import load
 
@@ -331,9 +333,9 @@ async def _reviewing(kubeconfig: Path | None, calls: Connection, clock: Clock, s
     return connection
 
 
-async def _authorities(options: EndpointOptions, tokens: Connection, clock: Clock) -> Trusted:
+async def _authorities(options: EndpointOptions, tokens: Connection, clock: Clock) -> TrustedAuthorities:
     """Who signs the certificates of clients and of front proxies. ServerProblem if that must be known and is not."""
-    from pyscheduler.shell.serving.client_ca import Proxies, Trusted
+    from pyscheduler.shell.serving.client_ca import Proxies, TrustedAuthorities
 
     clients = _file("--client-ca-file", options.client_ca_file)
     signer = _file("--requestheader-client-ca-file", options.requestheader_client_ca_file)
@@ -347,25 +349,25 @@ async def _authorities(options: EndpointOptions, tokens: Connection, clock: Cloc
     lookup = None
     if not options.authentication_skip_lookup and (clients is None or signer is None):
         lookup = await _lookup(options, tokens, clock)
-    return Trusted(clients or lookup, lookup, None if signer is None else (signer, said))
+    return TrustedAuthorities(clients or lookup, lookup, None if signer is None else (signer, said))
 
 
-def _file(flag: str, file: Path | None) -> AuthoritiesOfFile | None:
-    from pyscheduler.shell.serving.client_ca import AuthoritiesOfFile
+def _file(flag: str, file: Path | None) -> FileAuthorities | None:
+    from pyscheduler.shell.serving.client_ca import FileAuthorities
     from pyscheduler.shell.serving.http import ServerProblem
 
     try:
-        return None if file is None else AuthoritiesOfFile(file, flag)
+        return None if file is None else FileAuthorities(file, flag)
     except (OSError, UnicodeDecodeError) as problem:
         raise ServerProblem(f"{flag} {file} cannot be read: {problem}") from None
 
 
-async def _lookup(options: EndpointOptions, tokens: Connection, clock: Clock) -> AuthoritiesOfCluster:
+async def _lookup(options: EndpointOptions, tokens: Connection, clock: Clock) -> ConfigMapAuthorities:
     from pyscheduler.api import ApiError
-    from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster
+    from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities
     from pyscheduler.shell.serving.http import ServerProblem
 
-    authorities = AuthoritiesOfCluster(tokens, clock)
+    authorities = ConfigMapAuthorities(tokens, clock)
     if not options.authentication_tolerate_lookup_failure:
         try:
             await authorities.read()

@@ -14,15 +14,15 @@ from pyscheduler.api.objects import PodObject
 from pyscheduler.cli import options
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.config.build import build_profiles
-from pyscheduler.config.gates import DEFAULTS, Gates
+from pyscheduler.config.gates import DEFAULTS, FeatureGates
 from pyscheduler.config.load import default, from_value, load
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.decide.report import report
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.inventory import UnreadableObject, take_in
 from pyscheduler.core.machine import Machine
+from pyscheduler.core.snapshot import UnreadableObject, load_snapshot
 
 Json = dict[str, Any]
 _KEYS = ("id", "objects", "pods", "config")
@@ -80,7 +80,7 @@ def _lines(file: str) -> Iterator[bytes]:
 class Evaluator:
     """Answers documents. Configurations are read once each, so many documents a second can be answered."""
 
-    def __init__(self, config: LoadedConfig | None = None, gates: Gates = DEFAULTS) -> None:
+    def __init__(self, config: LoadedConfig | None = None, gates: FeatureGates = DEFAULTS) -> None:
         """`config` is for documents that bring none, the default profile without one; `gates` are for all others."""
         self._config = config or default(gates)
         _warn_of_extenders(self._config)
@@ -104,8 +104,8 @@ class Evaluator:
         try:
             self._check(document)
             machine = self.machine(document.get("config"))
-            objects = take_in(machine, document.get("objects") or [])
-        except _Wrong as problem:
+            objects = load_snapshot(machine, document.get("objects") or [])
+        except _BadDocument as problem:
             yield {"id": id_, "error": str(problem)}
             return
         except ConfigError as problem:
@@ -146,15 +146,15 @@ class Evaluator:
     @staticmethod
     def _check(document: Any) -> None:
         if not isinstance(document, Mapping):
-            raise _Wrong(f"a document is a mapping with the keys {', '.join(_KEYS)}")
+            raise _BadDocument(f"a document is a mapping with the keys {', '.join(_KEYS)}")
         for key in document:
             if key not in _KEYS:
-                raise _Wrong(f'unknown key "{key}"; a document has the keys {", ".join(_KEYS)}')
+                raise _BadDocument(f'unknown key "{key}"; a document has the keys {", ".join(_KEYS)}')
         pods = document.get("pods")
         if not isinstance(document.get("objects"), list | None):
-            raise _Wrong("objects: must be a list")
+            raise _BadDocument("objects: must be a list")
         if pods is not None and not (isinstance(pods, list) and all(isinstance(pod, str) for pod in pods)):
-            raise _Wrong('pods: must be a list of "namespace/name"')
+            raise _BadDocument('pods: must be a list of "namespace/name"')
 
 
 def _warn_of_extenders(config: LoadedConfig) -> None:
@@ -171,5 +171,5 @@ def _report(context: Context, name: str, source: PodObject) -> Json:
         return {"error": f"the attempt failed: {error!r}"}
 
 
-class _Wrong(Exception):
+class _BadDocument(Exception):
     """A document that is none."""

@@ -13,8 +13,8 @@ from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.embedded import Api
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.server_state import WriteOptions
 from pyscheduler.embedded.status import ApiError
-from pyscheduler.embedded.world import WriteOptions
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _FIRST = ("Namespace", "CustomResourceDefinition", "PriorityClass")
@@ -105,7 +105,7 @@ def _create(api: Api, manifest: Manifest, options: WriteOptions) -> None:
 
 def _resource(api: Api, manifest: Manifest) -> Resource:
     version, kind = manifest.kind
-    resource = api.world.registry.of_kind(version, kind)
+    resource = api.state.registry.of_kind(version, kind)
     if resource is None:
         hint = "is its CustomResourceDefinition applied, and are apiVersion and kind spelt right?"
         raise CommandProblem(f"{manifest.place}: kind: no {kind} in {version} is served; {hint}")

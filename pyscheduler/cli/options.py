@@ -12,7 +12,7 @@ import click
 
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import camel
-from pyscheduler.config.gates import GateProblem, Gates, parse
+from pyscheduler.config.gates import FeatureGateError, FeatureGates, parse
 from pyscheduler.config.load import LoadedConfig, default, load, show
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.shell import logs
@@ -101,17 +101,17 @@ def election(flags: Mapping[str, Any]) -> dict[str, Any]:
     return {camel(name): value for name, value in flags.items() if value is not None}
 
 
-def given(context: click.Context) -> dict[str, Any]:
+def all_flags(context: click.Context) -> dict[str, Any]:
     """Every flag of the command that runs, by its name, with its value."""
     flags = [(p.opts[0].lstrip("-"), p.name or "") for p in context.command.params if isinstance(p, click.Option)]
     return {flag: context.params[name] for flag, name in flags if name in context.params}
 
 
-def gates(feature_gates: Iterable[str]) -> Gates:
+def gates(feature_gates: Iterable[str]) -> FeatureGates:
     """The gates of `--feature-gates`. BadParameter if they cannot be set so."""
     try:
         return parse(feature_gates)
-    except GateProblem as problem:
+    except FeatureGateError as problem:
         raise click.BadParameter(str(problem), param_hint="--feature-gates") from None
 
 
@@ -119,16 +119,16 @@ def loaded(
     config: Path | None,
     feature_gates: Iterable[str] = (),
     election: Mapping[str, Any] | None = None,
-    unfiled: Mapping[str, Any] | None = None,
+    flag_defaults: Mapping[str, Any] | None = None,
 ) -> LoadedConfig:
     """The configuration of `--config` with `--feature-gates`, its warnings logged. ConfigError if it cannot be used.
 
-    `election` takes the place of what it says under leaderElection; `unfiled` counts where there is no file.
+    `election` takes the place of what it says under leaderElection; `flag_defaults` counts where there is no file.
     """
     on = gates(feature_gates)
-    if config and unfiled:
-        logs.get("config").warning(f"without effect beside --config: flags for {', '.join(unfiled)}")
-    result = load(config, on, election) if config else default(on, election, unfiled)
+    if config and flag_defaults:
+        logs.get("config").warning(f"without effect beside --config: flags for {', '.join(flag_defaults)}")
+    result = load(config, on, election) if config else default(on, election, flag_defaults)
     for warning in result.warnings:
         logs.get("config").warning(warning)
     return result

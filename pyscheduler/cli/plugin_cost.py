@@ -28,7 +28,7 @@ from pyscheduler.api import (
     Skip,
 )
 from pyscheduler.api.objects import NodeObject, PodObject
-from pyscheduler.cli.plugin_reads import least_reads
+from pyscheduler.cli.plugin_reads import infer_reads
 from pyscheduler.cli.problems import CommandProblem
 from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import loads
@@ -36,14 +36,14 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, NodeChanged, PodChanged, PodGone
-from pyscheduler.core.framework.failure import code_line, describe
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.plugin_failure import code_line, describe
 from pyscheduler.core.machine import Machine
 from pyscheduler.intree import DEFAULT_MULTIPOINT
 
 Json = dict[str, Any]
 _ROUNDS: Final = 5
-_LONG: Final = 0.02
+_MIN_SECONDS: Final = 0.02
 """Seconds of CPU time that a figure is made of, at least."""
 _ZONES: Final = 10
 _PODS_OF_A_ROUND: Final = 50
@@ -61,7 +61,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Call:
+class CallCost:
     """An extension point: microseconds of a call for one node or pod, and of the two forms for all nodes."""
 
     point: str
@@ -75,30 +75,30 @@ class Cost:
     """Measured cost of a plugin; decisions in microseconds."""
 
     name: str
-    calls: tuple[Call, ...]
-    without: float
+    calls: tuple[CallCost, ...]
+    baseline: float
     with_plugin: float
     reads: Reads | None
-    enough: Reads | None
+    minimal_reads: Reads | None
     """The claim that would do, where it is less than `reads`."""
-    with_enough: float | None
+    with_minimal_reads: float | None
 
 
 def measure(request: Request) -> Cost:
     """Measure a plugin. ConfigError if it cannot be used."""
-    world = _World(_config(request, enabled=True), request)
-    plugin, pod, table = world.plugin(request.plugin), world.pod(), world.machine.context.state.table()
+    cluster = _BenchmarkCluster(_config(request, enabled=True), request)
+    plugin, pod, table = cluster.plugin(request.plugin), cluster.pod(), cluster.machine.context.state.table()
     try:
         calls = tuple(_calls(plugin, pod, table))
     except Exception as error:
         text = f"plugin {plugin.name} failed: {describe(error)} ({code_line(error)})"
         raise CommandProblem(text) from None
-    rivals = {"without": _World(_config(request, enabled=False), request), "with": world}
-    reads, enough = getattr(plugin, "reads", None), least_reads(plugin, pod, table)
+    rivals = {"without": _BenchmarkCluster(_config(request, enabled=False), request), "with": cluster}
+    reads, enough = getattr(plugin, "reads", None), infer_reads(plugin, pod, table)
     if reads is None or enough is None or enough >= reads:
         enough = None
     else:
-        rivals["enough"] = _World(_config(request, enabled=True), request, enough)
+        rivals["enough"] = _BenchmarkCluster(_config(request, enabled=True), request, enough)
     took = _decisions(rivals)
     return Cost(plugin.name, calls, took["without"], took["with"], reads, enough, took.get("enough"))
 
@@ -115,7 +115,7 @@ def _config(request: Request, enabled: bool) -> LoadedConfig:
     return loads(json.dumps({**kind, "profiles": [profile]}))
 
 
-class _World:
+class _BenchmarkCluster:
     """A machine with nodes, on which pods of one template are decided on."""
 
     def __init__(self, config: LoadedConfig, request: Request, reads: Reads | None = None) -> None:
@@ -172,54 +172,54 @@ def _node(template: Json, i: int) -> NodeObject:
     return msgspec.convert(node, NodeObject)
 
 
-def _decisions(rivals: Mapping[str, _World]) -> dict[str, float]:
-    """Microseconds of a decision in each world, measured in turns so that noise meets all alike."""
-    pods = {name: _enough_pods(world) for name, world in rivals.items()}
-    rounds = [{name: world.decide(pods[name]) for name, world in rivals.items()} for _ in range(_ROUNDS)]
+def _decisions(rivals: Mapping[str, _BenchmarkCluster]) -> dict[str, float]:
+    """Microseconds of a decision in each cluster, measured in turns so that noise meets all alike."""
+    pods = {name: _sample_size(cluster) for name, cluster in rivals.items()}
+    rounds = [{name: cluster.decide(pods[name]) for name, cluster in rivals.items()} for _ in range(_ROUNDS)]
     return {name: statistics.median(each[name] for each in rounds) for name in rivals}
 
 
-def _enough_pods(world: _World) -> int:
+def _sample_size(cluster: _BenchmarkCluster) -> int:
     """As many pods as make a figure; the first are slower than the rest, and not counted."""
-    world.decide(2)
-    return max(5, min(_PODS_OF_A_ROUND, int(_LONG * 1e6 / max(1.0, world.decide(5)))))
+    cluster.decide(2)
+    return max(5, min(_PODS_OF_A_ROUND, int(_MIN_SECONDS * 1e6 / max(1.0, cluster.decide(5)))))
 
 
-def _calls(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Iterator[Call]:
+def _calls(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Iterator[CallCost]:
     """Cost of a call at each extension point that the plugin serves and that decides."""
     cycle, node = Cycle(0.0, "default-scheduler", pod.uid), next(iter(nodes))
     if isinstance(plugin, PreEnqueuePlugin):
-        yield Call("PreEnqueue", _timed(lambda: plugin.pre_enqueue(pod)))
+        yield CallCost("PreEnqueue", _timed(lambda: plugin.pre_enqueue(pod)))
     if isinstance(plugin, PreFilterPlugin):
-        yield Call("PreFilter", _timed(lambda: plugin.pre_filter(cycle, pod, nodes)))
+        yield CallCost("PreFilter", _timed(lambda: plugin.pre_filter(cycle, pod, nodes)))
     is_skipped = isinstance(plugin, PreFilterPlugin) and isinstance(plugin.pre_filter(cycle, pod, nodes), Skip)
     if isinstance(plugin, FilterPlugin) and not is_skipped:
         plain = _timed(lambda: [plugin.filter(cycle, pod, each) for each in nodes])
         own = type(plugin).filter_all is not FilterPlugin.filter_all
         columns = _timed(lambda: plugin.filter_all(cycle, pod, nodes)) if own else None
-        yield Call("Filter", plain / len(nodes), plain, columns)
+        yield CallCost("Filter", plain / len(nodes), plain, columns)
     if isinstance(plugin, PreScorePlugin):
-        yield Call("PreScore", _timed(lambda: plugin.pre_score(cycle, pod, nodes)))
+        yield CallCost("PreScore", _timed(lambda: plugin.pre_score(cycle, pod, nodes)))
     is_skipped = isinstance(plugin, PreScorePlugin) and isinstance(plugin.pre_score(cycle, pod, nodes), Skip)
     if isinstance(plugin, ScorePlugin) and not is_skipped:
         plain = _timed(lambda: [plugin.score(cycle, pod, each) for each in nodes])
         own = type(plugin).score_all is not ScorePlugin.score_all
         columns = _timed(lambda: plugin.score_all(cycle, pod, nodes)) if own else None
-        yield Call("Score", plain / len(nodes), plain, columns)
+        yield CallCost("Score", plain / len(nodes), plain, columns)
         scores = plugin.score_all(cycle, pod, nodes)
-        yield Call("NormalizeScore", _timed(lambda: plugin.normalize(cycle, pod, scores)))
+        yield CallCost("NormalizeScore", _timed(lambda: plugin.normalize(cycle, pod, scores)))
     if isinstance(plugin, ReservePlugin):
         both = _timed(lambda: (plugin.reserve(cycle, pod, node), plugin.unreserve(cycle, pod, node.name)))
-        yield Call("Reserve, Unreserve", both)
+        yield CallCost("Reserve, Unreserve", both)
     if isinstance(plugin, PermitPlugin):
-        yield Call("Permit", _timed(lambda: plugin.permit(cycle, pod, node)))
+        yield CallCost("Permit", _timed(lambda: plugin.permit(cycle, pod, node)))
 
 
 def _timed(call: Callable[[], object]) -> float:
     """Microseconds of CPU time of a call: the quickest of three runs."""
     times, took = 1, 0.0
-    while (took := _run(call, times)) < _LONG:
-        times = max(2 * times, int(times * _LONG / max(took, 1e-6)))
+    while (took := _run(call, times)) < _MIN_SECONDS:
+        times = max(2 * times, int(times * _MIN_SECONDS / max(took, 1e-6)))
     return min(took, _run(call, times), _run(call, times)) / times * 1e6
 
 
@@ -241,7 +241,7 @@ def table(cost: Cost, nodes: int) -> Table:
     return shown
 
 
-def _columns(call: Call) -> str:
+def _columns(call: CallCost) -> str:
     if call.plain is None:
         return ""
     return "not written" if call.columns is None else f"{call.columns:,.0f}"
@@ -249,14 +249,14 @@ def _columns(call: Call) -> str:
 
 def summary(cost: Cost, nodes: int) -> list[str]:
     """Lines on the cost of a whole decision and on possible savings."""
-    more = cost.with_plugin - cost.without
+    more = cost.with_plugin - cost.baseline
     lines = [
         f"One decision on {nodes} nodes: {cost.with_plugin:,.0f} µs with {cost.name},"
-        f" {cost.without:,.0f} µs without it ({more:+,.0f} µs)."
+        f" {cost.baseline:,.0f} µs without it ({more:+,.0f} µs)."
     ]
-    if cost.enough is not None and cost.with_enough is not None and cost.reads is not None:
+    if cost.minimal_reads is not None and cost.with_minimal_reads is not None and cost.reads is not None:
         lines.append(
-            f"reads = Reads.{cost.reads.name} claims more than this pod needs: with Reads.{cost.enough.name} a decision"
-            f" takes {cost.with_enough:,.0f} µs. Make sure that it holds for every pod before you set it."
+            f"reads = Reads.{cost.reads.name} claims more than this pod needs: with Reads.{cost.minimal_reads.name} a decision"
+            f" takes {cost.with_minimal_reads:,.0f} µs. Make sure that it holds for every pod before you set it."
         )
     return lines

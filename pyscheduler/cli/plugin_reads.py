@@ -56,7 +56,7 @@ class _RecordedCycle(Cycle):
         self.seen = seen
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("now", "rng", "chance", "uid", "attempt"):
+        if name in ("now", "rng", "random_bits", "uid", "attempt"):
             object.__getattribute__(self, "seen").add(f"cycle.{name}")
         return super().__getattribute__(name)
 
@@ -65,7 +65,7 @@ class _RecordedCycle(Cycle):
         return super().__getitem__(key)
 
 
-def least_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
+def infer_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
     """Return the least claim that is right for the pod on these nodes; None if it cannot be determined.
 
     That is so where the plugin has state of its own, or leaves the pod alone, or looks at more than a claim can cover.
@@ -86,7 +86,7 @@ def least_reads(plugin: Plugin, pod: Pod, nodes: NodeTable) -> Reads | None:
         return None
     if "cycle.state" in seen and any(each.startswith("table.") for each in seen):
         return Reads.DOMAINS
-    return Reads.OWN_ROW if seen & _OF_THE_ROW else Reads.OWN_NODE
+    return Reads.OWN_NODE_AND_PODS if seen & _OF_THE_ROW else Reads.OWN_NODE
 
 
 def _run(plugin: Plugin, pod: Pod, cycle: Cycle, nodes: NodeTable, seen: set[str]) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from pyscheduler.api.plugin import ScorePlugin
 from pyscheduler.config.discover import installed
 from pyscheduler.config.problems import ConfigError, Report
-from pyscheduler.core.framework.registry import Registered, Registry
+from pyscheduler.core.framework.registry import PluginRegistration, Registry
 from pyscheduler.intree import DEFAULT_MULTIPOINT
 
 FORMATS = ("table", "json")
@@ -51,7 +51,7 @@ def _registry() -> Registry:
 
 
 @dataclass(frozen=True)
-class Row:
+class PluginRow:
     """What there is to say of a plugin."""
 
     name: str
@@ -63,9 +63,9 @@ class Row:
     """The weight of its scores where none is given; None if it gives none."""
 
 
-def _row(plugin: Registered) -> Row:
+def _row(plugin: PluginRegistration) -> PluginRow:
     weights = dict(DEFAULT_MULTIPOINT)
     weight = None
     if issubclass(plugin.cls, ScorePlugin):
         weight = weights.get(plugin.name) or plugin.cls.weight
-    return Row(plugin.name, plugin.points, plugin.distribution, plugin.name in weights, weight)
+    return PluginRow(plugin.name, plugin.points, plugin.distribution, plugin.name in weights, weight)

@@ -17,8 +17,8 @@ log = logs.get("podgroups")
 POD_GROUPS: Final = ("scheduling.x-k8s.io", "podgroups")
 
 
-class PodGroupKeeper:
-    """Starts and stops the controller, as `attend` has it, until the `async with` block ends.
+class PodGroupControllerRunner:
+    """Starts and stops the controller, as `on_kinds_changed` has it, until the `async with` block ends.
 
     Whoever runs gangs wants to see how they are doing. All others do without kopf, which is slow to import.
     """
@@ -31,7 +31,7 @@ class PodGroupKeeper:
         self._operator: PodGroupOperator | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> PodGroupKeeper:
+    async def __aenter__(self) -> PodGroupControllerRunner:
         self._task = asyncio.create_task(self._run())
         return self
 
@@ -41,7 +41,7 @@ class PodGroupKeeper:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._stop()
 
-    def attend(self, kinds: Iterable[ResourceKind]) -> None:
+    def on_kinds_changed(self, kinds: Iterable[ResourceKind]) -> None:
         """These are the kinds that plugins read while we lead."""
         self._wanted = any((kind.group, kind.plural) == POD_GROUPS for kind in kinds)
         self._changed.set()

@@ -38,7 +38,7 @@ class Progress:
         return f"{total - len(self.unbound)} of {total} pods have a node ({states or 'no pods yet'}){waiting}"
 
 
-def look(api: Api) -> Progress:
+def current_progress(api: Api) -> Progress:
     """How things stand now."""
     pods = _objects(api, "pods")
     unbound = tuple(p for p in pods if not p["spec"].get("nodeName") and p["status"].get("phase") not in _FINAL)
@@ -52,7 +52,7 @@ def look(api: Api) -> Progress:
     return Progress(phases, unbound, unfinished)
 
 
-def what_runs_where(api: Api) -> Table:
+def node_table(api: Api) -> Table:
     """A row for each node: how full it is, and the pods on it."""
     pods: dict[str, list[Json]] = defaultdict(list)
     for pod in _objects(api, "pods"):
@@ -61,13 +61,13 @@ def what_runs_where(api: Api) -> Table:
     for node in _objects(api, "nodes"):
         name = node["metadata"]["name"]
         here = pods.pop(name, [])
-        table.add_row(name, _cpu(node, here), "\n".join(_told(p) for p in here) or "-")
+        table.add_row(name, _cpu(node, here), "\n".join(_pod_line(p) for p in here) or "-")
     if pods.get(""):
-        table.add_row("(none)", "", "\n".join(_told(p) for p in pods[""]))
+        table.add_row("(none)", "", "\n".join(_pod_line(p) for p in pods[""]))
     return table
 
 
-def why_pending(pod: Json) -> str:
+def pending_reason(pod: Json) -> str:
     """What the scheduler wrote into the pod's PodScheduled condition."""
     conditions = pod["status"].get("conditions") or ()
     said = next((c for c in conditions if c["type"] == "PodScheduled" and c["status"] == "False"), None)
@@ -115,5 +115,5 @@ def _requested(pod: Json) -> int:
         return 0
 
 
-def _told(pod: Json) -> str:
+def _pod_line(pod: Json) -> str:
     return f"{pod['metadata']['name']}  {_state(pod)}"

@@ -17,17 +17,17 @@ from pyscheduler import kernels
 from pyscheduler.cli import compat, endpoints, options
 from pyscheduler.cli.compat import Legacy
 from pyscheduler.cli.endpoints import EndpointOptions
-from pyscheduler.cli.pod_groups import PodGroupKeeper
+from pyscheduler.cli.pod_groups import PodGroupControllerRunner
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import descriptors, logs
 from pyscheduler.shell.clock import SystemClock
-from pyscheduler.shell.cores import interrupt_nobody
 from pyscheduler.shell.heartbeat import Heartbeat
 from pyscheduler.shell.kube.connection import CONNECTIONS, ConnectionOptions, connect
-from pyscheduler.shell.leadership import ALONE, Leadership, LeaseLost
+from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.reload import Reloader, Source
 from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.shell.scheduling_policy import set_batch_scheduling_policy
 from pyscheduler.shell.serving.health import Check, Checks
 from pyscheduler.shell.watchdog import Watchdog
 
@@ -64,43 +64,45 @@ def run(
 ) -> None:
     """Schedule the pods whose spec.schedulerName is a profile of FILE; leave all others alone."""
     flags = options.election(election)
-    configuration = options.loaded(config, feature_gates, flags, legacy.unfiled)
+    configuration = options.loaded(config, feature_gates, flags, legacy.flag_defaults)
     if write_config_to is not None:
         options.write(configuration, write_config_to)
         return
     source = None if config is None else Source(config, options.gates(feature_gates), flags)
     client = configuration.configuration.client_connection
     path = kubeconfig or (Path(client.kubeconfig) if client.kubeconfig else None)
-    given = Given(
-        path, legacy.master, legacy.longest_unschedulable, partial(options.given, click.get_current_context())
+    process_flags = ProcessFlags(
+        path, legacy.master, legacy.max_unschedulable_seconds, partial(options.all_flags, click.get_current_context())
     )
-    sys.exit(options.run_async(_run(configuration, given, serving, source)))
+    sys.exit(options.run_async(_run(configuration, process_flags, serving, source)))
 
 
-class Given(NamedTuple):
+class ProcessFlags(NamedTuple):
     """What flags say beside the configuration and the endpoints."""
 
     kubeconfig: Path | None
     server: str
     """Where the API server is in spite of the kubeconfig; "" for what that says."""
-    longest_unschedulable: float
+    max_unschedulable_seconds: float
     flags: Callable[[], Mapping[str, Any]]
     """All flags by name."""
 
 
-async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, source: Source | None) -> int:
-    batch = interrupt_nobody()
+async def _run(
+    config: LoadedConfig, process_flags: ProcessFlags, serving: EndpointOptions, source: Source | None
+) -> int:
+    batch = set_batch_scheduling_policy()
     clock, metrics = SystemClock(), Metrics()
     client = config.configuration.client_connection
     limits = ConnectionOptions(descriptors.connections(CONNECTIONS), client.qps, client.burst, client.content_type)
     async with AsyncExitStack() as stack:
         heartbeat = await stack.enter_async_context(Heartbeat(clock))
         stack.enter_context(Watchdog(heartbeat, metrics))
-        calls = await connect(given.kubeconfig, limits, clock, given.server)
+        calls = await connect(process_flags.kubeconfig, limits, clock, process_flags.server)
         stack.push_async_callback(calls.close)
         events = calls.another()
         stack.push_async_callback(events.close)
-        leadership: Leadership = ALONE
+        leadership: Leadership = ALWAYS_LEADER
         well: dict[str, Check] = {}
         if config.configuration.leader_election.leader_elect:
             # A scheduler that is alone starts without it.
@@ -109,14 +111,16 @@ async def _run(config: LoadedConfig, given: Given, serving: EndpointOptions, sou
             health = heartbeat.check
             election = await stack.enter_async_context(elected(config.configuration, calls, clock, metrics, health))
             leadership, well[CHECK] = election, election.check
-        longest = given.longest_unschedulable
+        longest = process_flags.max_unschedulable_seconds
         scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership, longest)
         if serving.secure_port:
             checks = _checks(scheduler, {"main-loop": heartbeat.check}, well)
-            pages = endpoints.pages(checks, scheduler, clock, given.flags)
-            await stack.enter_async_context(endpoints.served(serving, pages, calls, clock))
+            pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)
+            await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, calls, clock))
         endpoints.dump_on_signal(scheduler, clock)
-        scheduler.attend = (await stack.enter_async_context(PodGroupKeeper(given.kubeconfig, given.server))).attend
+        scheduler.attend = (
+            await stack.enter_async_context(PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server))
+        ).on_kinds_changed
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
         profiles = ", ".join(scheduler.names)

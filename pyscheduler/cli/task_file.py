@@ -24,10 +24,10 @@ def read_tasks(file: str) -> list[TaskSpec]:
     specs = [_spec(place, value) for place, value in found]
     if not specs:
         raise CommandProblem(f"{file}: has no tasks; `pyscheduler tasks submit --help` shows what they look like")
-    return _told_apart(file, specs)
+    return _unique(file, specs)
 
 
-def checked(spec: TaskSpec) -> TaskSpec:
+def validated(spec: TaskSpec) -> TaskSpec:
     """The same. CommandProblem if it could not run as it is written."""
     try:
         check(spec)
@@ -76,14 +76,14 @@ def _documents(file: str, text: str) -> Iterator[tuple[str, Any]]:
 
 def _spec(place: str, value: Any) -> TaskSpec:
     try:
-        return checked(msgspec.convert(value, TaskSpec, strict=False))
+        return validated(msgspec.convert(value, TaskSpec, strict=False))
     except msgspec.ValidationError as problem:
         raise CommandProblem(f"{place}: {problem}") from None
     except CommandProblem as problem:
         raise CommandProblem(f"{place}: {problem}") from None
 
 
-def _told_apart(file: str, specs: Iterable[TaskSpec]) -> list[TaskSpec]:
+def _unique(file: str, specs: Iterable[TaskSpec]) -> list[TaskSpec]:
     """Without repetitions. CommandProblem if one id stands for two different tasks."""
     by_id: dict[str, TaskSpec] = {}
     for spec in specs:

@@ -27,21 +27,21 @@ from pyscheduler.backend.errors import BackendProblem, BackendStopped, UnknownTa
 from pyscheduler.backend.offers import FixedBudget, NamespaceQuota, Offer
 from pyscheduler.backend.resources import Resources
 from pyscheduler.backend.settings import BackendSettings
-from pyscheduler.backend.state.inbox import Inbox, Kill, Submit, Waiting
+from pyscheduler.backend.state.request_queue import Kill, QueuedRequest, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import TaskPhase, TaskProblem, TaskRecord
 from pyscheduler.cli.problems import CommandProblem
 
 T = TypeVar("T")
-_LOOKS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 """Seconds between two looks whether something new is in the inbox."""
 _BATCH: Final = 200
 """Tasks that are taken up at once; those beyond can be withdrawn while they wait."""
-_TELLS: Final = 1.0
+_REPORT_SECONDS: Final = 1.0
 """Seconds between two words on what is on offer, and on how things stand."""
 
 
-class Wishes(NamedTuple):
+class RunOptions(NamedTuple):
     """The options of one `run`."""
 
     state: Path
@@ -56,31 +56,31 @@ class Wishes(NamedTuple):
     output: str
 
 
-async def work(wishes: Wishes) -> int:
+async def work(flags: RunOptions) -> int:
     """Work the state until a signal, or until all has ended where that was wished; the exit code."""
-    fixed = _fixed(wishes)
+    fixed = _fixed(flags)
     async with AsyncExitStack() as stack:
-        burst = max(1, round(2 * wishes.qps))
+        burst = max(1, round(2 * flags.qps))
         client = await stack.enter_async_context(
-            KubernetesClient(wishes.namespace, kubeconfig=wishes.kubeconfig, qps=wishes.qps, burst=burst)
+            KubernetesClient(flags.namespace, kubeconfig=flags.kubeconfig, qps=flags.qps, burst=burst)
         )
-        budget = NamespaceQuota(client) if wishes.quota else fixed
-        settings = BackendSettings(name=wishes.name, scheduler=wishes.scheduler)
-        told = _Told(wishes.output)
+        budget = NamespaceQuota(client) if flags.quota else fixed
+        settings = BackendSettings(name=flags.name, scheduler=flags.scheduler)
+        reporter = _Reporter(flags.output)
         backend = KubernetesTaskBackend(
-            client, SqliteState(wishes.state), budget, settings=settings, on_update=told.update
+            client, SqliteState(flags.state), budget, settings=settings, on_update=reporter.update
         )
         await stack.enter_async_context(backend)
-        box = stack.enter_context(Inbox(wishes.state))
-        worker = _Worker(box, backend, told)
-        return await _until_signalled(worker.run(wishes.once))
+        box = stack.enter_context(RequestQueue(flags.state))
+        worker = _Worker(box, backend, reporter)
+        return await _until_signalled(worker.run(flags.once))
 
 
-def _fixed(wishes: Wishes) -> FixedBudget | None:
-    if wishes.budget and wishes.quota:
+def _fixed(flags: RunOptions) -> FixedBudget | None:
+    if flags.budget and flags.quota:
         raise CommandProblem("--budget and --quota are two sources of one budget: give one of them")
     try:
-        return FixedBudget(Resources.of(wishes.budget)) if wishes.budget else None
+        return FixedBudget(Resources.of(flags.budget)) if flags.budget else None
     except QuantityError as problem:
         raise CommandProblem(f"--budget: {problem}") from None
 
@@ -96,7 +96,7 @@ async def _until_signalled(work: Awaitable[int]) -> int:
         return 0
 
 
-class _Told:
+class _Reporter:
     """What people, or programs that read JSON, are told of each change."""
 
     def __init__(self, output: str) -> None:
@@ -113,7 +113,7 @@ class _Told:
             words = f"{record.id} {record.phase}" + (f": {record.message}" if record.phase == TaskPhase.FAILED else "")
             print(words, flush=True)
 
-    def stand(self, text: str) -> None:
+    def show_progress(self, text: str) -> None:
         """How things stand."""
         if self._status is not None:
             self._status.start()
@@ -130,20 +130,20 @@ class _Told:
 class _Worker:
     """Carries out what is in the inbox."""
 
-    def __init__(self, box: Inbox, backend: KubernetesTaskBackend, told: _Told) -> None:
-        self._box, self._backend, self._told = box, backend, told
-        self._box_turn = asyncio.Lock()
-        self._submits: dict[str, Waiting] = {}
+    def __init__(self, box: RequestQueue, backend: KubernetesTaskBackend, reporter: _Reporter) -> None:
+        self._queue, self._backend, self._reporter = box, backend, reporter
+        self._queue_lock = asyncio.Lock()
+        self._submits: dict[str, QueuedRequest] = {}
         """Tasks that are to be submitted, by id, in order."""
         self._taken: set[str] = set()
         """Those of them that the backend has been given."""
-        self._others: list[Waiting] = []
+        self._others: list[QueuedRequest] = []
         self._read = 0
         """The number of the last request that was read."""
 
     async def run(self, once: bool) -> int:
         """Until cancelled; where `once`, until all tasks have ended: 0 if all have succeeded, else 1."""
-        jobs: list[Coroutine[Any, Any, None]] = [self._reads(), self._submitting(), self._ending(), self._tells()]
+        jobs: list[Coroutine[Any, Any, None]] = [self._poll(), self._run_submits(), self._run_others(), self._report()]
         tasks = [asyncio.ensure_future(job) for job in jobs]
         if once:
             tasks.append(asyncio.ensure_future(self._all_ended()))
@@ -155,21 +155,21 @@ class _Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._told.stop()
-        refused = await self._in_box(self._box.refused)
+            self._reporter.stop()
+        refused = await self._with_queue(self._queue.rejected)
         well = all(record.phase is TaskPhase.SUCCEEDED for record in self._backend.tasks().values())
         return 0 if well and not refused else 1
 
-    async def _reads(self) -> None:
+    async def _poll(self) -> None:
         while True:
             await self._look()
-            await asyncio.sleep(_LOOKS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _look(self) -> None:
         """Take in what has come since the last look. What is to be killed before it was submitted never is."""
-        refused: dict[str, list[Waiting]] = {}
-        done: list[Waiting] = []
-        for one in await self._in_box(lambda: self._box.waiting(after=self._read)):
+        refused: dict[str, list[QueuedRequest]] = {}
+        done: list[QueuedRequest] = []
+        for one in await self._with_queue(lambda: self._queue.pending(after=self._read)):
             self._read = one.number
             request, id = one.request, _id(one)
             waits = self._submits.get(id)
@@ -184,14 +184,14 @@ class _Worker:
             else:
                 self._others.append(one)
         for why, requests in refused.items():
-            await self._in_box(partial(self._box.refuse, [one.number for one in requests], why))
+            await self._with_queue(partial(self._queue.reject, [one.number for one in requests], why))
         await self._done(done)
 
-    async def _submitting(self) -> None:
+    async def _run_submits(self) -> None:
         while True:
             batch = dict(islice(self._submits.items(), _BATCH))
             if not batch:
-                await asyncio.sleep(_LOOKS)
+                await asyncio.sleep(_POLL_SECONDS)
                 continue
             self._taken = set(batch)
             await self._submit(list(batch.values()))
@@ -199,7 +199,7 @@ class _Worker:
                 del self._submits[id]
             self._taken = set()
 
-    async def _submit(self, batch: Sequence[Waiting]) -> None:
+    async def _submit(self, batch: Sequence[QueuedRequest]) -> None:
         specs = [w.request.spec for w in batch if isinstance(w.request, Submit)]
         try:
             await self._backend.submit_all(specs)
@@ -207,11 +207,11 @@ class _Worker:
             raise
         except (BackendProblem, TaskProblem):
             for one, spec in zip(batch, specs, strict=True):  # which of them it was, and what of the others
-                await self._tried(one, self._backend.submit_all([spec]))
+                await self._execute(one, self._backend.submit_all([spec]))
         else:
             await self._done(batch)
 
-    async def _ending(self) -> None:
+    async def _run_others(self) -> None:
         """Kill and forget, but for tasks that are just being submitted: those a little later."""
         while True:
             now = [one for one in self._others if _id(one) not in self._taken][:_BATCH]
@@ -219,13 +219,13 @@ class _Worker:
             ended = {one.number for one in now}
             self._others = [one for one in self._others if one.number not in ended]
             if not now:
-                await asyncio.sleep(_LOOKS)
+                await asyncio.sleep(_POLL_SECONDS)
 
-    async def _end(self, one: Waiting) -> None:
+    async def _end(self, one: QueuedRequest) -> None:
         act = self._backend.kill if isinstance(one.request, Kill) else self._backend.forget
-        await self._tried(one, act(_id(one)))
+        await self._execute(one, act(_id(one)))
 
-    async def _tried(self, one: Waiting, act: Coroutine[Any, Any, object]) -> None:
+    async def _execute(self, one: QueuedRequest, act: Coroutine[Any, Any, object]) -> None:
         """Carry a request out; if that cannot be, note why."""
         try:
             await act
@@ -234,47 +234,47 @@ class _Worker:
         except UnknownTask:
             await self._done([one])  # it is gone: nothing is left to be killed or forgotten
         except (BackendProblem, TaskProblem) as problem:
-            await self._in_box(partial(self._box.refuse, [one.number], str(problem)))
+            await self._with_queue(partial(self._queue.reject, [one.number], str(problem)))
         else:
             await self._done([one])
 
-    async def _done(self, requests: Sequence[Waiting]) -> None:
+    async def _done(self, requests: Sequence[QueuedRequest]) -> None:
         if requests:
-            await self._in_box(lambda: self._box.done([one.number for one in requests]))
+            await self._with_queue(lambda: self._queue.done([one.number for one in requests]))
 
-    async def _tells(self) -> None:
+    async def _report(self) -> None:
         """Say how things stand, and note for others what is on offer."""
         noted = ""
         while True:
             records = self._backend.tasks().values()
-            self._told.stand(_stand(records, len(self._submits)))
-            offer = _offer(self._backend.held(), self._backend.offer())
+            self._reporter.show_progress(_progress(records, len(self._submits)))
+            offer = _offer(self._backend.allocated_resources(), self._backend.offer())
             if offer != noted:
                 noted = offer
-                await self._in_box(partial(self._box.note, "offer", offer))
-            await asyncio.sleep(_TELLS)
+                await self._with_queue(partial(self._queue.set_meta, "offer", offer))
+            await asyncio.sleep(_REPORT_SECONDS)
 
     async def _all_ended(self) -> None:
         while True:
             await self._look()
             if not self._submits and not self._others:
-                await self._backend.settled()
+                await self._backend.wait_until_settled()
                 await self._look()
                 if not self._submits and not self._others:
                     return
-            await asyncio.sleep(_LOOKS)
+            await asyncio.sleep(_POLL_SECONDS)
 
-    async def _in_box(self, look: Callable[[], T]) -> T:
+    async def _with_queue(self, look: Callable[[], T]) -> T:
         """Another process may be writing: the loop does not wait for it."""
-        async with self._box_turn:
+        async with self._queue_lock:
             return await asyncio.to_thread(look)
 
 
-def _id(one: Waiting) -> str:
+def _id(one: QueuedRequest) -> str:
     return one.request.spec.id if isinstance(one.request, Submit) else one.request.id
 
 
-def _stand(records: Iterable[TaskRecord], waiting: int) -> str:
+def _progress(records: Iterable[TaskRecord], waiting: int) -> str:
     found = Counter(record.phase for record in records)
     told = [f"{found[phase]} {phase.lower()}" for phase in TaskPhase if found[phase]]
     ended = sum(found[phase] for phase in TaskPhase if phase.final)

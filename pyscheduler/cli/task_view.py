@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pyscheduler.backend.state.inbox import Inbox, Submit
+from pyscheduler.backend.state.request_queue import RequestQueue, Submit
 from pyscheduler.backend.task import TaskPhase, TaskRecord, TaskSpec
 
 WAITING: Final = "Waiting"
@@ -20,7 +20,7 @@ ENDED: Final = (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, REFUSED
 _STYLES: Final = {"Running": "cyan", "Succeeded": "green", "Failed": "red", "Refused": "red", "Killed": "yellow"}
 
 
-class Row(NamedTuple):
+class TaskRow(NamedTuple):
     """One task as it is shown. Times are seconds since 1970, None as long as there is none."""
 
     id: str
@@ -35,7 +35,7 @@ class Row(NamedTuple):
         return self.phase in ENDED
 
 
-class Filter(NamedTuple):
+class TaskFilter(NamedTuple):
     """Which tasks are asked for; what is empty asks for all."""
 
     phases: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Filter(NamedTuple):
     pattern: str = ""
     """Of the id, with * and ?."""
 
-    def takes(self, row: Row) -> bool:
+    def matches(self, row: TaskRow) -> bool:
         return (
             (not self.phases or row.phase in self.phases)
             and (not self.queue or row.spec.queue == self.queue)
@@ -51,26 +51,29 @@ class Filter(NamedTuple):
         )
 
 
-def rows(box: Inbox) -> dict[str, Row]:
+def rows(box: RequestQueue) -> dict[str, TaskRow]:
     """All tasks by id as they are now, in the order in which they came."""
-    requests = [(waiting.refused, waiting.request) for waiting in (*box.refused(), *box.waiting())]
+    requests = [(waiting.rejection, waiting.request) for waiting in (*box.rejected(), *box.pending())]
     # Records are read last: what was taken out of the inbox meanwhile is among them.
-    found = {id: Row(id, record.phase, record.spec, record, _why(record)) for id, record in box.saved().records.items()}
+    found = {
+        id: TaskRow(id, record.phase, record.spec, record, _why(record))
+        for id, record in box.read_state().records.items()
+    }
     for refused, request in requests:
         if isinstance(request, Submit) and request.spec.id not in found:
             phase = REFUSED if refused else WAITING
-            found[request.spec.id] = Row(request.spec.id, phase, request.spec, why=refused)
+            found[request.spec.id] = TaskRow(request.spec.id, phase, request.spec, why=refused)
     return found
 
 
-def counts(shown: Iterable[Row]) -> str:
+def counts(shown: Iterable[TaskRow]) -> str:
     """How many there are of each phase, as a line."""
     found = Counter(row.phase for row in shown)
     told = ", ".join(f"{found[phase]} {phase.lower()}" for phase in PHASES if found[phase])
     return told or "no tasks"
 
 
-def table(shown: Iterable[Row], now: float) -> Any:
+def table(shown: Iterable[TaskRow], now: float) -> Any:
     """A table of them; `now` is the time of day, in seconds since 1970."""
     from rich.table import Table
 
@@ -88,19 +91,19 @@ def table(shown: Iterable[Row], now: float) -> Any:
     return made
 
 
-def line(row: Row) -> str:
+def line(row: TaskRow) -> str:
     """One task as a line of text."""
     return " ".join(word for word in (row.id, row.phase, f"({row.why})" if row.why else "") if word)
 
 
-def as_json(row: Row) -> str:
+def as_json(row: TaskRow) -> str:
     """One task as a line of JSON: its record, or the spec that waits."""
     if row.record is not None:
         return msgspec.json.encode(row.record).decode()
     return msgspec.json.encode({"spec": row.spec, "phase": row.phase, "message": row.why}).decode()
 
 
-def details(row: Row) -> Mapping[str, Any]:
+def details(row: TaskRow) -> Mapping[str, Any]:
     """All that is known of a task, by name; what says nothing is left out."""
     if row.record is None:
         return {"phase": row.phase, "message": row.why, "spec": msgspec.to_builtins(row.spec)}

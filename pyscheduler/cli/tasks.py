@@ -11,12 +11,12 @@ from typing import Any
 import click
 import yaml
 
-from pyscheduler.backend.state.inbox import Forget, Inbox, Kill, Submit
+from pyscheduler.backend.state.request_queue import Forget, Kill, RequestQueue, Submit
 from pyscheduler.backend.task import Gang, RetryPolicy, TaskSpec
 from pyscheduler.cli import options, task_view
 from pyscheduler.cli.problems import CommandProblem
-from pyscheduler.cli.task_file import checked, read_tasks
-from pyscheduler.cli.task_view import Filter, Row
+from pyscheduler.cli.task_file import read_tasks, validated
+from pyscheduler.cli.task_view import TaskFilter, TaskRow
 
 _HELP = """Run a platform's jobs as pods, one pod each: submit, list, kill, watch.
 
@@ -50,7 +50,7 @@ A file has YAML documents, each a task or a list of tasks, or one task a line as
   deadline_seconds: 3600
 """
 _DEFAULT_STATE = "tasks.db"
-_LOOKS = 0.3
+_POLL_SECONDS = 0.3
 """Seconds between two looks at a file that somebody else works."""
 
 
@@ -109,15 +109,15 @@ def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | No
     wanted = read_tasks(file) if file is not None else [_from_flags(id, command, given)]
     if file is not None and (id or any(value for name, value in given.items())):
         raise click.UsageError("--file has everything in it: give either a file, or an ID with flags")
-    with Inbox(state, create=True) as box:
+    with RequestQueue(state, create=True) as box:
         known = task_view.rows(box)
         for spec in wanted:
-            _refuse_another(known.get(spec.id), spec)
+            _reject_other_spec(known.get(spec.id), spec)
         new = [spec for spec in wanted if spec.id not in known or known[spec.id].phase == task_view.REFUSED]
         box.withdraw([spec.id for spec in new])
         box.put(Submit(spec) for spec in new)
         again = f", {len(wanted) - len(new)} submitted before" if len(new) < len(wanted) else ""
-        print(f"{len(new)} submitted{again}{_unless_worked(box)}")
+        print(f"{len(new)} submitted{again}{_idle_hint(box)}")
         if watch:
             sys.exit(_watch(box, [spec.id for spec in wanted]))
 
@@ -138,9 +138,9 @@ def submit(id: str | None, command: tuple[str, ...], state: Path, file: str | No
 @click.option("--output", "-o", type=click.Choice(["table", "json"]), default="table", help="json: one line a task.")
 def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit: int, output: str) -> None:
     """Show tasks, and how many there are of each phase."""
-    wanted = Filter(phases, queue, pattern)
-    with Inbox(state) as box:
-        found = [row for row in task_view.rows(box).values() if wanted.takes(row)]
+    wanted = TaskFilter(phases, queue, pattern)
+    with RequestQueue(state) as box:
+        found = [row for row in task_view.rows(box).values() if wanted.matches(row)]
         if output == "json":
             for row in found:
                 print(task_view.as_json(row))
@@ -148,7 +148,7 @@ def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit:
         if found:
             _console().print(task_view.table(found[-limit:], time.time()))
         left_out = f" (the last {limit} shown; --limit shows more)" if len(found) > limit else ""
-        print(f"{task_view.counts(found)}{left_out}{_unless_worked(box)}")
+        print(f"{task_view.counts(found)}{left_out}{_idle_hint(box)}")
 
 
 @tasks.command
@@ -156,7 +156,7 @@ def list_(state: Path, phases: tuple[str, ...], queue: str, pattern: str, limit:
 @click.argument("id")
 def show(state: Path, id: str) -> None:
     """Show all that is known of one task, as YAML."""
-    with Inbox(state) as box:
+    with RequestQueue(state) as box:
         row = _known(task_view.rows(box), [id])[0]
     print(yaml.safe_dump(dict(task_view.details(row)), sort_keys=False, allow_unicode=True), end="")
 
@@ -171,13 +171,13 @@ def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch:
     """Have tasks ended. One that succeeds before that has succeeded."""
     if not ids and not everything and not queue:
         raise click.UsageError("name the tasks: ID..., --queue Q or --all")
-    with Inbox(state) as box:
+    with RequestQueue(state) as box:
         known = task_view.rows(box)
-        wanted = _known(known, ids) if ids else [row for row in known.values() if Filter(queue=queue).takes(row)]
+        wanted = _known(known, ids) if ids else [row for row in known.values() if TaskFilter(queue=queue).matches(row)]
         going = [row.id for row in wanted if not row.ended]
         box.put(Kill(id) for id in going)
         ended = f", {len(wanted) - len(going)} had ended" if ids and len(going) < len(wanted) else ""
-        print(f"{len(going)} to be killed{ended}{_unless_worked(box)}")
+        print(f"{len(going)} to be killed{ended}{_idle_hint(box)}")
         if watch:
             _watch(box, going)
 
@@ -187,7 +187,7 @@ def kill(state: Path, ids: tuple[str, ...], everything: bool, queue: str, watch:
 @click.argument("ids", nargs=-1)
 def watch(state: Path, ids: tuple[str, ...]) -> None:
     """Watch tasks until all have ended: these, or all there are. Exit 1 if one has not succeeded."""
-    with Inbox(state) as box:
+    with RequestQueue(state) as box:
         _known(task_view.rows(box), ids)
         sys.exit(_watch(box, ids))
 
@@ -200,7 +200,7 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
     """Drop tasks that have ended; their ids are free again."""
     if not ids and not ended:
         raise click.UsageError("name the tasks: ID..., or --ended for all that have ended")
-    with Inbox(state) as box:
+    with RequestQueue(state) as box:
         known = task_view.rows(box)
         wanted = _known(known, ids) if ids else [row for row in known.values() if row.ended]
         going = [row.id for row in wanted if not row.ended]
@@ -208,15 +208,15 @@ def forget(state: Path, ids: tuple[str, ...], ended: bool) -> None:
             raise CommandProblem(f"task {going[0]!r} has not ended: `pyscheduler tasks kill` ends it")
         box.withdraw([row.id for row in wanted if row.record is None])
         box.put(Forget(row.id) for row in wanted if row.record is not None)
-        print(f"{len(wanted)} to be forgotten{_unless_worked(box)}")
+        print(f"{len(wanted)} to be forgotten{_idle_hint(box)}")
 
 
 @tasks.command
 @_state
 def offers(state: Path) -> None:
     """Say what tasks hold, and what more may be used now."""
-    with Inbox(state) as box:
-        told = box.noted("offer")
+    with RequestQueue(state) as box:
+        told = box.get_meta("offer")
         holder = box.holder()
     if not told:
         raise CommandProblem(f"{state}: nobody has worked it yet; `pyscheduler tasks run` does")
@@ -240,9 +240,9 @@ def run(**given: Any) -> None:
 
     Stop it with Ctrl-C, or kill it: pods go on, and the next run takes them up where they are.
     """
-    from pyscheduler.cli.task_run import Wishes, work
+    from pyscheduler.cli.task_run import RunOptions, work
 
-    sys.exit(options.run_async(work(Wishes(**given))))
+    sys.exit(options.run_async(work(RunOptions(**given))))
 
 
 def _from_flags(id: str | None, command: Sequence[str], given: dict[str, Any]) -> TaskSpec:
@@ -255,7 +255,7 @@ def _from_flags(id: str | None, command: Sequence[str], given: dict[str, Any]) -
         fields["gang"] = _gang(fields["gang"])
     if "retry" in fields:
         fields["retry"] = _retry(fields["retry"])
-    return checked(TaskSpec(id=id, command=tuple(command), **fields))
+    return validated(TaskSpec(id=id, command=tuple(command), **fields))
 
 
 def _gang(text: str) -> Gang:
@@ -273,27 +273,27 @@ def _retry(numbers: dict[str, str]) -> RetryPolicy:
     return RetryPolicy(**{kind: int(number) for kind, number in numbers.items()})
 
 
-def _refuse_another(known: Row | None, spec: TaskSpec) -> None:
+def _reject_other_spec(known: TaskRow | None, spec: TaskSpec) -> None:
     if known is not None and known.phase != task_view.REFUSED and known.spec != spec:
         raise CommandProblem(f"task {spec.id!r} is there already, and is another one: give this one another id")
 
 
-def _known(rows: dict[str, Row], ids: Sequence[str]) -> list[Row]:
+def _known(rows: dict[str, TaskRow], ids: Sequence[str]) -> list[TaskRow]:
     missing = [id for id in ids if id not in rows]
     if missing:
         raise CommandProblem(f"there is no task {', '.join(map(repr, missing))}; `pyscheduler tasks list` shows all")
     return [rows[id] for id in ids]
 
 
-def _unless_worked(box: Inbox) -> str:
+def _idle_hint(box: RequestQueue) -> str:
     """A hint where nobody would do anything about it."""
     return "" if box.holder() else f"; nobody works {box.path}: `pyscheduler tasks run --state {box.path}` does"
 
 
-def _watch(box: Inbox, ids: Sequence[str]) -> int:
+def _watch(box: RequestQueue, ids: Sequence[str]) -> int:
     from pyscheduler.cli.task_watch import watch_tasks
 
-    return watch_tasks(box, ids, _console(), _LOOKS)
+    return watch_tasks(box, ids, _console(), _POLL_SECONDS)
 
 
 def _console() -> Any:

@@ -21,9 +21,9 @@ from pyscheduler.api.quantity import QuantityError, value
 from pyscheduler.cli import options
 from pyscheduler.cli.manifests import Manifest, apply, read_manifests
 from pyscheduler.cli.problems import CommandProblem
-from pyscheduler.cli.progress import Progress, look, what_runs_where, why_pending
+from pyscheduler.cli.progress import Progress, current_progress, node_table, pending_reason
 from pyscheduler.cli.run import until_signalled
-from pyscheduler.config.gates import Gates
+from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import default, load, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.controllers.operator import PodGroupOperator
@@ -48,7 +48,7 @@ _NAMES = ("pyscheduler", "default-scheduler")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class UpOptions:
     """The options of one `up`."""
 
     nodes: int
@@ -110,10 +110,10 @@ def up(
     _check_quantity("--node-memory", node_memory)
     options.logging(logging_format, verbosity, quiet=not verbosity)  # people watch the table, not the log
     manifests = read_manifests(paths)
-    wishes = Wishes(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
+    flags = UpOptions(nodes, node_cpu, node_memory, port, paths, config, manifests, kubeconfig_out, once, timeout)
     on = options.gates(feature_gates)
     configuration = load(config, on) if config else _default_config(on)
-    sys.exit(options.run_async(_up(wishes, configuration)))
+    sys.exit(options.run_async(_up(flags, configuration)))
 
 
 def _check_quantity(option: str, text: str) -> None:
@@ -126,36 +126,36 @@ def _check_quantity(option: str, text: str) -> None:
         raise click.BadParameter(f"{text!r} is less than nothing", param_hint=option)
 
 
-def _default_config(gates: Gates) -> LoadedConfig:
+def _default_config(gates: FeatureGates) -> LoadedConfig:
     """QoS order and gangs for both names, where the plugins are installed; the default profile otherwise."""
     if "Gang" not in default().registry:
         return default(gates)
     return loads(f"{_HEAD}\nprofiles:" + "".join(_PROFILE.format(name=name) for name in _NAMES), gates=gates)
 
 
-async def _up(wishes: Wishes, config: LoadedConfig) -> int:
+async def _up(flags: UpOptions, config: LoadedConfig) -> int:
     console, clock, metrics = Console(), SystemClock(), Metrics()
     async with AsyncExitStack() as stack:
         stack.enter_context(Watchdog(await stack.enter_async_context(Heartbeat(clock)), metrics))
         cluster = await stack.enter_async_context(
-            EmbeddedCluster(wishes.nodes, node_cpu=wishes.node_cpu, node_memory=wishes.node_memory, port=wishes.port)
+            EmbeddedCluster(flags.nodes, node_cpu=flags.node_cpu, node_memory=flags.node_memory, port=flags.port)
         )
         apply(cluster.server.api, _builtin())
-        apply(cluster.server.api, wishes.manifests)
+        apply(cluster.server.api, flags.manifests)
         scheduler = Scheduler(config, await _connections(stack, cluster), clock, metrics)
         await stack.enter_async_context(PodGroupOperator(cluster.kubeconfig))
-        console.print(_greeting(wishes, cluster.url, scheduler.names), soft_wrap=True, highlight=False)
-        kubeconfig = _kubeconfig(cluster, wishes.kubeconfig_out)
+        console.print(_greeting(flags, cluster.url, scheduler.names), soft_wrap=True, highlight=False)
+        kubeconfig = _kubeconfig(cluster, flags.kubeconfig_out)
         working = asyncio.create_task(until_signalled(scheduler))
         try:
-            return await _watch(console, cluster, working, wishes, kubeconfig)
+            return await _watch(console, cluster, working, flags, kubeconfig)
         finally:
             working.cancel()
             await asyncio.gather(working, return_exceptions=True)
 
 
-def _greeting(wishes: Wishes, url: str, names: Sequence[str]) -> str:
-    return f"A cluster of {wishes.nodes} hollow nodes at {url}, with a scheduler for {' and '.join(names)}"
+def _greeting(flags: UpOptions, url: str, names: Sequence[str]) -> str:
+    return f"A cluster of {flags.nodes} hollow nodes at {url}, with a scheduler for {' and '.join(names)}"
 
 
 def _builtin() -> list[Manifest]:
@@ -183,29 +183,29 @@ def _kubeconfig(cluster: EmbeddedCluster, out: Path | None) -> Path:
 
 
 async def _watch(
-    console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], wishes: Wishes, kubeconfig: Path
+    console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], flags: UpOptions, kubeconfig: Path
 ) -> int:
     """Show progress until all is placed (or, without --once, until a signal); the exit code."""
     say = partial(console.print, soft_wrap=True, highlight=False)
-    progress = await _until_placed(console, cluster, working, wishes)
-    console.print(what_runs_where(cluster.server.api))
+    progress = await _until_placed(console, cluster, working, flags)
+    console.print(node_table(cluster.server.api))
     if not progress.done:
         for pod in progress.unbound:
-            say(why_pending(pod), style="red")
-    if wishes.once:
-        say(f"Keep it running, and look at it from another terminal:\n  {_again(wishes)}\n  {_kubectl('kubeconfig')}")
+            say(pending_reason(pod), style="red")
+    if flags.once:
+        say(f"Keep it running, and look at it from another terminal:\n  {_again(flags)}\n  {_kubectl('kubeconfig')}")
         return 0 if progress.done else 1
     say(f"Look at it from another terminal; Ctrl-C ends it:\n  {_kubectl(kubeconfig)}")
     await working
     return 0
 
 
-def _again(wishes: Wishes) -> str:
+def _again(flags: UpOptions) -> str:
     """The command line that starts the same cluster and keeps it."""
     program = os.path.relpath(sys.argv[0]) if os.path.isabs(sys.argv[0]) else sys.argv[0]
-    size = f"--nodes {wishes.nodes} --node-cpu {wishes.node_cpu} --node-memory {wishes.node_memory}"
-    applied = "".join(f" --apply {path}" for path in wishes.apply)
-    config = f" --config {wishes.config}" if wishes.config else ""
+    size = f"--nodes {flags.nodes} --node-cpu {flags.node_cpu} --node-memory {flags.node_memory}"
+    applied = "".join(f" --apply {path}" for path in flags.apply)
+    config = f" --config {flags.config}" if flags.config else ""
     return f"{program} up {size}{applied}{config} --kubeconfig-out kubeconfig"
 
 
@@ -214,14 +214,14 @@ def _kubectl(kubeconfig: str | Path) -> str:
 
 
 async def _until_placed(
-    console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], wishes: Wishes
+    console: Console, cluster: EmbeddedCluster, working: asyncio.Task[None], flags: UpOptions
 ) -> Progress:
     clock = SystemClock()
-    deadline = clock.now() + wishes.timeout
+    deadline = clock.now() + flags.timeout
     shown = ""
     with console.status("Starting") as status:
         while True:
-            progress = look(cluster.server.api)
+            progress = current_progress(cluster.server.api)
             if progress.done or working.done() or clock.now() > deadline:
                 return progress
             if progress.line != shown:

@@ -12,7 +12,7 @@ from pyscheduler.api.plugin import Plugin
 from pyscheduler.config.expand import ProfileSpec
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
-from pyscheduler.core.framework.failure import PluginFailed, code_line, describe, is_external
+from pyscheduler.core.framework.plugin_failure import PluginFailed, code_line, describe, is_external
 from pyscheduler.core.framework.profile import Profile, compile_profile
 
 
@@ -37,7 +37,7 @@ def _profile(spec: ProfileSpec, instances: Mapping[str, Plugin]) -> Profile:
     }
     try:
         profile = compile_profile(spec.scheduler_name, points)
-        _ = profile.interests  # what a plugin raises there is found now, not when the first event comes
+        _ = profile.events_to_register  # what a plugin raises there is found now, not when the first event comes
     except (ValueError, PluginFailed) as error:
         raise ConfigError([Problem("profiles", str(error))]) from error
     return replace(profile, percentage_of_nodes_to_score=spec.percentage_of_nodes_to_score)
@@ -49,7 +49,9 @@ def _constructed(
     """The plugins of one profile; what could not be constructed is left out and told in `problems`."""
     spec = config.profiles[i]
     before = running.get(spec.scheduler_name)
-    instances: dict[str, Plugin] = {p.name: p for p in before.plugins if _goes_on(p, spec, config)} if before else {}
+    instances: dict[str, Plugin] = (
+        {p.name: p for p in before.plugins if _can_be_reused(p, spec, config)} if before else {}
+    )
     for name in spec.plugins:
         if name in instances:
             continue
@@ -65,7 +67,7 @@ def _constructed(
     return instances
 
 
-def _goes_on(plugin: Plugin, spec: ProfileSpec, config: LoadedConfig) -> bool:
+def _can_be_reused(plugin: Plugin, spec: ProfileSpec, config: LoadedConfig) -> bool:
     """Whether a plugin that runs is what the profile asks for."""
     wanted = plugin.name in spec.args and type(plugin) is config.registry[plugin.name].cls
     return wanted and bool(spec.args[plugin.name] == plugin.args)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, 
 from pyscheduler.config.durations import parse_duration
 from pyscheduler.config.fields import DURATION, INT32, MISSING, Field, UnknownType, fields_of, is_record
 from pyscheduler.config.problems import Report, did_you_mean, shown, under
-from pyscheduler.core.framework.failure import is_external
+from pyscheduler.core.framework.plugin_failure import is_external
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ class _Decoder:
             placed = re.fullmatch(rf"({place}): (.*)", one, re.DOTALL)
             where, what = (under(path, placed[1]), placed[2]) if placed else (path, one)
             # Fields that failed have their defaults here: what is said of them, or of the whole, may not be true.
-            if not failed or (placed and not self._report.has_told(where)):
+            if not failed or (placed and not self._report.has_related_problem(where)):
                 self._report.add(where, what)
 
     def _refuse_unknown(self, value: Mapping[Any, Any], known: list[str], path: str) -> None:

@@ -19,11 +19,11 @@ import msgspec
 
 from pyscheduler import intree
 from pyscheduler.api import Plugin
-from pyscheduler.config.gates import DEFAULTS, Gates
-from pyscheduler.config.plugin_class import NotAPlugin, check_class
+from pyscheduler.config.gates import DEFAULTS, FeatureGates
+from pyscheduler.config.plugin_class import InvalidPluginClass, check_class
 from pyscheduler.config.problems import Report, did_you_mean
-from pyscheduler.core.framework.failure import is_external
-from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry
+from pyscheduler.core.framework.plugin_failure import is_external
+from pyscheduler.core.framework.registry import DuplicatePlugin, PluginRegistration, Registry
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint  # which takes long to import, and few starts have use for it
@@ -36,7 +36,7 @@ class Catalogue(msgspec.Struct):
     """Every plugin that a profile may name."""
 
     registry: Registry = msgspec.field(default_factory=Registry)
-    not_yet: frozenset[str] = frozenset()
+    unimplemented: frozenset[str] = frozenset()
     """Plugins of kube-scheduler that are known but not there: feature gates that are off keep them idle."""
     broken: dict[str, str] = msgspec.field(default_factory=dict)
     """Plugins that are installed but cannot be loaded, with the reason."""
@@ -47,7 +47,7 @@ class Catalogue(msgspec.Struct):
         """The plugin's name, whether a configuration gives it or its import path."""
         return self.imported.get(given, given)
 
-    def why_unknown(self, name: str) -> str:
+    def explain_unknown(self, name: str) -> str:
         """What to tell a user whose configuration names a plugin that is not there; "" if it is unheard of."""
         if name in self.broken:
             return f'plugin "{name}" cannot be loaded: {self.broken[name]}'
@@ -55,71 +55,71 @@ class Catalogue(msgspec.Struct):
 
     def hint(self, name: str) -> str:
         """`; did you mean …?` for a name that nothing has."""
-        return did_you_mean(name, (*self.registry.names(), *self.not_yet))
+        return did_you_mean(name, (*self.registry.names(), *self.unimplemented))
 
-    def import_plugin(self, reference: str, path: str, report: Report) -> Registered | None:
+    def import_plugin(self, reference: str, path: str, report: Report) -> PluginRegistration | None:
         """Make the class at `module:Class` known, or report at `path` why it cannot be."""
         if reference in self.imported:
             return self.registry[self.imported[reference]]
         try:
             cls = load_class(reference)
-            plugin = Registered(check_class(cls), cls, _distribution_of(cls.__module__))
+            plugin = PluginRegistration(check_class(cls), cls, _distribution_of(cls.__module__))
             self.registry.complete()  # or it would be whoever comes later that is the duplicate
             self.registry.add(plugin)
-        except (NotAPlugin, DuplicatePlugin) as e:
+        except (InvalidPluginClass, DuplicatePlugin) as e:
             report.add(path, str(e))
             return None
         self.imported[reference] = plugin.name
         return plugin
 
 
-def installed(report: Report, gates: Gates = DEFAULTS) -> Catalogue:
+def installed(report: Report, gates: FeatureGates = DEFAULTS) -> Catalogue:
     """The in-tree plugins that the gates let in, and beyond them those that installed distributions offer.
 
     `report` hears what is wrong with the latter once they are looked through.
     """
-    shut_out = {plugin for plugin, gate in intree.BEHIND_GATES.items() if not gates.on(gate)}
-    catalogue = Catalogue(not_yet=frozenset((*intree.NOT_YET, *shut_out)))
+    shut_out = {plugin for plugin, gate in intree.FEATURE_GATES.items() if not gates.on(gate)}
+    catalogue = Catalogue(unimplemented=frozenset((*intree.UNSUPPORTED_PLUGINS, *shut_out)))
     for cls in intree.PLUGINS:
         if cls.name not in shut_out:
-            catalogue.registry.add(Registered(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
-    catalogue.registry.beyond = partial(_look_further, catalogue, report)
+            catalogue.registry.add(PluginRegistration(cls.name, cls, OWN_DISTRIBUTION, in_tree=True))
+    catalogue.registry.beyond = partial(_add_entry_points, catalogue, report)
     return catalogue
 
 
-def _look_further(catalogue: Catalogue, report: Report) -> None:
+def _add_entry_points(catalogue: Catalogue, report: Report) -> None:
     """Add what installed distributions offer as entry points."""
-    for entry in _offered():
+    for entry in _entry_points():
         _add_entry(catalogue, entry, report)
 
 
 @cache
-def _offered() -> tuple[EntryPoint, ...]:
+def _entry_points() -> tuple[EntryPoint, ...]:
     """What installed distributions offer; slow to find out, and the same for as long as a process runs."""
     from importlib.metadata import entry_points
 
     return tuple(sorted(entry_points(group=GROUP), key=lambda entry: entry.name))
 
 
-def is_reference(name: str) -> bool:
+def is_import_path(name: str) -> bool:
     """Whether a plugin is named by import path."""
     return ":" in name
 
 
 def load_class(reference: str) -> type[Plugin]:
-    """The class at `module:Class`, where modules of the current directory count. NotAPlugin if there is none."""
+    """The class at `module:Class`, where modules of the current directory count. InvalidPluginClass if there is none."""
     module_name, _, attributes = reference.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), *attributes.split("."))):
-        raise NotAPlugin(f'"{reference}" is not an import path; write it as "module:Class"')
+        raise InvalidPluginClass(f'"{reference}" is not an import path; write it as "module:Class"')
     found = _module(module_name)
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
             close = difflib.get_close_matches(attribute, dir(found), n=1)
             hint = f'; did you mean "{close[0]}"?' if close else ""
-            raise NotAPlugin(f'the module "{module_name}" has no "{attributes}"{hint}')
+            raise InvalidPluginClass(f'the module "{module_name}" has no "{attributes}"{hint}')
         found = getattr(found, attribute)
     if not isinstance(found, type):
-        raise NotAPlugin(f'"{reference}" is not a class')
+        raise InvalidPluginClass(f'"{reference}" is not a class')
     return found
 
 
@@ -133,7 +133,7 @@ def _module(name: str) -> Any:
     except BaseException as e:  # whatever a user's module does at import, the answer is one line
         if is_external(e):
             raise
-        raise NotAPlugin(f'the module "{name}" cannot be imported: {_cause(e, here)}') from None
+        raise InvalidPluginClass(f'the module "{name}" cannot be imported: {_cause(e, here)}') from None
 
 
 def _cause(error: BaseException, here: str) -> str:
@@ -147,9 +147,9 @@ def _add_entry(catalogue: Catalogue, entry: EntryPoint, report: Report) -> None:
         cls = load_class(entry.value.partition("[")[0].strip().replace(" ", ""))
         name = check_class(cls)
         if name != entry.name:
-            raise NotAPlugin(f'the entry point "{entry.name}" leads to a plugin with the name "{name}"')
-        catalogue.registry.add(Registered(name, cls, distribution))
-    except NotAPlugin as e:
+            raise InvalidPluginClass(f'the entry point "{entry.name}" leads to a plugin with the name "{name}"')
+        catalogue.registry.add(PluginRegistration(name, cls, distribution))
+    except InvalidPluginClass as e:
         catalogue.broken[entry.name] = str(e)
         report.warn(f'plugin "{entry.name}" of {distribution} cannot be loaded: {e}')
     except DuplicatePlugin as e:

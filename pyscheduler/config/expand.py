@@ -14,12 +14,12 @@ import msgspec
 from pyscheduler import intree
 from pyscheduler.api import MAX_NODE_SCORE
 from pyscheduler.config.decode import decode
-from pyscheduler.config.discover import Catalogue, is_reference
+from pyscheduler.config.discover import Catalogue, is_import_path
 from pyscheduler.config.field_errors import duplicate
 from pyscheduler.config.fields import fields_of
 from pyscheduler.config.problems import Report
 from pyscheduler.config.types import KUBE_API_VERSION, Plugins, PluginSet, Profile
-from pyscheduler.core.framework.registry import POINTS, Registered
+from pyscheduler.core.framework.registry import POINTS, PluginRegistration
 
 _MAX_INT64 = 2**63 - 1
 _ALL = "*"
@@ -60,7 +60,7 @@ class ProfileSpec(msgspec.Struct, frozen=True):
 class _Entry(msgspec.Struct, frozen=True):
     """A plugin asked for, with the place where it was."""
 
-    plugin: Registered
+    plugin: PluginRegistration
     weight: int
     path: str
 
@@ -105,7 +105,7 @@ class _Expansion:
         by_name = {e.name: e for e in own}
         merged = []
         for name, weight in intree.DEFAULT_MULTIPOINT:
-            if name in self._catalogue.not_yet or name in disabled or _ALL in disabled:
+            if name in self._catalogue.unimplemented or name in disabled or _ALL in disabled:
                 continue
             plugin = self._catalogue.registry[name]
             merged.append(by_name.get(name) or _Entry(plugin, weight, f"{self._path}.plugins.multiPoint"))
@@ -168,18 +168,18 @@ class _Expansion:
                 entries.append(_Entry(plugin, ref.weight or 0, path))
         return entries
 
-    def _resolve(self, name: str, point: str, path: str) -> Registered | None:
-        if self._report.has_told(path):
+    def _resolve(self, name: str, point: str, path: str) -> PluginRegistration | None:
+        if self._report.has_related_problem(path):
             return None
-        if is_reference(name):
+        if is_import_path(name):
             return self._catalogue.import_plugin(name, path, self._report)
         plugin = self._catalogue.registry.get(name)
-        if name in self._catalogue.not_yet:
+        if name in self._catalogue.unimplemented:
             self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
         elif plugin is None:
             kind = POINTS[point].__name__ if point in POINTS else "plugin"
             unheard_of = f'{kind} "{name}" does not exist{self._catalogue.hint(name)}'
-            self._report.add(path, self._catalogue.why_unknown(name) or unheard_of)
+            self._report.add(path, self._catalogue.explain_unknown(name) or unheard_of)
         return plugin
 
     def _check_placement(self, point: str) -> None:
@@ -189,13 +189,13 @@ class _Expansion:
         for i, ref in enumerate(self._set(point).enabled):
             path = f"{self._path}.plugins.{point}.enabled[{i}].name"
             name = self._catalogue.name_of(ref.name)
-            if self._report.has_told(path):
+            if self._report.has_related_problem(path):
                 continue
             if name in before:
                 self._report.add(path, f'plugin "{name}" already registered as "{kind}"')
             elif name in serving:
                 self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
-            elif name in self._catalogue.registry or name in self._catalogue.not_yet:
+            elif name in self._catalogue.registry or name in self._catalogue.unimplemented:
                 self._report.add(path, f'plugin "{name}" does not extend {kind} plugin')
             else:
                 self._report.add(path, f'{kind} "{name}" does not exist{self._catalogue.hint(name)}')
@@ -217,7 +217,7 @@ class _Expansion:
         if min(weights, default=0) < 0 or sum(weights) * MAX_NODE_SCORE > _MAX_INT64:
             self._report.add(f"{self._path}.plugins.score", "total score of Score plugins could overflow")
 
-    def _args(self, used: Iterable[Registered]) -> dict[str, Any]:
+    def _args(self, used: Iterable[PluginRegistration]) -> dict[str, Any]:
         """The args of every plugin in use; those of plugins that are not in use are checked all the same."""
         given = self._configured()
         args: dict[str, Any] = {}
@@ -240,20 +240,20 @@ class _Expansion:
             elif plugin is not None:
                 raw = self._untyped(plugin, config.args, f"{path}.args")
                 given[name] = decode(plugin.cls.Args, raw, f"{path}.args", self._report)
-            elif not self._report.has_told(f"{path}.name"):
+            elif not self._report.has_related_problem(f"{path}.name"):
                 given[name] = None
                 self._unknown_config(name, path)
         return given
 
     def _unknown_config(self, name: str, path: str) -> None:
         """Args of a plugin that is not there yet do no harm; any other unknown name is a mistake worth stopping for."""
-        if name in self._catalogue.not_yet:
+        if name in self._catalogue.unimplemented:
             self._report.warn(f'{path}: plugin "{name}" does nothing, its args have no effect')
         else:
             unheard_of = f'plugin "{name}" does not exist{self._catalogue.hint(name)}'
-            self._report.add(f"{path}.name", self._catalogue.why_unknown(name) or unheard_of)
+            self._report.add(f"{path}.name", self._catalogue.explain_unknown(name) or unheard_of)
 
-    def _untyped(self, plugin: Registered, args: Mapping[str, Any], path: str) -> dict[str, Any]:
+    def _untyped(self, plugin: PluginRegistration, args: Mapping[str, Any], path: str) -> dict[str, Any]:
         """The args without apiVersion and kind, which Kubernetes writes into them; they must be right if given."""
         own = {f.key for f in fields_of(plugin.cls.Args)}
         kind, version = args.get("kind"), args.get("apiVersion")

@@ -25,11 +25,11 @@ _ONE_BY_ONE = (
 )
 
 
-class GateProblem(ValueError):
+class FeatureGateError(ValueError):
     """A setting of feature gates that cannot be followed; the text is one line."""
 
 
-class Stage(StrEnum):
+class FeatureStage(StrEnum):
     """How far Kubernetes has come with a feature."""
 
     ALPHA = "ALPHA"
@@ -39,10 +39,10 @@ class Stage(StrEnum):
     @property
     def label(self) -> str:
         """What metrics call it, as those of Kubernetes do: what is GA has no stage any more."""
-        return "" if self is Stage.GA else self.value
+        return "" if self is FeatureStage.GA else self.value
 
 
-class Gate(msgspec.Struct, frozen=True):
+class FeatureGate(msgspec.Struct, frozen=True):
     """One switch.
 
     `locked`: kube-scheduler, too, has it at its default only. `served`: both positions can be had here.
@@ -50,32 +50,32 @@ class Gate(msgspec.Struct, frozen=True):
     """
 
     name: str
-    stage: Stage
+    stage: FeatureStage
     default: bool
     locked: bool = False
     served: bool = False
     needs: tuple[str, ...] = ()
 
 
-def _all(stage: Stage, default: bool, names: str, *, locked: bool = False) -> tuple[Gate, ...]:
-    return tuple(Gate(name, stage, default, locked) for name in names.split())
+def _all(stage: FeatureStage, default: bool, names: str, *, locked: bool = False) -> tuple[FeatureGate, ...]:
+    return tuple(FeatureGate(name, stage, default, locked) for name in names.split())
 
 
-GATES: Mapping[str, Gate] = {
+GATES: Mapping[str, FeatureGate] = {
     gate.name: gate
     for gate in (
-        Gate(GENERIC_WORKLOAD, Stage.ALPHA, False, served=True),
-        Gate(GANG_SCHEDULING, Stage.ALPHA, False, served=True, needs=(GENERIC_WORKLOAD,)),
+        FeatureGate(GENERIC_WORKLOAD, FeatureStage.ALPHA, False, served=True),
+        FeatureGate(GANG_SCHEDULING, FeatureStage.ALPHA, False, served=True, needs=(GENERIC_WORKLOAD,)),
         *_all(
-            Stage.ALPHA,
+            FeatureStage.ALPHA,
             False,
             "AllAlpha DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims "
             "StorageCapacityScoring TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling "
             "VolumeLimitScaling WorkloadAwarePreemption WorkloadWithJob",
         ),
-        *_all(Stage.BETA, False, "AllBeta CoordinatedLeaderElection DRADeviceTaintRules SchedulerAsyncAPICalls"),
+        *_all(FeatureStage.BETA, False, "AllBeta CoordinatedLeaderElection DRADeviceTaintRules SchedulerAsyncAPICalls"),
         *_all(
-            Stage.BETA,
+            FeatureStage.BETA,
             True,
             "ClearingNominatedNodeNameAfterBinding DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints "
             "DRAExtendedResource DRAPartitionableDevices DRAResourceClaimDeviceStatus "
@@ -84,9 +84,9 @@ GATES: Mapping[str, Gate] = {
             "MatchLabelKeysInPodTopologySpreadSelectorMerge NodeDeclaredFeatures NominatedNodeNameForExpectation "
             "OpportunisticBatching PodLevelResources SchedulerAsyncPreemption SchedulerPopFromBackoffQ",
         ),
-        *_all(Stage.GA, True, "DRAPrioritizedList"),
+        *_all(FeatureStage.GA, True, "DRAPrioritizedList"),
         *_all(
-            Stage.GA,
+            FeatureStage.GA,
             True,
             "DRAAdminAccess DynamicResourceAllocation ImageVolume InPlacePodVerticalScaling "
             "MatchLabelKeysInPodAffinity MutableCSINodeAllocatableCount NodeInclusionPolicyInPodTopologySpread "
@@ -99,7 +99,7 @@ GATES: Mapping[str, Gate] = {
 """Every gate that can be named, by name, as in kube-scheduler's pkg/features."""
 
 
-class Gates(msgspec.Struct, frozen=True):
+class FeatureGates(msgspec.Struct, frozen=True):
     """Which gates are on: the defaults, unless `given` says otherwise."""
 
     given: Mapping[str, bool]
@@ -114,25 +114,25 @@ class Gates(msgspec.Struct, frozen=True):
         return (_ONE_BY_ONE,) if self.on(GENERIC_WORKLOAD) else ()
 
 
-DEFAULTS = Gates({})
+DEFAULTS = FeatureGates({})
 
 
-def parse(texts: Iterable[str]) -> Gates:
+def parse(texts: Iterable[str]) -> FeatureGates:
     """The gates that `--feature-gates` sets, each text being `Name=true,Other=false`; later ones go before earlier.
 
-    GateProblem for the first thing that is wrong.
+    FeatureGateError for the first thing that is wrong.
     """
     given: dict[str, bool] = {}
     for text in texts:
         for setting in filter(None, text.split(",")):
             name, value = _setting(setting)
             given[name] = value
-    gates = Gates(given)
+    gates = FeatureGates(given)
     for gate in GATES.values():
         missing = [name for name in gate.needs if not gates.on(name)]
         if gates.on(gate.name) and missing:
             listed = " ".join(missing)
-            raise GateProblem(f"{gate.name} is enabled, but depends on features that are disabled: [{listed}]")
+            raise FeatureGateError(f"{gate.name} is enabled, but depends on features that are disabled: [{listed}]")
     return gates
 
 
@@ -140,17 +140,17 @@ def _setting(text: str) -> tuple[str, bool]:
     name, equals, value = (part.strip() for part in text.partition("="))
     name = name.removeprefix(_COMPONENT)
     if not equals:
-        raise GateProblem(f"missing bool value for {name}")
+        raise FeatureGateError(f"missing bool value for {name}")
     if value not in (*_TRUE, *_FALSE):
-        raise GateProblem(f"invalid value of {name}={value}: must be true or false")
+        raise FeatureGateError(f"invalid value of {name}={value}: must be true or false")
     on = value in _TRUE
     gate = GATES.get(name)
     if gate is None:
         hint = did_you_mean(name, GATES) or f"; known are {', '.join(sorted(GATES))}"
-        raise GateProblem(f"unrecognized feature gate: {name}{hint}")
+        raise FeatureGateError(f"unrecognized feature gate: {name}{hint}")
     if on != gate.default and not gate.served:
         why = f"feature is locked to {_word(gate.default)}" if gate.locked else "this scheduler cannot switch it"
-        raise GateProblem(f"cannot set feature gate {name} to {_word(on)}, {why}")
+        raise FeatureGateError(f"cannot set feature gate {name} to {_word(on)}, {why}")
     return name, on
 
 

@@ -14,10 +14,9 @@ from pyscheduler.config.binding_timeout import validate_binding_timeout
 from pyscheduler.config.decode import decode
 from pyscheduler.config.discover import Catalogue, installed
 from pyscheduler.config.expand import ProfileSpec, expand
-from pyscheduler.config.gates import DEFAULTS, Gates
+from pyscheduler.config.gates import DEFAULTS, FeatureGates
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem, Report, did_you_mean, shown
-from pyscheduler.config.reading import Document, Unreadable, read
 from pyscheduler.config.show import show
 from pyscheduler.config.types import (
     DEFAULT_SCHEDULER_NAME,
@@ -31,8 +30,9 @@ from pyscheduler.config.types import (
     Profile,
     PySchedulerConfiguration,
 )
-from pyscheduler.config.unserved import warn_of_unserved
+from pyscheduler.config.unsupported import warn_unsupported
 from pyscheduler.config.validate import validate, validate_queue_sort
+from pyscheduler.config.yaml_reader import Document, InvalidYaml, read
 from pyscheduler.intree import NodeResourcesFit
 
 __all__ = ["ConfigError", "LoadedConfig", "default", "from_value", "load", "loads", "show"]
@@ -42,7 +42,7 @@ _VERSIONS = {KUBE_KIND: KUBE_API_VERSION, PY_KIND: PY_API_VERSION}
 
 
 def load(
-    path: str | os.PathLike[str], gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None
+    path: str | os.PathLike[str], gates: FeatureGates = DEFAULTS, election: Mapping[str, Any] | None = None
 ) -> LoadedConfig:
     """The configuration in a file. ConfigError with all that is wrong, be it the file, the YAML or what it says.
 
@@ -59,23 +59,23 @@ def load(
 
 
 def loads(
-    text: str, source: str = "", gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None
+    text: str, source: str = "", gates: FeatureGates = DEFAULTS, election: Mapping[str, Any] | None = None
 ) -> LoadedConfig:
     """The configuration in a YAML text; `source` is what errors call it."""
     try:
         documents = read(text)
-    except Unreadable as e:
+    except InvalidYaml as e:
         raise ConfigError([e.problem], source) from None
     return _loaded([_with_election(d, election or {}) for d in documents], source, gates)
 
 
-def from_value(value: Mapping[str, Any], gates: Gates = DEFAULTS) -> LoadedConfig:
+def from_value(value: Mapping[str, Any], gates: FeatureGates = DEFAULTS) -> LoadedConfig:
     """The configuration in a decoded KubeSchedulerConfiguration, such as a JSON document holds."""
     return _loaded([Document(value)], "", gates)
 
 
 def default(
-    gates: Gates = DEFAULTS, election: Mapping[str, Any] | None = None, more: Mapping[str, Any] | None = None
+    gates: FeatureGates = DEFAULTS, election: Mapping[str, Any] | None = None, more: Mapping[str, Any] | None = None
 ) -> LoadedConfig:
     """What runs without a file: kube-scheduler's default profile, without leader election unless `election` says so.
 
@@ -96,7 +96,7 @@ def _with_election(document: Document, election: Mapping[str, Any]) -> Document:
     return document
 
 
-def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfig:
+def _loaded(documents: list[Document], source: str, gates: FeatureGates) -> LoadedConfig:
     problems = [p for d in documents for p in d.problems]
     warnings = [*gates.warnings]
     by_kind = _by_kind(documents, problems)
@@ -112,7 +112,7 @@ def _loaded(documents: list[Document], source: str, gates: Gates) -> LoadedConfi
     specs = _ordered(specs, python.node_order, ours)
     validate_queue_sort(specs, kube)
     validate_binding_timeout(python, specs, ours)
-    warn_of_unserved(configuration, kube)
+    warn_unsupported(configuration, kube)
     for report in (kube, ours):
         problems += [p for p in report.problems if p not in problems]
         warnings += report.warnings
@@ -203,7 +203,7 @@ def _with_names(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfi
     return replace(configuration, profiles=profiles)
 
 
-def _catalogue(python: PySchedulerConfiguration, gates: Gates, report: Report) -> Catalogue:
+def _catalogue(python: PySchedulerConfiguration, gates: FeatureGates, report: Report) -> Catalogue:
     """Every plugin that is installed, and those that the second document names by import path."""
     catalogue = installed(report, gates)
     for i, wanted in enumerate(python.plugins):

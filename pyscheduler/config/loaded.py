@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pyscheduler.config.expand import ProfileSpec
-from pyscheduler.config.gates import DEFAULTS, Gates
+from pyscheduler.config.gates import DEFAULTS, FeatureGates
 from pyscheduler.config.types import KubeSchedulerConfiguration, PySchedulerConfiguration
 from pyscheduler.core.framework.registry import Registry
 
@@ -25,4 +25,4 @@ class LoadedConfig(msgspec.Struct, frozen=True):
     registry: Registry
     warnings: tuple[str, ...] = ()
     imported: Mapping[str, str] = msgspec.field(default_factory=dict)
-    gates: Gates = DEFAULTS
+    gates: FeatureGates = DEFAULTS

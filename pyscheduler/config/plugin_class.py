@@ -20,38 +20,42 @@ _LOOKS_LIKE: Final = 0.85
 """Similarity from which a public method's name is taken for a misspelling of an extension point's method."""
 
 
-class NotAPlugin(Exception):
+class InvalidPluginClass(Exception):
     """An import path that does not lead to a usable plugin class; the message is one line with the reason."""
 
 
 def check_class(cls: type) -> str:
-    """Return the name of a plugin class that can be used; raise NotAPlugin with the fault of any other."""
+    """Return the name of a plugin class that can be used; raise InvalidPluginClass with the fault of any other."""
     where = f"{cls.__module__}:{cls.__qualname__}"
     if not issubclass(cls, Plugin) or not points_of(cls):
-        raise NotAPlugin(f"{where} is not a plugin: inherit from FilterPlugin or another base class of pyscheduler.api")
+        raise InvalidPluginClass(
+            f"{where} is not a plugin: inherit from FilterPlugin or another base class of pyscheduler.api"
+        )
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
-        raise NotAPlugin(f"{where} does not define {', '.join(missing)}{_misspelt(cls, missing)}")
+        raise InvalidPluginClass(f"{where} does not define {', '.join(missing)}{_spelling_hint(cls, missing)}")
     name = getattr(cls, "name", None)
     if not isinstance(name, str) or not name or name == "*" or ":" in name:
-        raise NotAPlugin(f'{where} has no name: give the class a line such as name = "{cls.__name__}"')
+        raise InvalidPluginClass(f'{where} has no name: give the class a line such as name = "{cls.__name__}"')
     _check_args(cls, where)
     faults = [*_attribute_faults(cls), *_method_faults(cls), *_stray_methods(cls)]
     if faults:
-        raise NotAPlugin(f"{where}: {'; '.join(faults)}")
+        raise InvalidPluginClass(f"{where}: {'; '.join(faults)}")
     return name
 
 
 def _check_args(cls: type[Plugin], where: str) -> None:
     if not is_record(cls.Args):
-        raise NotAPlugin(f"{where} has Args that are not a dataclass: put @dataclass(frozen=True) above the class Args")
+        raise InvalidPluginClass(
+            f"{where} has Args that are not a dataclass: put @dataclass(frozen=True) above the class Args"
+        )
     try:
         fields_of(cls.Args)
     except UnknownType as e:
-        raise NotAPlugin(f"{where} has Args that cannot be decoded: {e}") from None
+        raise InvalidPluginClass(f"{where} has Args that cannot be decoded: {e}") from None
 
 
-def _misspelt(cls: type, missing: list[str]) -> str:
+def _spelling_hint(cls: type, missing: list[str]) -> str:
     own = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
     pairs = ((name, difflib.get_close_matches(name, own, n=1, cutoff=0.6)) for name in missing)
     found = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
@@ -76,14 +80,14 @@ def _is_weight(value: object) -> bool:
 _ATTRIBUTES: Mapping[str, tuple[Callable[[object], bool], str]] = MappingProxyType(
     {
         "reads": (_is(Reads), "a member of Reads such as Reads.OWN_NODE"),
-        "reads_in_trials": (_is(Reads, type(None)), "a member of Reads or None"),
+        "reads_in_dry_run": (_is(Reads, type(None)), "a member of Reads or None"),
         "reads_identity": (_is(bool), "True or False"),
         "reads_labels": (_is(bool), "True or False"),
         "reads_claims": (_is(bool), "True or False"),
-        "reads_named_nodes": (_is(bool), "True or False"),
-        "binds_elsewhere": (_is(bool), "True or False"),
+        "reads_match_fields": (_is(bool), "True or False"),
+        "binds_without_api": (_is(bool), "True or False"),
         "weight": (_is_weight, "a whole number above 0"),
-        "normalizer": (_is(Normalizer, type(None)), "a Normalizer such as ByMax(), or None"),
+        "normalizer": (_is(Normalizer, type(None)), "a Normalizer such as DefaultNormalizeScore(), or None"),
         "watches": (_is_tuple_of(ResourceKind), "a tuple of ResourceKinds"),
         "indexes": (_is_tuple_of(str), "a tuple of label keys"),
     }

@@ -64,7 +64,7 @@ class Report:
         """Whether anything at or below a path is wrong."""
         return any(_is_below(p.path, path) for p in self.problems)
 
-    def has_told(self, path: str) -> bool:
+    def has_related_problem(self, path: str) -> bool:
         """Whether something at, below or above a path is wrong, so that more about it may only be a consequence."""
         return self.has_problems(path) or any(_is_below(path, p.path) for p in self.problems)
 

@@ -27,7 +27,7 @@ _FIXED = {
 """What is looked at once, when the scheduler starts: paths of the file, and the fields that hold it."""
 
 
-class Rebuilt(msgspec.Struct, frozen=True):
+class RebuiltProfiles(msgspec.Struct, frozen=True):
     """The profiles to go on with, in the order of the file; `restart` says what waits for a restart."""
 
     profiles: tuple[Profile, ...]
@@ -36,7 +36,7 @@ class Rebuilt(msgspec.Struct, frozen=True):
 
 def rebuild_profiles(
     started: LoadedConfig, changed: LoadedConfig, running: Mapping[str, Profile], handle: Handle
-) -> Rebuilt:
+) -> RebuiltProfiles:
     """The profiles of a changed configuration. `started` is what the process began with.
 
     `running` is what decides now, and what does no more but still has pods on their way: a profile that comes back
@@ -45,16 +45,16 @@ def rebuild_profiles(
     restart = [path for path, field in _FIXED.items() if _differs(field, started, changed)]
     if changed.python.seed != started.python.seed:
         restart.append("seed")
-    specs = tuple(_held_back(spec, running.get(spec.scheduler_name), restart) for spec in changed.profiles)
+    specs = tuple(_keep_reserving_args(spec, running.get(spec.scheduler_name), restart) for spec in changed.profiles)
     profiles = build_profiles(replace(changed, profiles=specs), handle, running)
-    return Rebuilt(profiles, tuple(restart))
+    return RebuiltProfiles(profiles, tuple(restart))
 
 
 def _differs(field: str, one: LoadedConfig, other: LoadedConfig) -> bool:
     return bool(getattr(one.configuration, field) != getattr(other.configuration, field))
 
 
-def _held_back(spec: ProfileSpec, running: Profile | None, restart: list[str]) -> ProfileSpec:
+def _keep_reserving_args(spec: ProfileSpec, running: Profile | None, restart: list[str]) -> ProfileSpec:
     """The profile with the old args of plugins that hold reservations, which a new instance would not know of."""
     if running is None:
         return spec

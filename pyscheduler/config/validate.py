@@ -164,15 +164,15 @@ def _common_queue_sort(profiles: Sequence[Profile], report: Report) -> None:
     if len(first.enabled) > 1:
         text = invalid(len(first.enabled), "only one queue sort plugin can be enabled")
         report.add("profiles[0].plugins.queueSort.enabled", text)
-    said = _said(first)
+    said = _as_shown_by_kube_scheduler(first)
     for i, profile in enumerate(profiles[1:], 1):
-        here = _said(profile.plugins.queue_sort)
+        here = _as_shown_by_kube_scheduler(profile.plugins.queue_sort)
         if here != said:
             text = invalid(here, "must be the same for all profiles")
             report.add(f"profiles[{i}].plugins.queueSort", text)
 
 
-def _said(plugin_set: PluginSet) -> dict[str, object]:
+def _as_shown_by_kube_scheduler(plugin_set: PluginSet) -> dict[str, object]:
     """A plugin set as kube-scheduler shows it; it forgets the weights of disabled plugins."""
     enabled = [{"Name": ref.name, "Weight": ref.weight or 0} for ref in plugin_set.enabled]
     disabled = [{"Name": ref.name, "Weight": 0} for ref in plugin_set.disabled]

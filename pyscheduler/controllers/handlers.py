@@ -19,7 +19,7 @@ GROUP, VERSION, PLURAL = "scheduling.x-k8s.io", "v1alpha1", "podgroups"
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
 DEADLINES = Deadlines()
-Touch = Callable[[GroupKey, dict[str, Any] | None, list[Member]], None]
+Enqueue = Callable[[GroupKey, dict[str, Any] | None, list[Member]], None]
 """Told that a group (None: there is none) or its members may have changed."""
 
 
@@ -38,7 +38,7 @@ def settings(deadlines: Deadlines = DEADLINES) -> kopf.OperatorSettings:
     return quiet
 
 
-def registry(login: Callable[[], Awaitable[kopf.ConnectionInfo]], touch: Touch) -> kopf.OperatorRegistry:
+def registry(login: Callable[[], Awaitable[kopf.ConnectionInfo]], enqueue: Enqueue) -> kopf.OperatorRegistry:
     """The handlers. kopf fills both indexes before it runs any event handler, so no half-known group is reported."""
     ours = kopf.OperatorRegistry()
 
@@ -58,7 +58,7 @@ def registry(login: Callable[[], Awaitable[kopf.ConnectionInfo]], touch: Touch) 
     def tell(key: GroupKey, indexes: dict[str, Any]) -> None:
         groups, members = indexes["groups"], indexes["members"]
         found = next(iter(groups[key]), None) if key in groups else None
-        touch(key, found, list(members[key]) if key in members else [])
+        enqueue(key, found, list(members[key]) if key in members else [])
 
     @kopf.on.event("", "v1", "pods", id="pod", registry=ours)
     async def pod_changed(namespace: str | None, labels: kopf.Labels, **indexes: Any) -> None:

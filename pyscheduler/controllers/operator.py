@@ -1,7 +1,7 @@
 """Runs the PodGroup controller: beside a scheduler in the same process, or alone.
 
 Beside a scheduler it has a thread and an event loop of its own. kopf takes over signals in the main thread and, when it
-ends, cancels the tasks that it finds in its loop; neither may touch the scheduler.
+ends, cancels the tasks that it finds in its loop; neither may enqueue the scheduler.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kubernetes_asyncio import client
 
 from pyscheduler.controllers.connection import connection_info, load
 from pyscheduler.controllers.handlers import DEADLINES, GROUP, PLURAL, VERSION, GroupKey, registry, settings
-from pyscheduler.controllers.keeper import StatusKeeper, Write
 from pyscheduler.controllers.podgroup_status import Json
+from pyscheduler.controllers.status_writer import StatusWriter, Write
 
 STOP_SECONDS = 10.0
 
@@ -70,11 +70,11 @@ class PodGroupOperator:
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # else a line for each event of each pod
         found = await load(self._kubeconfig, self._server)
         async with client.ApiClient(found) as api:
-            keeper = StatusKeeper(_writer(api), self._clock)
+            keeper = StatusWriter(_writer(api), self._clock)
             writing = asyncio.create_task(keeper.run(), name="podgroup status writer")
             try:
                 await kopf.operator(
-                    registry=registry(self._login, keeper.touch),
+                    registry=registry(self._login, keeper.enqueue),
                     settings=settings(),
                     clusterwide=True,
                     stop_flag=self._stop,

@@ -56,15 +56,15 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
         yield Action.UPDATE_POD_SCALE_DOWN
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
         yield Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-    if len(old.shape.tolerations) != len(new.shape.tolerations):
+    if len(old.signature.tolerations) != len(new.signature.tolerations):
         yield Action.UPDATE_POD_TOLERATION
     if new.deleting and not old.deleting:
         yield Action.UPDATE_POD_TERMINATING
 
 
 def _scaled_down(old: Pod, new: Pod) -> bool:
-    after = new.requests.held
-    return any(after.get(resource, 0) < n for resource, n in old.requests.held.items())
+    after = new.requests.effective
+    return any(after.get(resource, 0) < n for resource, n in old.requests.effective.items())
 
 
 def pod_placed(pod: Pod) -> ClusterEvent:

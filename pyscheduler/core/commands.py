@@ -10,7 +10,7 @@ from msgspec import Struct
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.plugin import BindPlugin, PostBindPlugin, PreBindPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.extending import Call
+from pyscheduler.core.extender import ExtenderCall
 
 
 class BindingPlan(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Bind(Struct, frozen=True):
     plan: BindingPlan
 
 
-class CallOff(Struct, frozen=True):
+class CancelBinding(Struct, frozen=True):
     """End the binding cycle of a pod that has lost its place: it is gone, on its way out, or on another node.
 
     There is no answer. `Bind` may have been answered already.
@@ -96,7 +96,7 @@ class Evict:
     plugin: str = ""
     """Who chose the victim."""
 
-    def called_off(self) -> Record | None:
+    def cancelled_record(self) -> Record | None:
         """What is recorded of a victim whose binding was called off."""
         return self.then and replace(self.then, note=f"{self.then.note}{IN_MEMORY}")
 
@@ -110,14 +110,14 @@ class GetPod(Struct, frozen=True):
     pod: Pod
 
 
-class Consult(Struct, frozen=True):
-    """Ask extenders about a pod, all calls at once; answer with Consulted. Until then no other attempt is made."""
+class CallExtenders(Struct, frozen=True):
+    """Ask extenders about a pod, all calls at once; answer with ExtendersResponded. Until then no other attempt is made."""
 
     id: int
     pod: Pod
-    calls: tuple[Call, ...]
+    calls: tuple[ExtenderCall, ...]
 
 
 IN_MEMORY = " (in kube-scheduler memory)."
 """Ends the notes on victims that had only begun to arrive, as kube-scheduler's do."""
-Command = Bind | CallOff | PatchStatus | Evict | Record | GetPod | Consult
+Command = Bind | CancelBinding | PatchStatus | Evict | Record | GetPod | CallExtenders

@@ -11,7 +11,7 @@ import msgspec
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
-from pyscheduler.core.extending import Answer, Extender
+from pyscheduler.core.extender import Extender, ExtenderResult
 from pyscheduler.core.framework.profile import Profile
 
 
@@ -115,12 +115,12 @@ class Reconfigured(msgspec.Struct, frozen=True):
     extenders: tuple[Extender, ...] = ()
 
 
-class Consulted(msgspec.Struct, frozen=True):
-    """Extenders have answered, or failed to: one answer for each call of the Consult with that id, in its order."""
+class ExtendersResponded(msgspec.Struct, frozen=True):
+    """Extenders have answered, or failed to: one answer for each call of the CallExtenders with that id, in its order."""
 
     at: float
     id: int
-    answers: tuple[Answer, ...]
+    answers: tuple[ExtenderResult, ...]
 
 
 class Tick(msgspec.Struct, frozen=True, gc=False):
@@ -142,6 +142,6 @@ Event = (
     | BindFailed
     | EvictFailed
     | Reconfigured
-    | Consulted
+    | ExtendersResponded
     | Tick
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-from pyscheduler.api.cycle import Watch
-from pyscheduler.api.outcome import Code, Rejection, Revoke, Skip, Wait
+from pyscheduler.api.cycle import CallObserver
+from pyscheduler.api.outcome import ClearNomination, Code, Rejection, Skip, Wait
 
 SUCCESS = Code.SUCCESS.camel
 ERROR = Code.ERROR.camel
@@ -20,8 +20,8 @@ def status_of(answer: object) -> str:
     """What a plugin's answer is called, as kube-scheduler calls it."""
     if isinstance(answer, Rejection):
         return answer.code.camel
-    if isinstance(answer, Revoke):
-        return answer.because.code.camel
+    if isinstance(answer, ClearNomination):
+        return answer.rejection.code.camel
     if isinstance(answer, Skip):
         return Code.SKIP.camel
     return Code.WAIT.camel if isinstance(answer, Wait) else SUCCESS
@@ -57,7 +57,7 @@ class Point:
         """A plugin has raised: the point ends with Error if it has not been left."""
 
 
-UNTOLD = Point()
+NOOP_POINT = Point()
 """A point of which nobody is told."""
 
 
@@ -84,12 +84,12 @@ class Instrument:
 
     def point(self, point: str, profile: str) -> Point:  # noqa: ARG002 - nobody is told
         """An extension point of a profile, to be entered as often as it is run."""
-        return UNTOLD
+        return NOOP_POINT
 
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         """An extension point that waits, and so may run for several pods at once, has ended."""
 
-    def watch(self, turn: int) -> Watch | None:  # noqa: ARG002 - nobody watches
+    def watch(self, turn: int) -> CallObserver | None:  # noqa: ARG002 - nobody watches
         """Who times the plugins' calls in the `turn`-th attempt (or PreEnqueue), from 1; None to leave them alone."""
         return None
 
@@ -108,7 +108,7 @@ class Instrument:
     def preempted(self, victims: int) -> None:
         """So many pods are to make room for one."""
 
-    def room_made(self, result: str, seconds: float) -> None:
+    def evictions_finished(self, result: str, seconds: float) -> None:
         """The victims of one pod have been evicted (success), or one of them could not be (error)."""
 
     def called_off(self, plugin: str, point: str, reason: str) -> None:

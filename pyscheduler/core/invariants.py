@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyscheduler.api.quantity import MAX_INT64
-from pyscheduler.core.context import Context, Stage
+from pyscheduler.core.context import AssumedStage, Context
 from pyscheduler.core.queue.entry import Tier
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
@@ -11,17 +11,17 @@ from pyscheduler.core.state.node import NodeRow
 
 def validate(context: Context) -> None:
     """AssertionError with one sentence if the machine's memory contradicts itself."""
-    _each_pod_in_one_place(context)
-    _nobody_is_made_up(context)
+    _check_single_place(context)
+    _check_pods_exist(context)
     _waiting_room_is_assumed(context)
     _unconfirmed_are_bound(context)
-    _consulted_in_flight(context)
+    _check_suspended_attempt(context)
     _attempts_have_ended(context)
-    _promised_wait(context)
-    _books_are_right(context.state)
+    _check_nominated_pods(context)
+    _check_columns(context.state)
 
 
-def _each_pod_in_one_place(context: Context) -> None:
+def _check_single_place(context: Context) -> None:
     for uid, pod in context.pods.items():
         places = [
             name
@@ -33,11 +33,11 @@ def _each_pod_in_one_place(context: Context) -> None:
             if there
         ]
         assert len(places) <= 1, f"{pod} is in {' and '.join(places)}"
-        if context.is_ours(pod) and not pod.deleting:
+        if context.is_responsible_for(pod) and not pod.deleting:
             assert places, f"{pod} is lost: in no queue and on no node"
 
 
-def _nobody_is_made_up(context: Context) -> None:
+def _check_pods_exist(context: Context) -> None:
     for queued in context.queue.pending():
         assert queued.pod.uid in context.pods, f"{queued.pod} is in the queue and no longer exists"
     for node in context.state.rows:
@@ -49,20 +49,20 @@ def _waiting_room_is_assumed(context: Context) -> None:
     for uid, waiting in context.handle.waiting.items():
         assumed = context.assumed.get(uid)
         assert assumed is not None, f"{waiting.pod} waits but holds no place"
-        assert assumed.stage is Stage.WAITING, f"{waiting.pod} waits and is {assumed.stage.name}"
+        assert assumed.stage is AssumedStage.WAITING, f"{waiting.pod} waits and is {assumed.stage.name}"
     for uid, assumed in context.assumed.items():
         node = context.state.node_of(uid)
         assert node is not None, f"{assumed.pod} is assumed but on no node"
 
 
 def _unconfirmed_are_bound(context: Context) -> None:
-    bound = {uid for uid, assumed in context.assumed.items() if assumed.stage is Stage.BOUND}
+    bound = {uid for uid, assumed in context.assumed.items() if assumed.stage is AssumedStage.BOUND}
     assert bound == {*context.unconfirmed}, f"{bound ^ {*context.unconfirmed}} would never be looked up, or for ever"
 
 
-def _consulted_in_flight(context: Context) -> None:
-    if context.consulting is not None:
-        pod = context.consulting.pod
+def _check_suspended_attempt(context: Context) -> None:
+    if context.suspended is not None:
+        pod = context.suspended.pod
         assert context.queue.in_flight(pod.uid), f"extenders are asked about {pod}, which is not being tried"
 
 
@@ -71,11 +71,11 @@ def _attempts_have_ended(context: Context) -> None:
     for tier, queued in context.queue.known():
         if tier is Tier.IN_FLIGHT:
             uid = queued.pod.uid
-            asked = context.consulting is not None and context.consulting.queued is queued
+            asked = context.suspended is not None and context.suspended.queued is queued
             assert asked or uid in context.handle.waiting, f"{queued.pod} is in flight and nobody tries it"
 
 
-def _promised_wait(context: Context) -> None:
+def _check_nominated_pods(context: Context) -> None:
     """A nomination goes with its pod, or when the pod has a place; a pod that is being deleted keeps it for a while."""
     nominator, queue = context.queue.nominator, context.queue
     for name in nominator.nodes():
@@ -86,7 +86,7 @@ def _promised_wait(context: Context) -> None:
             assert waits or known.deleting, f"{pod} is nominated to {name} and does not wait for a place"
 
 
-def _books_are_right(state: ClusterState) -> None:
+def _check_columns(state: ClusterState) -> None:
     """Columns and sums equal what the pods on each node add up to."""
     table = state.table()
     counts = table.pod_counts
@@ -105,6 +105,6 @@ def _books_are_right(state: ClusterState) -> None:
 def _requested(node: NodeRow) -> dict[str, int]:
     total: dict[str, int] = {}
     for pod in node.pods.values():
-        for resource, n in pod.requests.held.items():
+        for resource, n in pod.requests.effective.items():
             total[resource] = total.get(resource, 0) + n
     return {resource: n for resource, n in total.items() if n}

@@ -14,17 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pyscheduler.core import intake
-from pyscheduler.core.attempts import attempt, broken, consulted, overtaken, resumed
-from pyscheduler.core.binding import bind_failed, bound, look_up, looked_up
-from pyscheduler.core.commands import CallOff, Command
+from pyscheduler.core import event_handlers
+from pyscheduler.core.binding import handle_bind_failed, handle_bound, handle_looked_up, look_up_unconfirmed
+from pyscheduler.core.commands import CancelBinding, Command
 from pyscheduler.core.context import Context, Settings
 from pyscheduler.core.events import (
     BindFailed,
     Bound,
-    Consulted,
     Event,
     EvictFailed,
+    ExtendersResponded,
     NodeChanged,
     NodeGone,
     ObjectChanged,
@@ -36,13 +35,20 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
-from pyscheduler.core.failures import gated
+from pyscheduler.core.failure_handler import report_gated
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
-from pyscheduler.core.preempting import clear_nominations
+from pyscheduler.core.permit import expire_permits, process_waiting_pods
+from pyscheduler.core.preemption_executor import clear_nominations
 from pyscheduler.core.reconfigure import reconfigure
-from pyscheduler.core.waiting import pass_time, settle
+from pyscheduler.core.scheduling_cycle import (
+    discard_stale_attempt,
+    fail_broken_attempt,
+    resume,
+    resume_with_responses,
+    schedule_one,
+)
 
 TOPOLOGY_KEYS: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 """Those of the default topology spread constraints, which apply to nearly every pod."""
@@ -63,13 +69,13 @@ class Machine:
 
     def handle(self, event: Event) -> list[Command]:
         """Take one event in. ValueError, with nothing changed, for an object that scheduling cannot read."""
-        consulting = self.context.consulting
-        if consulting is not None and consulting.paused:
-            consulting.outdated = True
+        suspended = self.context.suspended
+        if suspended is not None and suspended.paused:
+            suspended.outdated = True
         commands = self._dispatch(event) + self._advance(event.at)
-        if self.context.called_off:
-            commands += map(CallOff, self.context.called_off)
-            self.context.called_off.clear()
+        if self.context.cancelled_bindings:
+            commands += map(CancelBinding, self.context.cancelled_bindings)
+            self.context.cancelled_bindings.clear()
         return commands
 
     def cycle(self, now: float) -> list[Command] | None:
@@ -80,17 +86,17 @@ class Machine:
         context = self.context
         if self.busy:
             return self._advance(now)
-        consulting = context.consulting
-        if consulting is not None and self.attempting:
-            return resumed(context, consulting, now) + self._advance(now)
-        queued = context.queue.pop(now) if consulting is None else overtaken(context, now)
+        suspended = context.suspended
+        if suspended is not None and self.attempting:
+            return resume(context, suspended, now) + self._advance(now)
+        queued = context.queue.pop(now) if suspended is None else discard_stale_attempt(context, now)
         if queued is None:
             return None
-        queued.tried = now
+        queued.last_attempt = now
         try:
-            commands = attempt(context, queued, now)
+            commands = schedule_one(context, queued, now)
         except BaseException as error:
-            commands = broken(context, queued, error, now)
+            commands = fail_broken_attempt(context, queued, error, now)
         return commands + self._advance(now)
 
     def warm_up(self) -> Iterator[None]:
@@ -103,13 +109,13 @@ class Machine:
     def busy(self) -> bool:
         """Return True if work is under way that has to be done before the next attempt."""
         context = self.context
-        return context.queue.busy or context.settling or context.adopting is not None
+        return context.queue.busy or context.releasing_waiting_pods or context.adopting is not None
 
     @property
     def attempting(self) -> bool:
         """Return True between two steps of an attempt, which an event would void."""
-        consulting = self.context.consulting
-        return consulting is not None and consulting.paused and not consulting.outdated
+        suspended = self.context.suspended
+        return suspended is not None and suspended.paused and not suspended.outdated
 
     @property
     def ready(self) -> int:
@@ -124,7 +130,7 @@ class Machine:
     def next_wake(self) -> float | None:
         """When a Tick is due, in seconds on the machine's clock; None if nothing waits for time to pass."""
         due = [waiting.next_wake for waiting in self.context.handle.waiting.values()]
-        queue = self.context.queue.next_wake(popping=self.context.consulting is None)
+        queue = self.context.queue.next_wake(popping=self.context.suspended is None)
         due += [wake for wake in (queue, self.context.unconfirmed.next_due()) if wake is not None]
         return min(due, default=None)
 
@@ -132,37 +138,37 @@ class Machine:
         context = self.context
         match event:
             case PodChanged():
-                intake.pod_changed(context, event.object, event.at)
+                event_handlers.handle_pod_change(context, event.object, event.at)
             case PodFound():
-                intake.pod_changed(context, event.object, event.at)
-                return looked_up(context, event.object.metadata.uid, event.at)
+                event_handlers.handle_pod_change(context, event.object, event.at)
+                return handle_looked_up(context, event.object.metadata.uid, event.at)
             case PodGone():
-                intake.pod_gone(context, event.uid or context.uid_of.get(_key(event), ""), event.at)
+                event_handlers.handle_pod_deletion(context, event.uid or context.uid_of.get(_key(event), ""), event.at)
             case SucceededPodGone():
-                intake.succeeded_pod_gone(context, event.uid)
+                event_handlers.handle_succeeded_pod_deletion(context, event.uid)
             case NodeChanged():
-                intake.node_changed(context, event.object, event.at)
+                event_handlers.handle_node_change(context, event.object, event.at)
             case NodeGone():
-                intake.node_gone(context, event.name, event.at)
+                event_handlers.handle_node_deletion(context, event.name, event.at)
             case ObjectChanged():
-                intake.object_changed(context, event.kind, event.object, event.at)
+                event_handlers.handle_object_change(context, event.kind, event.object, event.at)
             case ObjectGone():
-                intake.object_gone(context, event.kind, event.namespace, event.name, event.at)
+                event_handlers.handle_object_deletion(context, event.kind, event.namespace, event.name, event.at)
             case Bound():
-                return bound(context, event)
+                return handle_bound(context, event)
             case BindFailed():
-                return bind_failed(context, event)
+                return handle_bind_failed(context, event)
             case EvictFailed():
                 context.handle.evictions.end(event.victim_uid)
                 preemptor = context.pods.get(event.preemptor_uid)
                 context.queue.activate([preemptor] if preemptor else [], event.at)
             case Reconfigured():
                 reconfigure(context, event)
-            case Consulted():
-                return consulted(context, event)
+            case ExtendersResponded():
+                return resume_with_responses(context, event)
             case Tick():
                 context.queue.tick(event.at)
-                return pass_time(context, event.at) + look_up(context, event.at)
+                return expire_permits(context, event.at) + look_up_unconfirmed(context, event.at)
         return []
 
     def _advance(self, now: float) -> list[Command]:
@@ -172,19 +178,19 @@ class Machine:
         if context.queue.busy:
             context.queue.advance()
         elif context.adopting is not None:
-            intake.advance_adoption(context, context.adopting, now)
+            event_handlers.advance_adoption(context, context.adopting, now)
         return commands
 
     def _follow_up(self, now: float) -> list[Command]:
         """Carry out what plugins have requested during their calls; giving back a place may lead to more requests."""
         commands = self._apply_requests(now)
         if self.context.handle.waiting:
-            commands += settle(self.context, now)
+            commands += process_waiting_pods(self.context, now)
             commands += self._apply_requests(now)
         else:
-            self.context.settling = False
-        self.context.wake_for_freed_rooms(now)
-        return commands + gated(self.context)
+            self.context.releasing_waiting_pods = False
+        self.context.wake_for_freed_nominations(now)
+        return commands + report_gated(self.context)
 
     def _apply_requests(self, now: float) -> list[Command]:
         handle = self.context.handle

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pyscheduler.core import intake
+from pyscheduler.core import event_handlers
 from pyscheduler.core.context import Context, queue_profiles
 from pyscheduler.core.events import Reconfigured
 from pyscheduler.core.queue import Backoff
@@ -26,12 +26,12 @@ def reconfigure(context: Context, event: Reconfigured) -> None:
     initial, most = event.initial_backoff, event.max_backoff
     before = context.profiles.keys()
     context.settings = replace(context.settings, initial_backoff=initial, max_backoff=most, extenders=event.extenders)
-    context.decide_by(event.profiles)
-    if context.consulting is not None:
-        context.consulting.outdated = True
+    context.use_profiles(event.profiles)
+    if context.suspended is not None:
+        context.suspended.outdated = True
     context.queue.reconfigure(queue_profiles(event.profiles, context.settings), Backoff(initial, most), event.at)
     _call_back(context)
-    intake.adopt(context, context.profiles.keys() - before)
+    event_handlers.adopt(context, context.profiles.keys() - before)
 
 
 def _call_back(context: Context) -> None:

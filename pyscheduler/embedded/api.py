@@ -1,6 +1,6 @@
 """The API server without HTTP: every verb as a method, with garbage collection done when the method returns.
 
-The HTTP face calls these methods and nothing else. Controllers, hollow nodes and tests that live in the same process
+The HTTP projection calls these methods and nothing else. Controllers, hollow nodes and tests that live in the same process
 may call them too: they are synchronous, cost microseconds and raise `ApiError` with the Status that a client would get.
 Objects that come back are shared with the store: read them, never change them.
 """
@@ -18,10 +18,10 @@ from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.namespaces import FIRST_NAMESPACES
 from pyscheduler.embedded.objects import Json, Key
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.server_state import DeleteOptions, ServerState, WriteOptions
 from pyscheduler.embedded.status import no_such_path
 from pyscheduler.embedded.store import DEFAULT_HISTORY, Store
 from pyscheduler.embedded.verbs import create, delete, patch, pods, read, scale, update
-from pyscheduler.embedded.world import DeleteOptions, World, WriteOptions
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _PLAIN_WRITE = WriteOptions()
@@ -38,7 +38,7 @@ def _random_uid() -> str:
 
 
 class Api:
-    """All verbs over one `World`."""
+    """All verbs over one `ServerState`."""
 
     def __init__(
         self,
@@ -47,29 +47,29 @@ class Api:
         new_suffix: Callable[[], str] = _random_suffix,
         history: int = DEFAULT_HISTORY,
     ) -> None:
-        self.world = World(now, new_uid, new_suffix, Store(history))
-        self._settling = False
+        self.state = ServerState(now, new_uid, new_suffix, Store(history))
+        self._running_controllers = False
         self._seed()
 
     def resource(self, plural: str, group: str = "", version: str = "v1") -> Resource:
         """The description of a served resource. ApiError 404 where there is none."""
-        found = self.world.registry.find(group, version, plural)
+        found = self.state.registry.find(group, version, plural)
         if found is None:
             raise no_such_path()
         return found
 
     def get(self, resource: Resource, namespace: str, name: str) -> Version:
         """One object. ApiError 404."""
-        return update.find(self.world, resource, namespace, name)
+        return update.find(self.state, resource, namespace, name)
 
-    def list(self, resource: Resource, namespace: str = "", options: read.ListOptions = _EVERYTHING) -> read.Page:
+    def list(self, resource: Resource, namespace: str = "", options: read.ListOptions = _EVERYTHING) -> read.ListPage:
         """The objects of one namespace, or of all ("")."""
-        return read.list_page(self.world, resource, namespace, options)
+        return read.list_page(self.state, resource, namespace, options)
 
     def create(self, resource: Resource, namespace: str, body: Json, options: WriteOptions = _PLAIN_WRITE) -> Version:
         """A new object; the server takes `body` over."""
-        version = create.create(self.world, resource, namespace, body, options)
-        self._settle()
+        version = create.create(self.state, resource, namespace, body, options)
+        self._run_controllers()
         return version
 
     def update(
@@ -80,8 +80,8 @@ class Api:
         options: WriteOptions = _PLAIN_WRITE,
     ) -> tuple[Version, bool]:
         """Replace the object, or its status, at (namespace, name, subresource)."""
-        result = update.update(self.world, resource, where, body, options)
-        self._settle()
+        result = update.update(self.state, resource, where, body, options)
+        self._run_controllers()
         return result
 
     def patch(
@@ -92,109 +92,109 @@ class Api:
         options: WriteOptions = _PLAIN_WRITE,
     ) -> tuple[Version, bool]:
         """Patch the object, or its status, at (namespace, name, subresource) by (media type, body)."""
-        result = patch.patch(self.world, resource, where, change, options)
-        self._settle()
+        result = patch.patch(self.state, resource, where, change, options)
+        self._run_controllers()
         return result
 
     def delete(
         self, resource: Resource, namespace: str, name: str, options: DeleteOptions = _PLAIN_DELETE
     ) -> tuple[Version, bool]:
         """Delete; what is left or was the last state, and whether the object is gone."""
-        result = delete.delete(self.world, resource, namespace, name, options)
-        self._settle()
-        still_there = self.world.store.get(resource.bucket, result[0].key)
+        result = delete.delete(self.state, resource, namespace, name, options)
+        self._run_controllers()
+        still_there = self.state.store.get(resource.bucket, result[0].key)
         return (still_there, False) if still_there is not None else (result[0], True)
 
     def delete_collection(
         self, resource: Resource, namespace: str, selection: read.ListOptions, options: DeleteOptions
-    ) -> read.Page:
+    ) -> read.ListPage:
         """Delete all that the selection matches."""
-        page = read.list_page(self.world, resource, namespace, selection)
+        page = read.list_page(self.state, resource, namespace, selection)
         for version in page.items:
-            if self.world.store.get(resource.bucket, version.key) is not None:
-                delete.delete(self.world, resource, *version.key, options)
-        self._settle()
+            if self.state.store.get(resource.bucket, version.key) is not None:
+                delete.delete(self.state, resource, *version.key, options)
+        self._run_controllers()
         return page
 
     def bind(self, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
         """Assign a pod to a node."""
-        pods.bind(self.world, self.resource("pods"), namespace, name, binding, dry_run=dry_run)
+        pods.bind(self.state, self.resource("pods"), namespace, name, binding, dry_run=dry_run)
 
     def evict(self, namespace: str, name: str, eviction: Any) -> None:
         """Delete a pod within its disruption budget."""
-        self.recount_budgets()
-        pods.evict(self.world, self.resource("pods"), namespace, name, eviction)
-        self._settle()
+        self.sync_disruption_budgets()
+        pods.evict(self.state, self.resource("pods"), namespace, name, eviction)
+        self._run_controllers()
 
     def scale(self, resource: Resource, namespace: str, name: str) -> Json:
         """The Scale of a workload."""
         return scale.scale_of(self.get(resource, namespace, name))
 
-    def rescale(
+    def update_scale(
         self, resource: Resource, where: tuple[str, str], body: Any, options: WriteOptions = _PLAIN_WRITE
     ) -> Json:
         """Set the replicas of the workload at (namespace, name)."""
-        return scale.scale_of(scale.rescale(self.world, resource, where, body, options))
+        return scale.scale_of(scale.update_scale(self.state, resource, where, body, options))
 
-    def recount_budgets(self) -> None:
+    def sync_disruption_budgets(self) -> None:
         """Bring the status of disruption budgets up to date."""
-        self.world.budgets.recount((self.world.now(), self.world.timestamp()))
+        self.state.budgets.recount((self.state.now(), self.state.timestamp()))
 
-    def _settle(self) -> None:
+    def _run_controllers(self) -> None:
         """Collect garbage and empty namespaces until nothing is left to do."""
-        if self._settling:
+        if self._running_controllers:
             return
-        self._settling = True
+        self._running_controllers = True
         try:
             again = True
             while again:
-                self.world.garbage.settle(self._delete_place, self._remove_finalizer)
-                again = self.world.namespaces.settle(_Cleaner(self))
-            if self.world.budgets.changed:
-                self.recount_budgets()
+                self.state.garbage.collect(self._delete_object, self._remove_finalizer)
+                again = self.state.namespaces.sync(_NamespaceDeleter(self))
+            if self.state.budgets.changed:
+                self.sync_disruption_budgets()
         finally:
-            self._settling = False
+            self._running_controllers = False
 
-    def _delete_place(self, place: tuple[str, Key], foreground: bool) -> None:
+    def _delete_object(self, place: tuple[str, Key], foreground: bool) -> None:
         bucket, key = place
         options = DeleteOptions(propagation="Foreground") if foreground else _PLAIN_DELETE
-        delete.delete(self.world, self.world.registry.stored_in(bucket), *key, options)
+        delete.delete(self.state, self.state.registry.stored_in(bucket), *key, options)
 
     def _remove_finalizer(self, place: tuple[str, Key], finalizer: str) -> None:
-        delete.remove_finalizer(self.world, *place, finalizer)
+        delete.remove_finalizer(self.state, *place, finalizer)
 
     def _seed(self) -> None:
         namespaces, classes = self.resource("namespaces"), self.resource("priorityclasses", "scheduling.k8s.io")
         for name in FIRST_NAMESPACES:
-            self._plant(namespaces, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
+            self._create_unchecked(namespaces, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}})
         for name, value in SYSTEM_PRIORITIES.items():
             head = {"kind": "PriorityClass", "apiVersion": classes.api_version, "metadata": {"name": name}}
-            self._plant(classes, head | {"value": value})
-        self._settle()
+            self._create_unchecked(classes, head | {"value": value})
+        self._run_controllers()
 
-    def _plant(self, resource: Resource, obj: Json) -> None:
+    def _create_unchecked(self, resource: Resource, obj: Json) -> None:
         """Store an object of the server's own, past the checks for clients' bodies."""
-        create.prepare(self.world, resource, obj)
+        create.prepare(self.state, resource, obj)
         meta = obj["metadata"]
-        self.world.store.put(resource.bucket, (meta.get("namespace", ""), meta["name"]), obj)
+        self.state.store.put(resource.bucket, (meta.get("namespace", ""), meta["name"]), obj)
 
 
-class _Cleaner:
-    """What `Namespaces` may do."""
+class _NamespaceDeleter:
+    """What `NamespaceController` may do."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     def delete(self, bucket: str, key: Key) -> None:
-        self._api._delete_place((bucket, key), False)
+        self._api._delete_object((bucket, key), False)
 
     def remove_namespace(self, name: str) -> None:
-        version = self._api.world.store.get("namespaces", ("", name))
+        version = self._api.state.store.get("namespaces", ("", name))
         if version is not None and not version.object["metadata"].get("finalizers"):
-            self._api.world.store.remove("namespaces", ("", name))
+            self._api.state.store.remove("namespaces", ("", name))
 
     def add_service_account(self, namespace: str) -> None:
         meta = {"name": "default", "namespace": namespace}
-        self._api._plant(
+        self._api._create_unchecked(
             self._api.resource("serviceaccounts"), {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": meta}
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from pyscheduler.embedded.client import Clock, HttpClient
-from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace, node_templates
+from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.embedded.workloads import ControllerManager, ControllerSettings
 
@@ -24,13 +24,13 @@ HEARTBEATS_PER_SECOND = 50
 class ClusterSettings:
     """What a user may want otherwise."""
 
-    pace: Pace = field(default_factory=Pace)
+    timings: LifecycleTimings = field(default_factory=LifecycleTimings)
     heartbeat_seconds: float | None = None
     """How often each node reports. None: every 10 s, less often where there are many nodes."""
     controllers: ControllerSettings = field(default_factory=ControllerSettings)
 
 
-def unhurried(settings: ClusterSettings, nodes: int) -> tuple[float, ControllerSettings]:
+def settings_for_size(settings: ClusterSettings, nodes: int) -> tuple[float, ControllerSettings]:
     """The heartbeat and the controllers' settings for so many nodes.
 
     Thousands of nodes that report every 10 s would take a whole core. They report more seldom, and are given the time.
@@ -108,12 +108,12 @@ class EmbeddedCluster:
         await self.server.start()
         self.server.write_kubeconfig(self.kubeconfig)
         self._client = HttpClient(self.url)
-        heartbeat, controllers = unhurried(self._settings, len(self._templates))
+        heartbeat, controllers = settings_for_size(self._settings, len(self._templates))
         self._nodes = HollowNodes(
             self._client,
             self._templates,
             clock=self._clock,
-            pace=self._settings.pace,
+            timings=self._settings.timings,
             heartbeat_seconds=heartbeat,
         )
         self._controllers = ControllerManager(self._client, clock=self._clock, settings=controllers)

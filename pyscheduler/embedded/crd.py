@@ -59,7 +59,7 @@ def _resource(spec: Mapping[str, Any], version: Mapping[str, Any], stored: str) 
 def _rules(schema: Mapping[str, Any]) -> Rules:
     def default(obj: Json, _lookup: Lookup) -> None:
         structural.prune(obj, schema, root=True)
-        structural.fill_in(obj, schema)
+        structural.set_defaults(obj, schema)
 
     def check(obj: Json) -> list[Cause]:
         return list(structural.check(obj, schema))

@@ -28,7 +28,7 @@ _SUBRESOURCES: Mapping[str, tuple[str, str, str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Virtual:
+class VirtualResource:
     """A resource that is answered, not stored: reviews and bindings."""
 
     group: str
@@ -39,13 +39,15 @@ class Virtual:
 
 
 VIRTUAL = (
-    Virtual("", "v1", "Binding", "bindings", namespaced=True),
-    Virtual("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
-    Virtual("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
-    Virtual("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews"),
-    Virtual("authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True),
-    Virtual("authentication.k8s.io", "v1", "TokenReview", "tokenreviews"),
-    Virtual("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews"),
+    VirtualResource("", "v1", "Binding", "bindings", namespaced=True),
+    VirtualResource("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews"),
+    VirtualResource("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews"),
+    VirtualResource("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews"),
+    VirtualResource(
+        "authorization.k8s.io", "v1", "LocalSubjectAccessReview", "localsubjectaccessreviews", namespaced=True
+    ),
+    VirtualResource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews"),
+    VirtualResource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews"),
 )
 
 

@@ -89,7 +89,7 @@ def _allowed_condition(budget: Json, allowed: int, now: str) -> Json:
     return made | {"lastTransitionTime": since, "observedGeneration": budget["metadata"].get("generation", 1)}
 
 
-class Budgets:
+class DisruptionController:
     """Which namespaces have budgets whose figures may be out of date."""
 
     def __init__(self, store: Store, find: FindOwner) -> None:

@@ -1,6 +1,6 @@
-"""Garbage collection by ownerReferences, as Kubernetes' garbage collector does it, but at once.
+"""GarbageCollector collection by ownerReferences, as Kubernetes' garbage collector does it, but at once.
 
-The collector listens to the store and notes what to look at; `settle` then acts, after the verb that caused it. So a
+The collector listens to the store and notes what to look at; def collect then acts, after the verb that caused it. So a
 request's consequences are there when its answer is, and tests need not wait.
 """
 
@@ -15,11 +15,11 @@ from pyscheduler.embedded.store import Store
 
 FOREGROUND = "foregroundDeletion"
 
-Place = tuple[str, Key]
+ObjectRef = tuple[str, Key]
 """Bucket and key of an object."""
-DeleteObject = Callable[[Place, bool], None]
+DeleteObject = Callable[[ObjectRef, bool], None]
 """Deletes an object; the flag asks for foreground deletion."""
-RemoveFinalizer = Callable[[Place, str], None]
+RemoveFinalizer = Callable[[ObjectRef, str], None]
 
 
 def waits_for_dependents(obj: Json) -> bool:
@@ -28,17 +28,17 @@ def waits_for_dependents(obj: Json) -> bool:
     return "deletionTimestamp" in meta and FOREGROUND in (meta.get("finalizers") or ())
 
 
-class Garbage:
+class GarbageCollector:
     """Who owns whom, and what has to be looked at."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._alive: dict[str, Place] = {}
-        self._dependents: dict[str, dict[Place, None]] = {}
-        self._todo: deque[Place] = deque()
+        self._alive: dict[str, ObjectRef] = {}
+        self._dependents: dict[str, dict[ObjectRef, None]] = {}
+        self._pending: deque[ObjectRef] = deque()
         store.reactors.append(self._react)
 
-    def dependents(self, uid: str) -> list[Place]:
+    def dependents(self, uid: str) -> list[ObjectRef]:
         """The objects that name `uid` as an owner."""
         return list(self._dependents.get(uid, ()))
 
@@ -53,7 +53,7 @@ class Garbage:
         uid = obj["metadata"]["uid"]
         if event.kind == DELETED:
             self._alive.pop(uid, None)
-            self._todo.extend(self._dependents.get(uid, ()))
+            self._pending.extend(self._dependents.get(uid, ()))
             self._forget(obj, place)
             return
         self._alive[uid] = place
@@ -62,11 +62,11 @@ class Garbage:
         for owner in owners_of(obj):
             self._dependents.setdefault(owner.get("uid", ""), {})[place] = None
             if owner.get("uid") not in self._alive:
-                self._todo.append(place)
+                self._pending.append(place)
         if waits_for_dependents(obj):
-            self._todo.append(place)
+            self._pending.append(place)
 
-    def _forget(self, obj: Json, place: Place) -> None:
+    def _forget(self, obj: Json, place: ObjectRef) -> None:
         for owner in owners_of(obj):
             uid = owner.get("uid", "")
             siblings = self._dependents.get(uid, {})
@@ -74,21 +74,21 @@ class Garbage:
             if not siblings:
                 self._dependents.pop(uid, None)
             if uid in self._alive:
-                self._todo.append(self._alive[uid])
+                self._pending.append(self._alive[uid])
 
-    def settle(self, delete: DeleteObject, remove_finalizer: RemoveFinalizer) -> None:
+    def collect(self, delete: DeleteObject, remove_finalizer: RemoveFinalizer) -> None:
         """Delete what has lost all its owners, and finish foreground deletions, until there is nothing to do."""
-        while self._todo:
-            place = self._todo.popleft()
+        while self._pending:
+            place = self._pending.popleft()
             version = self._store.get(*place)
             if version is None:
                 continue
             if waits_for_dependents(version.object):
                 self._delete_dependents(version.object, place, delete, remove_finalizer)
             elif owners_of(version.object):
-                self._judge(version.object, place, delete)
+                self._attempt_to_delete(version.object, place, delete)
 
-    def _judge(self, obj: Json, place: Place, delete: DeleteObject) -> None:
+    def _attempt_to_delete(self, obj: Json, place: ObjectRef, delete: DeleteObject) -> None:
         owners = owners_of(obj)
         living = [owner for owner in owners if owner.get("uid") in self._alive]
         if not living:
@@ -98,7 +98,7 @@ class Garbage:
             self._store.put(*place, {**obj, "metadata": {**obj["metadata"], "ownerReferences": living}})
 
     def _delete_dependents(
-        self, obj: Json, place: Place, delete: DeleteObject, remove_finalizer: RemoveFinalizer
+        self, obj: Json, place: ObjectRef, delete: DeleteObject, remove_finalizer: RemoveFinalizer
     ) -> None:
         uid = obj["metadata"]["uid"]
         blocking = 0

@@ -20,31 +20,31 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 _encode = msgspec.json.Encoder().encode
 _FRAME_START = {kind: b'{"type":"' + kind.encode() + b'","object":' for kind in (ADDED, MODIFIED, DELETED)}
 
-Face = Callable[[Json], Json]
+Projection = Callable[[Json], Json]
 """Turns the stored form of an object into the form of one API version."""
 
 
 class Version:
     """One version of one object. Its dict never changes, so its JSON bytes are made once and kept."""
 
-    __slots__ = ("_faces", "_json", "key", "object", "revision")
+    __slots__ = ("_projections", "_json", "key", "object", "revision")
 
     def __init__(self, key: Key, obj: Json, revision: int) -> None:
         self.key, self.object, self.revision = key, obj, revision
         self._json: bytes | None = None
-        self._faces: dict[Face, bytes] | None = None
+        self._projections: dict[Projection, bytes] | None = None
 
-    def json(self, face: Face | None = None) -> bytes:
-        """The object as JSON, in its stored form or through a `face`."""
-        if face is None:
+    def json(self, projection: Projection | None = None) -> bytes:
+        """The object as JSON, in its stored form or through a `projection`."""
+        if projection is None:
             if self._json is None:
                 self._json = _encode(self.object)
             return self._json
-        if self._faces is None:
-            self._faces = {}
-        if face not in self._faces:
-            self._faces[face] = _encode(face(self.object))
-        return self._faces[face]
+        if self._projections is None:
+            self._projections = {}
+        if projection not in self._projections:
+            self._projections[projection] = _encode(projection(self.object))
+        return self._projections[projection]
 
 
 class Event:
@@ -56,9 +56,9 @@ class Event:
         self.kind, self.version, self.previous = kind, version, previous
         self.revision = version.revision
 
-    def frame(self, kind: str, face: Face | None = None) -> bytes:
+    def frame(self, kind: str, projection: Projection | None = None) -> bytes:
         """The event as one line of a watch, as a watcher sees it that calls it `kind`."""
-        return _FRAME_START[kind] + self.version.json(face) + b"}\n"
+        return _FRAME_START[kind] + self.version.json(projection) + b"}\n"
 
 
 class History:

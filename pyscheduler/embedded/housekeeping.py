@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pyscheduler.embedded.objects import dig, seconds
-from pyscheduler.embedded.world import World
+from pyscheduler.embedded.server_state import ServerState
 
 EVENT_SECONDS = 3600.0
 
 
-def forget_old_events(world: World) -> int:
+def delete_expired_events(state: ServerState) -> int:
     """Remove the events that were last written more than an hour ago; how many these were."""
-    oldest = world.now() - EVENT_SECONDS
-    old = [version.key for version in world.store.scan("events") if _last_written(version.object) < oldest]
+    oldest = state.now() - EVENT_SECONDS
+    old = [version.key for version in state.store.scan("events") if _last_written(version.object) < oldest]
     for key in old:
-        world.store.remove("events", key)
+        state.store.remove("events", key)
     return len(old)
 
 

@@ -1,4 +1,4 @@
-"""Namespaces that go take their contents along, and each new one gets its default service account.
+"""NamespaceController that go take their contents along, and each new one gets its default service account.
 
 What the namespace and service-account controllers do in a real cluster, done right after the verb that caused it. No
 tokens are made: nothing here mounts them.
@@ -16,7 +16,7 @@ BUCKET = "namespaces"
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
-class Cleaner(Protocol):
+class NamespaceDeleter(Protocol):
     """What emptying a namespace needs from the verbs."""
 
     def delete(self, bucket: str, key: Key) -> None:
@@ -29,7 +29,7 @@ class Cleaner(Protocol):
         """Create the default service account."""
 
 
-class Namespaces:
+class NamespaceController:
     """Which namespaces are new, and which are on their way out."""
 
     def __init__(self, store: Store) -> None:
@@ -51,23 +51,23 @@ class Namespaces:
         elif "deletionTimestamp" in event.version.object["metadata"]:
             self._terminating[name] = True
 
-    def settle(self, cleaner: Cleaner) -> bool:
+    def sync(self, deleter: NamespaceDeleter) -> bool:
         """Do what is due; whether anything was."""
         new, self._new = self._new, []
         for name in new:
-            cleaner.add_service_account(name)
+            deleter.add_service_account(name)
         due = [name for name, changed in self._terminating.items() if changed]
         for name in due:
             self._terminating[name] = False
-            self._empty(name, cleaner)
+            self._empty(name, deleter)
         return bool(new or due)
 
-    def _empty(self, name: str, cleaner: Cleaner) -> None:
+    def _empty(self, name: str, deleter: NamespaceDeleter) -> None:
         left = False
         for bucket in self._store.buckets():
             for version in list(self._store.scan(bucket, name)):
                 if "deletionTimestamp" not in version.object["metadata"]:
-                    cleaner.delete(bucket, version.key)
+                    deleter.delete(bucket, version.key)
                 left = left or self._store.get(bucket, version.key) is not None
         if not left:
-            cleaner.remove_namespace(name)
+            deleter.remove_namespace(name)

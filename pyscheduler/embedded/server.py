@@ -12,7 +12,7 @@ from aiohttp import web
 
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.handlers.router import Router
-from pyscheduler.embedded.housekeeping import forget_old_events
+from pyscheduler.embedded.housekeeping import delete_expired_events
 from pyscheduler.embedded.kubeconfig import write_kubeconfig
 
 _MAX_BODY = 3 * 2**20  # as the real server's request limit
@@ -61,7 +61,7 @@ class ApiServer:
             raise ApiServerError(self._why_not(error)) from None
         self._runner = runner
         self._port = runner.addresses[0][1]
-        self._housekeeping = asyncio.create_task(self._keep_house())
+        self._housekeeping = asyncio.create_task(self._run_housekeeping())
 
     def _why_not(self, error: OSError) -> str:
         place = f"{self._host}:{self._port}"
@@ -85,12 +85,12 @@ class ApiServer:
         """Write a kubeconfig for this server to `path`."""
         return write_kubeconfig(path, self.url, self._token)
 
-    async def _keep_house(self) -> None:
+    async def _run_housekeeping(self) -> None:
         while True:
             for _ in range(int(_HOUSEKEEPING_SECONDS / _RECOUNT_SECONDS)):
                 await asyncio.sleep(_RECOUNT_SECONDS)
-                self.api.recount_budgets()
-            forget_old_events(self.api.world)
+                self.api.sync_disruption_budgets()
+            delete_expired_events(self.api.state)
 
     async def __aenter__(self) -> ApiServer:
         await self.start()

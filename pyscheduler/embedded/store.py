@@ -70,7 +70,7 @@ class Store:
         obj["metadata"]["resourceVersion"] = str(self.revision)
         version = Version(key, obj, self.revision)
         target.objects[key] = version
-        self._tell(bucket, target, Event(MODIFIED if previous else ADDED, version, previous))
+        self._notify_subscribers(bucket, target, Event(MODIFIED if previous else ADDED, version, previous))
         return version
 
     def remove(self, bucket: str, key: Key) -> Version:
@@ -80,10 +80,10 @@ class Store:
         self.revision += 1
         meta = {**previous.object["metadata"], "resourceVersion": str(self.revision)}
         last = Version(key, {**previous.object, "metadata": meta}, self.revision)
-        self._tell(bucket, target, Event(DELETED, last, previous))
+        self._notify_subscribers(bucket, target, Event(DELETED, last, previous))
         return last
 
-    def _tell(self, name: str, bucket: Bucket, event: Event) -> None:
+    def _notify_subscribers(self, name: str, bucket: Bucket, event: Event) -> None:
         bucket.history.append(event)
         for subscriber in bucket.subscribers:
             subscriber(event)

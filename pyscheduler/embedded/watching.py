@@ -1,4 +1,4 @@
-"""One watch: which events its client sees, and as what. Pure; the HTTP face only writes the lines it hands out.
+"""One watch: which events its client sees, and as what. Pure; the HTTP projection only writes the lines it hands out.
 
 An object that comes to match a selector is ADDED for the watcher, one that ceases to match is DELETED, whatever
 happened to it in the store.
@@ -22,9 +22,9 @@ from pyscheduler.embedded.history import (
 )
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.server_state import ServerState
 from pyscheduler.embedded.status import ApiError, too_large_revision
 from pyscheduler.embedded.verbs.read import ListOptions, revision_number
-from pyscheduler.embedded.world import World
 
 MAX_PENDING = 200_000
 """Events that wait for a slow client before its watch is given up."""
@@ -33,11 +33,11 @@ Line = Callable[[str, Event], bytes]
 _encode = msgspec.json.Encoder().encode
 
 
-class Watch:
+class Watcher:
     """The events of one resource for one client, from `open` until `close`."""
 
-    def __init__(self, world: World, resource: Resource, namespace: str, options: ListOptions) -> None:
-        self._world, self._resource, self._namespace, self._options = world, resource, namespace, options
+    def __init__(self, state: ServerState, resource: Resource, namespace: str, options: ListOptions) -> None:
+        self._state, self._resource, self._namespace, self._options = state, resource, namespace, options
         self._pending: list[tuple[str, Event]] = []
         self._preface: list[bytes] = []
         self._unsubscribe: Callable[[], None] | None = None
@@ -48,7 +48,7 @@ class Watch:
 
     def open(self) -> None:
         """Start at the resourceVersion that the options ask for; a wrong one becomes an ERROR line."""
-        store, options = self._world.store, self._options
+        store, options = self._state.store, self._options
         wanted = revision_number(options.revision)
         from_state = options.initial_events or (options.initial_events is None and not wanted)
         if options.initial_events and wanted > store.revision:
@@ -107,7 +107,7 @@ class Watch:
     def bookmark(self, *, initial_end: bool = False) -> bytes:
         """A line that says: you are up to date."""
         resource = self._resource
-        return bookmark(resource.api_version, resource.kind, self._world.store.revision, initial_end=initial_end)
+        return bookmark(resource.api_version, resource.kind, self._state.store.revision, initial_end=initial_end)
 
     @property
     def idle(self) -> bool:
@@ -121,10 +121,10 @@ def _left(event: Event, previous: Version) -> Event:
     return Event(DELETED, Version(previous.key, {**previous.object, "metadata": meta}, event.revision), previous)
 
 
-def plain_line(resource: Resource) -> Line:
+def object_line(resource: Resource) -> Line:
     """Lines with the objects themselves."""
-    face = resource.from_stored
-    return lambda kind, event: event.frame(kind, face)
+    projection = resource.from_stored
+    return lambda kind, event: event.frame(kind, projection)
 
 
 def metadata_line(kind: str, event: Event) -> bytes:

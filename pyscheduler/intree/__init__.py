@@ -26,10 +26,10 @@ from pyscheduler.intree.volume_restrictions import VolumeRestrictions
 from pyscheduler.intree.volume_zone import VolumeZone
 
 __all__ = [
-    "BEHIND_GATES",
     "DEFAULT_MULTIPOINT",
-    "NOT_YET",
+    "FEATURE_GATES",
     "PLUGINS",
+    "UNSUPPORTED_PLUGINS",
     "DefaultBinder",
     "DefaultPreemption",
     "DynamicResources",
@@ -86,7 +86,7 @@ _WEIGHTS = {
     "DynamicResources": 2,
 }
 
-BEHIND_GATES = {"GangScheduling": "GangScheduling"}
+FEATURE_GATES = {"GangScheduling": "GangScheduling"}
 """The feature gate of each plugin that is there only while that is on."""
 
 DEFAULT_MULTIPOINT: tuple[tuple[str, int], ...] = tuple((p.name, _WEIGHTS.get(p.name, 0)) for p in PLUGINS)
@@ -95,7 +95,7 @@ DEFAULT_MULTIPOINT: tuple[tuple[str, int], ...] = tuple((p.name, _WEIGHTS.get(p.
 0 stands where kube-scheduler states none (it then means 1).
 """
 
-NOT_YET: tuple[str, ...] = (
+UNSUPPORTED_PLUGINS: tuple[str, ...] = (
     "TopologyPlacementGenerator",
     "PodGroupPodsCount",
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pyscheduler.api import ASSIGNED_POD, ClusterEvent, Hint
+from pyscheduler.api import ASSIGNED_POD, ClusterEvent, QueueingHint
 
 
-def queue_if(helps: bool) -> Hint:
+def queue_if(helps: bool) -> QueueingHint:
     """QUEUE if the event may help the pod, SKIP otherwise."""
-    return Hint.QUEUE if helps else Hint.SKIP
+    return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
 def had_place(deleted: ClusterEvent) -> bool:

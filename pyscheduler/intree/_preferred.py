@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pyscheduler.api import Ints, NodeInfo, NodeTable, NodeTerm, PodShape, Scores
+from pyscheduler.api import Ints, NodeInfo, NodeTable, NodeTerm, PodSignature, Scores
 from pyscheduler.api.objects import PreferredSchedulingTerm
 from pyscheduler.intree._required import are_many
 from pyscheduler.intree._term_matcher import (
@@ -70,26 +70,26 @@ class ManyPreferences(NamedTuple):
         return self.matcher.total(NodeRows(nodes), self.weights)
 
 
-_many: WeakKeyDictionary[PodShape, ManyPreferences | None] = WeakKeyDictionary()
-"""By shape; None for one that has few. It goes with the last pod of the shape."""
+_many: WeakKeyDictionary[PodSignature, ManyPreferences | None] = WeakKeyDictionary()
+"""By signature; None for one that has few. It goes with the last pod of the signature."""
 
 
-def many_preferences(shape: PodShape) -> ManyPreferences | None:
-    """The preferences of a shape that has many; None for one that has few."""
-    if shape.size <= SMALL:
+def many_preferences(signature: PodSignature) -> ManyPreferences | None:
+    """The preferences of a signature that has many; None for one that has few."""
+    if signature.size <= SMALL:
         return None
     try:
-        return _many[shape]
+        return _many[signature]
     except KeyError:
-        stated = stated_preferences(shape)
+        stated = stated_preferences(signature)
         many = None
         if are_many([each.preference for each in stated]):
             many = ManyPreferences.of(stated)
-        _many[shape] = many
+        _many[signature] = many
         return many
 
 
-def stated_preferences(shape: PodShape) -> Sequence[PreferredSchedulingTerm]:
+def stated_preferences(signature: PodSignature) -> Sequence[PreferredSchedulingTerm]:
     """The preferences as they are stated."""
-    affinity = shape.affinity.node_affinity
+    affinity = signature.affinity.node_affinity
     return (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()

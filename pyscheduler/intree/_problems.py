@@ -25,7 +25,7 @@ def duplicate(path: str, value: object) -> str:
     return f"{path}: Duplicate value: {_shown(value)}"
 
 
-def refuse(problems: Sequence[str]) -> None:
+def raise_for_problems(problems: Sequence[str]) -> None:
     """Raise ValueError if there is any problem; several are listed in brackets."""
     if problems:
         raise ValueError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")

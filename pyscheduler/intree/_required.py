@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pyscheduler.api import Cycle, Mask, NodeTable, NodeTerm, PodShape, Requirement
+from pyscheduler.api import Cycle, Mask, NodeTable, NodeTerm, PodSignature, Requirement
 from pyscheduler.api.objects import NodeSelectorTerm
 from pyscheduler.intree._term_matcher import (
     FEW,
@@ -25,52 +25,52 @@ from pyscheduler.intree._term_matcher import (
 )
 
 
-class _Many(NamedTuple):
-    """The compiled requirements of a shape that has many; None for the side that it does not state."""
+class _CompiledRequirements(NamedTuple):
+    """The compiled requirements of a signature that has many; None for the side that it does not state."""
 
     selector: TermMatcher | None
     terms: TermMatcher | None
 
 
-_many: WeakKeyDictionary[PodShape, _Many | None] = WeakKeyDictionary()
-"""By shape; None for one that has few. It goes with the last pod of the shape."""
+_many: WeakKeyDictionary[PodSignature, _CompiledRequirements | None] = WeakKeyDictionary()
+"""By signature; None for one that has few. It goes with the last pod of the signature."""
 
 
-def states_none(shape: PodShape) -> bool:
+def has_no_required_terms(signature: PodSignature) -> bool:
     """Return True if every node is allowed because the pod states neither."""
-    return shape.spec.node_selector is None and _stated_terms(shape) is None
+    return signature.spec.node_selector is None and _stated_terms(signature) is None
 
 
-def spend_on_required(cycle: Cycle, shape: PodShape, nodes: NodeTable) -> None:
-    """Charge an attempt for evaluating them over some nodes, where they are many. TooExpensive beyond the limit."""
-    many = _compiled(shape) if shape.size > SMALL else None
+def spend_on_required(cycle: Cycle, signature: PodSignature, nodes: NodeTable) -> None:
+    """Charge an attempt for evaluating them over some nodes, where they are many. AttemptLimitExceeded beyond the limit."""
+    many = _compiled(signature) if signature.size > SMALL else None
     for matcher in many or ():
         if matcher is not None:
-            cycle.spend(matcher.requirements, len(nodes), "node affinity", NODE_BLOCK)
+            cycle.charge_evaluations(matcher.requirements, len(nodes), "node affinity", NODE_BLOCK)
 
 
-def allows(shape: PodShape, name: str, labels: Mapping[str, str]) -> bool:
+def allows(signature: PodSignature, name: str, labels: Mapping[str, str]) -> bool:
     """Return True if a node of that name with these labels is allowed."""
-    many = _compiled(shape) if shape.size > SMALL else None
+    many = _compiled(signature) if signature.size > SMALL else None
     if many is not None:
         rows = MappingRows([{**labels, NODE_NAME: name}])
         return all(matcher is None or bool(matcher.any(rows)[0]) for matcher in many)
-    selector, terms = shape.node_selector, shape.required_node_terms
+    selector, terms = signature.node_selector, signature.required_node_terms
     if selector is not None and not selector.matches(labels):
         return False
     return terms is None or any_matches(terms, name, labels)
 
 
-def allowed(shape: PodShape, nodes: NodeTable) -> Mask:
+def allowed(signature: PodSignature, nodes: NodeTable) -> Mask:
     """The nodes that are allowed."""
-    many = _compiled(shape) if shape.size > SMALL else None
+    many = _compiled(signature) if signature.size > SMALL else None
     if many is not None:
         mask = np.ones(len(nodes), np.bool_)
         for matcher in many:
             if matcher is not None:
                 mask &= matcher.any(NodeRows(nodes))
         return mask
-    selector, terms = shape.node_selector, shape.required_node_terms
+    selector, terms = signature.node_selector, signature.required_node_terms
     mask = np.ones(len(nodes), np.bool_) if selector is None else nodes.matches(selector)
     return mask if terms is None else mask & any_term(terms, nodes)
 
@@ -93,23 +93,25 @@ def are_many(terms: Sequence[NodeSelectorTerm]) -> bool:
     return len(terms) > FEW or sum(len(t.match_expressions or ()) + len(t.match_fields or ()) for t in terms) > FEW
 
 
-def _stated_terms(shape: PodShape) -> Sequence[NodeSelectorTerm] | None:
-    affinity = shape.affinity.node_affinity
+def _stated_terms(signature: PodSignature) -> Sequence[NodeSelectorTerm] | None:
+    affinity = signature.affinity.node_affinity
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return None if required is None else required.node_selector_terms or ()
 
 
-def _compiled(shape: PodShape) -> _Many | None:
+def _compiled(signature: PodSignature) -> _CompiledRequirements | None:
     try:
-        return _many[shape]
+        return _many[signature]
     except KeyError:
-        many = _many[shape] = _compile(shape)
+        many = _many[signature] = _compile(signature)
         return many
 
 
-def _compile(shape: PodShape) -> _Many | None:
-    labels, terms = shape.spec.node_selector, _stated_terms(shape)
+def _compile(signature: PodSignature) -> _CompiledRequirements | None:
+    labels, terms = signature.spec.node_selector, _stated_terms(signature)
     if len(labels or ()) <= FEW and not are_many(terms or ()):
         return None
     selector = None if labels is None else TermMatcher([[Requirement(k, "In", (v,)) for k, v in labels.items()]])
-    return _Many(selector, None if terms is None else TermMatcher(filter(None, node_requirements(terms))))
+    return _CompiledRequirements(
+        selector, None if terms is None else TermMatcher(filter(None, node_requirements(terms)))
+    )

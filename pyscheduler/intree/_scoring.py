@@ -152,7 +152,9 @@ class Capacities:
             self._known.clear()
         known = self._known.get(resources)
         if known is None:
-            known = max((int(nodes.whole.allocatable(resource).max(initial=0)) for resource in resources), default=0)
+            known = max(
+                (int(nodes.all_nodes.allocatable(resource).max(initial=0)) for resource in resources), default=0
+            )
             self._known[resources] = known
         return known
 

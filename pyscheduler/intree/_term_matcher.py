@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyscheduler.api import Ints, Mask, NodeTable, Requirement
 from pyscheduler.api.match import SelectorError, can_match, int64
 from pyscheduler.api.objects import LabelSelectorRequirement, NodeSelectorTerm
-from pyscheduler.api.topology import MISSING, Domains
+from pyscheduler.api.topology import NO_DOMAIN, Domains
 
 FEW = 16
 """Requirements up to which evaluating one after the other is as quick."""
@@ -120,7 +120,7 @@ class MappingRows:
 
 
 def _domains(values: Sequence[str | None]) -> Domains:
-    known: dict[str | None, int] = {None: MISSING}
+    known: dict[str | None, int] = {None: NO_DOMAIN}
     ids = np.fromiter((known.setdefault(value, len(known)) for value in values), np.intp, len(values))
     return Domains(ids, known)
 
@@ -135,19 +135,19 @@ class _Values(NamedTuple):
 
     @staticmethod
     def of(domains: Domains, window: slice) -> _Values:
-        ids = np.append(domains.ids[window], MISSING)
+        ids = np.append(domains.ids[window], NO_DOMAIN)
         used, places = np.unique(ids, return_inverse=True)
         rows = np.arange(len(ids) - 1)
         bits = np.zeros((len(used), _width(len(rows))), np.uint8)
         np.bitwise_or.at(bits, (places[:-1], rows >> 3), (128 >> (rows & 7)).astype(np.uint8))
         known = np.fromiter(domains.known.values(), np.intp, len(domains.known))
         found = np.minimum(np.searchsorted(used, known), len(used) - 1)
-        here = (used[found] == known) & (known != MISSING)
+        here = (used[found] == known) & (known != NO_DOMAIN)
         named = zip(domains.known, found.tolist(), here.tolist(), strict=True)
         return _Values({value: place for value, place, is_here in named if is_here and value is not None}, bits)
 
 
-class _Pool:
+class _BitmapPool:
     """All bitmaps of a window."""
 
     def __init__(self, rows: int) -> None:
@@ -165,7 +165,7 @@ class _Pool:
         return np.concatenate(self._blocks)
 
 
-class _OnKey:
+class _KeyRequirements:
     """The requirements on one label, by operator; `number` is that of a requirement in its matcher."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class _OnKey:
         else:
             raise SelectorError(f"{operator!r} is not a selector operator")
 
-    def find(self, values: _Values, negated: Mask, pool: _Pool, bitmaps: Picks) -> None:
+    def find(self, values: _Values, negated: Mask, pool: _BitmapPool, bitmaps: Picks) -> None:
         """Write down the bitmap of each requirement that depends on the row."""
         first = pool.add(values.bits)
         bitmaps[self._lacks] = first
@@ -205,7 +205,7 @@ class _OnKey:
         if self._bounds["Gt"] or self._bounds["Lt"]:
             self._find_bounds(values, pool, bitmaps)
 
-    def _find_listed(self, values: _Values, negated: Mask, pool: _Pool, bitmaps: Picks, first: int) -> None:
+    def _find_listed(self, values: _Values, negated: Mask, pool: _BitmapPool, bitmaps: Picks, first: int) -> None:
         pairs = np.array([*self._listing(values.places)], np.intp).reshape(-1, 2)
         if not len(pairs):
             return
@@ -234,7 +234,7 @@ class _OnKey:
             else:
                 yield from ((number, places[value]) for value in places.keys() & {*listed})
 
-    def _find_bounds(self, values: _Values, pool: _Pool, bitmaps: Picks) -> None:
+    def _find_bounds(self, values: _Values, pool: _BitmapPool, bitmaps: Picks) -> None:
         """Gt and Lt: the rows with a number beyond the bound are all from one place on, once sorted."""
         parsed = [(int64(value), place) for value, place in values.places.items()]
         ascending = sorted((parsed_as, place) for parsed_as, place in parsed if parsed_as is not None)
@@ -267,7 +267,7 @@ class TermMatcher:
         """Those that differ, by number."""
         self._negated = np.array([r.operator in ("NotIn", "DoesNotExist") for r in self._requirements], np.bool_)
         self._keys = frozenset([r.key for r in self._requirements])
-        self._compiled: dict[str, _OnKey] = {}
+        self._compiled: dict[str, _KeyRequirements] = {}
         """By key; made when rows first have it, for a pod may state fifty thousand keys that none has."""
 
     @property
@@ -294,7 +294,7 @@ class TermMatcher:
         return totals
 
     def _compile(self, keys: Collection[str]) -> None:
-        new = {key: _OnKey() for key in keys if key not in self._compiled}
+        new = {key: _KeyRequirements() for key in keys if key not in self._compiled}
         if not new:
             return
         for number, requirement in enumerate(self._requirements):
@@ -312,7 +312,7 @@ class TermMatcher:
             yield window, self._evaluated(columns, window)
 
     def _evaluated(self, columns: Mapping[str, Domains], window: slice) -> Iterator[tuple[Picks, Bits]]:
-        pool = _Pool(window.stop - window.start)
+        pool = _BitmapPool(window.stop - window.start)
         bitmaps = self._negated.astype(np.intp)  # what holds of a row without the label: _ZEROS or _ONES
         for key, domains in columns.items():
             self._compiled[key].find(_Values.of(domains, window), self._negated, pool, bitmaps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
-from pyscheduler.api import PodShape, Taint, Toleration
+from pyscheduler.api import PodSignature, Taint, Toleration
 from pyscheduler.api.match import tolerates
 
 _FEW = 16
@@ -33,21 +33,21 @@ class TolerationSet:
         )
 
 
-_sets: WeakKeyDictionary[PodShape, TolerationSet] = WeakKeyDictionary()
-"""By shape, of those that have many; it goes with the last pod of the shape."""
+_sets: WeakKeyDictionary[PodSignature, TolerationSet] = WeakKeyDictionary()
+"""By signature, of those that have many; it goes with the last pod of the signature."""
 
 
-def untolerated(shape: PodShape, taints: Iterable[Taint], effects: tuple[str, ...]) -> Iterator[Taint]:
+def untolerated(signature: PodSignature, taints: Iterable[Taint], effects: tuple[str, ...]) -> Iterator[Taint]:
     """The taints with one of `effects` that the pod does not tolerate."""
-    tolerations = shape.tolerations
+    tolerations = signature.tolerations
     if len(tolerations) <= _FEW:
         return (t for t in taints if t.effect in effects and not any(tolerates(each, t) for each in tolerations))
-    known = _sets.get(shape)
+    known = _sets.get(signature)
     if known is None:
-        known = _sets[shape] = TolerationSet(tolerations)
+        known = _sets[signature] = TolerationSet(tolerations)
     return (taint for taint in taints if taint.effect in effects and not known.tolerates(taint))
 
 
-def has_untolerated(shape: PodShape, taints: Iterable[Taint], effects: tuple[str, ...]) -> bool:
+def has_untolerated(signature: PodSignature, taints: Iterable[Taint], effects: tuple[str, ...]) -> bool:
     """Return True if the pod does not tolerate some taint with one of `effects`."""
-    return next(untolerated(shape, taints, effects), None) is not None
+    return next(untolerated(signature, taints, effects), None) is not None

@@ -18,40 +18,40 @@ from pyscheduler.api import (
     POD,
     Action,
     Candidate,
+    ClearNomination,
     ClusterEvent,
+    ClusterEventWithHint,
     Code,
     Cycle,
     Diagnosis,
     Handle,
-    Hint,
-    Interest,
     NodeInfo,
     Nominate,
     Pod,
     PodCount,
-    PodShape,
+    PodSignature,
     PreemptionPlugin,
     PreemptionSearch,
     PreEnqueuePlugin,
+    QueueingHint,
     Rejection,
-    Revoke,
     Status,
     StatusError,
 )
 from pyscheduler.intree._label_selectors import aggregate
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.preemption.budgets import PDB, Budgets
-from pyscheduler.intree.preemption.remembered import Outcome, Remembered
+from pyscheduler.intree.preemption.dry_run_cache import DryRunCache, DryRunOutcome
 from pyscheduler.intree.preemption.victims import (
     Loss,
-    Returning,
+    ReprieveCandidates,
     best,
     candidate,
+    dry_run,
     is_being_preempted,
     least,
     loss,
-    returning,
-    try_out,
+    reprieve_candidates,
 )
 
 T = TypeVar("T")
@@ -60,14 +60,14 @@ NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
 BATCH = 256
 """Nodes that are looked at in one step, fewer where they have many pods."""
 BATCH_PODS = 1024
-TRIALS = 64
+DRY_RUN_PODS = 64
 """Pods that are put back in trials in one step: each time all plugins filter again, which takes up to 0.2 ms."""
 Steps = Generator[None, None, T]
 FEW = 8
 """Up to so many nodes are tried one after the other: to look at all of them at once would take longer."""
 _WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
 _NEVER = "not eligible due to preemptionPolicy=Never."
-_UNDER_WAY = "not eligible due to a terminating pod on the nominated node."
+_TERMINATING_VICTIMS = "not eligible due to a terminating pod on the nominated node."
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class DefaultPreemptionArgs:
             both = "cannot be zero at the same time as "
             problems.append(invalid("minCandidateNodesPercentage", 0, both + "minCandidateNodesAbsolute"))
             problems.append(invalid("minCandidateNodesAbsolute", 0, both + "minCandidateNodesPercentage"))
-        refuse(problems)
+        raise_for_problems(problems)
 
-    def enough(self, nodes: int) -> int:
+    def num_candidates(self, nodes: int) -> int:
         """How many candidates are enough where so many nodes could help."""
         return min(nodes, max(nodes * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute))
 
@@ -105,12 +105,12 @@ class _Below(PodCount):
     priority: int
     terminating: bool = True
 
-    def of(self, shape: PodShape) -> int:
-        return int(shape.priority < self.priority)
+    def of(self, signature: PodSignature) -> int:
+        return int(signature.priority < self.priority)
 
 
 @dataclass(slots=True)
-class _DryRun:
+class _DryRunResult:
     """What trying out nodes has shown."""
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _DryRun:
     losses: dict[str, Loss] = field(default_factory=dict)
     """Of the candidates."""
 
-    def note(self, name: str, outcome: Outcome) -> None:
+    def record(self, name: str, outcome: DryRunOutcome) -> None:
         if isinstance(outcome, Status) and outcome.code is Code.ERROR:
             self.errors += outcome.reasons
         elif isinstance(outcome, Status):
@@ -133,7 +133,7 @@ class _DryRun:
             self.losses[name] = loss(outcome)
             self.violating += outcome.pdb_violations > 0
 
-    def suffices(self, enough: int) -> bool:
+    def has_enough(self, enough: int) -> bool:
         """Whether there are enough candidates, one of them within all budgets."""
         return len(self.candidates) >= enough and len(self.candidates) > self.violating
 
@@ -147,28 +147,28 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
 
     def __init__(self, args: DefaultPreemptionArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._remembered = Remembered()
+        self._dry_run_cache = DryRunCache()
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # Those that PreEnqueue holds back are asked about again; whether a deletion helps is for others to say.
-        return (Interest(POD, Action.DELETE, _no_reason_to_try),)
+        return (ClusterEventWithHint(POD, Action.DELETE, _never_requeue),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         return _WAITING if self.handle.is_preempting(pod.uid) else None
 
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
         return exhaust(self.post_filter_steps(cycle, pod, diagnosis))
 
     def post_filter_steps(
         self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
-    ) -> Generator[None, None, Nominate | Revoke | Rejection]:
+    ) -> Generator[None, None, Nominate | ClearNomination | Rejection]:
         found = yield from self._search(cycle, pod, diagnosis, exhaustive=False)
         if found.status is Code.ERROR:
             raise StatusError(found.message)
         if found.nominated_node:
             return Nominate(found.nominated_node, found.victims)
         rejection = Rejection(found.message)
-        return rejection if found.nominated_node is None else Revoke(rejection)
+        return rejection if found.nominated_node is None else ClearNomination(rejection)
 
     def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         return exhaust(self._search(cycle, pod, diagnosis, exhaustive=True))
@@ -182,7 +182,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {reason}")
         tried = yield from self._dry_run(cycle, pod, diagnosis, exhaustive)
         if not tried.candidates:
-            return _nothing_found(diagnosis.total_nodes, tried)
+            return _no_candidates(diagnosis.total_nodes, tried)
         ties = least(tried.losses)
         return PreemptionSearch(Code.SUCCESS, "", ties[0], tried.candidates, ties)
 
@@ -195,11 +195,11 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
             return ""
         node = next((n for n in self.handle.nodes() if n.name == nominated), None)
         pods = node.pods.values() if node else ()
-        return _UNDER_WAY if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
+        return _TERMINATING_VICTIMS if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
 
-    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[_DryRun]:
+    def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[_DryRunResult]:
         """Make room on one node after the other, from a random one on, until there are enough candidates."""
-        tried, nodes = _DryRun(), self.handle.nodes()
+        tried, nodes = _DryRunResult(), self.handle.nodes()
         helpful = diagnosis.resolvable(nodes)
         total = int(np.count_nonzero(helpful))
         if not total:
@@ -209,11 +209,11 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         if not (helpful & lower).any():  # as in a cluster of one priority that is full: each pod that waits comes here
             tried.refusals[NO_VICTIMS] += total
             return tried
-        hopeless = self.handle.refused_anyway(cycle, pod, pod.priority)
+        infeasible = self.handle.filter_without_lower_priority(cycle, pod, pod.priority)
         places = np.flatnonzero(helpful)
         places = np.concatenate((places[start:], places[:start]))
-        worth_trying = places[lower[places] & (hopeless.codes[places] == 0)]
-        enough = total + 1 if exhaustive else self.args.enough(total)
+        worth_trying = places[lower[places] & (infeasible.codes[places] == 0)]
+        enough = total + 1 if exhaustive else self.args.num_candidates(total)
         infos = list(nodes)
         while worth_trying.size:
             yield
@@ -225,47 +225,53 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
                 if found is None:
                     yield
                     continue
-                tried.note(*found)
-                if tried.suffices(enough):
+                tried.record(*found)
+                if tried.has_enough(enough):
                     return tried
         tried.refusals[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
-        counts = np.bincount(hopeless.codes[helpful & lower], minlength=len(hopeless.because) + 1)
-        for rejection, count in zip(hopeless.because, counts[1:].tolist(), strict=True):
+        counts = np.bincount(infeasible.codes[helpful & lower], minlength=len(infeasible.rejections) + 1)
+        for rejection, count in zip(infeasible.rejections, counts[1:].tolist(), strict=True):
             tried.refusals[rejection.reasons] += count
         return tried
 
-    def _outcomes(self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[str, Outcome] | None]:
+    def _outcomes(
+        self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]
+    ) -> Iterator[tuple[str, DryRunOutcome] | None]:
         """Outcomes of the dry run on some nodes, in their order; `nodes` by their places. None where a step ends."""
-        known = self._remembered.of(pod.shape.template, self.handle.objects_version(PDB))
-        rests_on = {place: self.handle.footing(cycle, pod, node) for place, node in nodes.items()}
-        untried = {place: node for place, node in nodes.items() if not known.holds(node.name, rests_on[place])}
+        known = self._dry_run_cache.of(pod.signature.template, self.handle.objects_version(PDB))
+        depends_on = {place: self.handle.dry_run_cache_key(cycle, pod, node) for place, node in nodes.items()}
+        untried = {place: node for place, node in nodes.items() if not known.is_current(node.name, depends_on[place])}
         budgets = Budgets(self.handle.objects(PDB))
-        pods = {place: returning(pod, node, budgets) for place, node in untried.items()}
+        pods = {place: reprieve_candidates(pod, node, budgets) for place, node in untried.items()}
         yield None
-        stay = self._staying(cycle, pod, pods) if len(pods) > FEW else {}
+        stay = self._reprieve_in_batch(cycle, pod, pods) if len(pods) > FEW else {}
         yield None
         trials = 0
         for place, node in nodes.items():
             if place in untried:
                 if place not in stay:
                     trials += 1 + len(pods[place].order)
-                    if trials > TRIALS:
+                    if trials > DRY_RUN_PODS:
                         trials = 0
                         yield None
-                outcome = self._try_out(cycle, pod, node, pods[place], stay.get(place))
-                known.keep(node.name, rests_on[place], outcome)
+                outcome = self._dry_run_node(cycle, pod, node, pods[place], stay.get(place))
+                known.store(node.name, depends_on[place], outcome)
                 yield node.name, outcome
             else:
                 yield node.name, known.outcome(node.name)
 
-    def _staying(self, cycle: Cycle, pod: Pod, pods: Mapping[int, Returning]) -> Mapping[int, Sequence[bool]]:
-        return self.handle.staying(cycle, pod, {place: those.order for place, those in pods.items()})
+    def _reprieve_in_batch(
+        self, cycle: Cycle, pod: Pod, pods: Mapping[int, ReprieveCandidates]
+    ) -> Mapping[int, Sequence[bool]]:
+        return self.handle.reprieve_pods(cycle, pod, {place: those.order for place, those in pods.items()})
 
-    def _try_out(self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: Returning, stay: Sequence[bool] | None) -> Outcome:
+    def _dry_run_node(
+        self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: ReprieveCandidates, stay: Sequence[bool] | None
+    ) -> DryRunOutcome:
         if stay is not None:
             return candidate(pods, stay)
-        with self.handle.trial(cycle, pod, node.name) as trial:
-            return try_out(trial, pods, node)
+        with self.handle.dry_run(cycle, pod, node.name) as trial:
+            return dry_run(trial, pods, node)
 
 
 def exhaust(steps: Steps[T]) -> T:
@@ -293,7 +299,7 @@ def _may_help(status: Status | None) -> bool:
     return status is not None and status.code is Code.UNSCHEDULABLE
 
 
-def _nothing_found(nodes: int, tried: _DryRun) -> PreemptionSearch:
+def _no_candidates(nodes: int, tried: _DryRunResult) -> PreemptionSearch:
     if tried.errors:
         return PreemptionSearch(Code.ERROR, f"preemption: {aggregate(tried.errors)}")
     refusals = tried.refusals
@@ -302,5 +308,5 @@ def _nothing_found(nodes: int, tried: _DryRun) -> PreemptionSearch:
     return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {Diagnosis(nodes, tally).filter_message}", "")
 
 
-def _no_reason_to_try(pod: Pod, event: ClusterEvent) -> Hint:  # noqa: ARG001
-    return Hint.SKIP
+def _never_requeue(pod: Pod, event: ClusterEvent) -> QueueingHint:  # noqa: ARG001
+    return QueueingHint.SKIP

@@ -13,17 +13,18 @@ from pyscheduler.api import (
     SKIP,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     Diagnosis,
     FilterPlugin,
-    Hint,
-    Interest,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     PostFilterPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    QueueingHint,
     Reads,
     Rejection,
     ResourceKind,
@@ -32,10 +33,9 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
-    Verdicts,
 )
 from pyscheduler.intree._hints import queue_if
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree.volumes.objects import text
 
 DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, optional=True)
@@ -44,7 +44,7 @@ CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 NOT_ALLOCATED = Rejection("pod has resource claims, which this scheduler does not allocate yet", resolvable=False)
 NO_CLAIMS = Rejection("no new claims to deallocate")
 
-_ASKED: StateKey[bool] = StateKey("DynamicResources asked")
+_PRE_FILTER_RAN: StateKey[bool] = StateKey("DynamicResources asked")
 """Set once PreFilter has got as far as this plugin."""
 
 Seconds = Annotated[float, "duration"]
@@ -63,7 +63,7 @@ class DynamicResourcesArgs:
             problems.append(invalid("filterTimeout", _shown(self.filter_timeout), "must be zero or positive"))
         if self.binding_timeout < 1:
             problems.append(invalid("bindingTimeout", _shown(self.binding_timeout), "must be at least 1 second"))
-        refuse(problems)
+        raise_for_problems(problems)
 
 
 class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin):
@@ -74,14 +74,14 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
     watches = (DEVICE_CLASS,)
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
         return (
-            Interest(NODE, nodes, _may_help),
-            Interest(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE | Action.DELETE, _may_help),
+            ClusterEventWithHint(NODE, nodes, _may_help),
+            ClusterEventWithHint(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE | Action.DELETE, _may_help),
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
@@ -89,8 +89,8 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
         return None
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip:
-        # Kept for the shape: a class that comes later finds the pod rejected by NodeResourcesFit in any case.
-        cycle[_ASKED] = True
+        # Kept for the signature: a class that comes later finds the pod rejected by NodeResourcesFit in any case.
+        cycle[_PRE_FILTER_RAN] = True
         return NOT_ALLOCATED if pod.spec.resource_claims or self._needs_devices(pod, nodes) else SKIP
 
     def _needs_devices(self, pod: Pod, nodes: NodeTable) -> bool:
@@ -107,11 +107,11 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        return Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        return NodeToStatus(len(nodes))
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Rejection:
-        if _ASKED not in cycle:
+        if _PRE_FILTER_RAN not in cycle:
             # An earlier plugin ended PreFilter. Kube-scheduler misses its own state here, and says so in these words.
             raise StatusError("not found")
         return NO_CLAIMS
@@ -128,6 +128,6 @@ def _shown(seconds: float) -> str:
     return f"{seconds * 1000:g}ms" if 0 < abs(seconds) < 1 else f"{seconds:g}s"
 
 
-def _may_help(pod: Pod, _: ClusterEvent) -> Hint:
+def _may_help(pod: Pod, _: ClusterEvent) -> QueueingHint:
     """Nothing helps a pod with claims; one that requests a device as a resource may find a node that offers it."""
     return queue_if(not pod.spec.resource_claims)

@@ -10,16 +10,16 @@ from pyscheduler.api import (
     SUCCEEDED_POD,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     Diagnosis,
     Handle,
-    Hint,
-    Interest,
     NodeInfo,
     Nominate,
     PermitPlugin,
     Pod,
     PreEnqueuePlugin,
+    QueueingHint,
     Rejection,
     ResourceKind,
     StatusError,
@@ -56,19 +56,19 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         self._unfit: dict[tuple[str, str], set[str]] = {}
         """The members that have found no place since one of their group last did."""
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         # Neither the group of a pod nor the policy of a PodGroup can change.
         return (
-            Interest(POD, Action.ADD, self._member_came),
-            Interest(SUCCEEDED_POD, Action.ADD, self._member_came),
-            Interest(POD_GROUP.kind, Action.ADD | Action.DELETE, self._own_group_came_or_went),
+            ClusterEventWithHint(POD, Action.ADD, self._member_added),
+            ClusterEventWithHint(SUCCEEDED_POD, Action.ADD, self._member_added),
+            ClusterEventWithHint(POD_GROUP.kind, Action.ADD | Action.DELETE, self._pod_group_changed),
         )
 
-    def _member_came(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _member_added(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         group = _group_of(pod)
         return queue_if(group is not None and group == _group_of(event.new))
 
-    def _own_group_came_or_went(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _pod_group_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         meta = _mapping(event.new or event.old, "metadata")
         return queue_if(_group_of(pod) == (meta.get("namespace", ""), meta.get("name", "")))
 
@@ -81,12 +81,12 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             text = f'waiting for pods\'s pod group "{group[1]}" to appear in scheduling queue'
             return Rejection(text, resolvable=False)
         least = _min_count(pod_group)
-        if least is not None and len(self.handle.pods_grouped(*group)) < least:
+        if least is not None and len(self.handle.pods_by_pod_group(*group)) < least:
             text = "waiting for minCount pods from a gang to appear in scheduling queue"
             return Rejection(text, resolvable=False)
         return None
 
-    def gate_of(self, pod: Pod) -> tuple[str, str] | None:
+    def gate_key(self, pod: Pod) -> tuple[str, str] | None:
         return _group_of(pod)
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
@@ -114,7 +114,9 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
             waiting.allow(self.name)
         return None
 
-    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
+    def handle_unschedulable(
+        self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None
+    ) -> Rejection | None:
         """Let pods be evicted for a member once minCount members have a place or would have one by evictions."""
         group = _group_of(pod)
         pod_group = None if group is None else self.handle.objects(POD_GROUP).get(group)
@@ -122,9 +124,9 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         if group is None or least is None:
             return None
         if nominated is None:
-            self._give_up_if_hopeless(group, least, pod)
+            self._clear_nominations_if_too_few_left(group, least, pod)
             return None
-        members, able = self.handle.pods_grouped(*group), self._placed(group) | {pod.uid}
+        members, able = self.handle.pods_by_pod_group(*group), self._placed(group) | {pod.uid}
         able |= {uid for uid, member in members.items() if self.handle.nominated_node(member)}
         if len(able) < least:
             self._activate(group, able)
@@ -133,9 +135,9 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
         self.handle.activate(m for uid, m in members.items() if uid in able - {pod.uid} and not m.nominated_node_name)
         return None
 
-    def _give_up_if_hopeless(self, group: tuple[str, str], least: int, pod: Pod) -> None:
+    def _clear_nominations_if_too_few_left(self, group: tuple[str, str], least: int, pod: Pod) -> None:
         """A member has found no place: where too few others are left, the room that they hold in memory is freed."""
-        members = self.handle.pods_grouped(*group)
+        members = self.handle.pods_by_pod_group(*group)
         unfit = self._unfit.setdefault(group, set())
         unfit.add(pod.uid)
         if len(members.keys() - unfit) < least:
@@ -144,19 +146,23 @@ class GangScheduling(PreEnqueuePlugin, PermitPlugin):
 
     def _placed(self, group: tuple[str, str]) -> set[str]:
         """The members that count as started: on a node, on their way there, or run to their end."""
-        members = self.handle.pods_grouped(*group)
-        return {uid for uid, member in members.items() if member.phase == "Succeeded" or self.handle.has_place(uid)}
+        members = self.handle.pods_by_pod_group(*group)
+        return {
+            uid
+            for uid, member in members.items()
+            if member.phase == "Succeeded" or self.handle.is_assigned_or_assumed(uid)
+        }
 
     def _activate(self, group: tuple[str, str], placed: Set[str]) -> None:
-        self.handle.activate(m for uid, m in self.handle.pods_grouped(*group).items() if uid not in placed)
+        self.handle.activate(m for uid, m in self.handle.pods_by_pod_group(*group).items() if uid not in placed)
 
     def _waiting(self, group: tuple[str, str]) -> list[WaitingPod]:
-        found = (self.handle.waiting_pod(uid) for uid in self.handle.pods_grouped(*group))
+        found = (self.handle.waiting_pod(uid) for uid in self.handle.pods_by_pod_group(*group))
         return [waiting for waiting in found if waiting is not None]
 
-    def affected(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Sequence[WaitingPod]:
+    def affected_pods(self, event: ClusterEvent, waiting: Sequence[WaitingPod]) -> Sequence[WaitingPod]:
         """Return one member of the event's group: a run of `permit` for it decides for all of them."""
-        return list(super().affected(event, waiting))[:1]
+        return list(super().affected_pods(event, waiting))[:1]
 
 
 def _group_of(pod: Pod) -> tuple[str, str] | None:

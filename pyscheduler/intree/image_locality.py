@@ -28,7 +28,7 @@ MOST_PER_CONTAINER = 1000 * _MEBIBYTE
 """Bytes of images, for each container, beyond which more do not count."""
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _ImageUses(msgspec.Struct, frozen=True):
     """The images of a pod, one entry for each use, with the bytes that it counts for on a node that has it."""
 
     uses: tuple[tuple[str, int], ...]
@@ -40,7 +40,7 @@ class _Wanted(msgspec.Struct, frozen=True):
         return MAX_NODE_SCORE * (counted - LEAST) // (self.most - LEAST)
 
 
-_WANTED: StateKey[_Wanted] = StateKey("ImageLocality")
+_PRE_SCORE_STATE: StateKey[_ImageUses] = StateKey("ImageLocality")
 
 
 class ImageLocality(PreScorePlugin, ScorePlugin):
@@ -52,28 +52,28 @@ class ImageLocality(PreScorePlugin, ScorePlugin):
     reads = Reads.ALL_NODES
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        cycle[_WANTED] = _wanted(pod, nodes)
+        cycle[_PRE_SCORE_STATE] = _image_uses(pod, nodes)
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return cycle[_WANTED].score(node.images)
+        return cycle[_PRE_SCORE_STATE].score(node.images)
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        if _WANTED not in cycle:
-            cycle[_WANTED] = _wanted(pod, nodes)
-        return nodes.by_images(cycle[_WANTED].score)
+        if _PRE_SCORE_STATE not in cycle:
+            cycle[_PRE_SCORE_STATE] = _image_uses(pod, nodes)
+        return nodes.by_images(cycle[_PRE_SCORE_STATE].score)
 
 
-def _wanted(pod: Pod, nodes: NodeTable) -> _Wanted:
+def _image_uses(pod: Pod, nodes: NodeTable) -> _ImageUses:
     spec = pod.spec
     containers = (*(spec.init_containers or ()), *spec.containers)
     volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image")]
     names = [_tagged(c.image) for c in containers] + [_tagged(str(v.get("reference", ""))) for v in volumes]
     uses = tuple((name, size) for name in names if (size := _counted(name, nodes)))
-    return _Wanted(uses, MOST_PER_CONTAINER * len(containers))
+    return _ImageUses(uses, MOST_PER_CONTAINER * len(containers))
 
 
 def _counted(image: str, nodes: NodeTable) -> int:

@@ -10,22 +10,23 @@ import numpy as np
 
 from pyscheduler.api import (
     MAX_NODE_SCORE,
-    MISSING,
+    NO_DOMAIN,
     NODE,
     POD,
     SKIP,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE_GROUP,
     Action,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Interest,
-    Likeness,
+    NodeEquivalence,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Normalizer,
     Pod,
-    PodShape,
+    PodSignature,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -35,33 +36,32 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
-    Verdicts,
 )
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree._term_matcher import POD_BLOCK, SMALL
 from pyscheduler.intree.affinity.counts import (
-    Drawing,
-    DrawingKeys,
-    KeepingOff,
-    KeepingOffKeys,
-    Meant,
-    MeantByAll,
-    Newcomer,
-    TimesMeant,
+    AffinityWeight,
+    ExistingAntiAffinityCount,
+    ExistingAntiAffinityKeys,
+    IncomingPod,
+    MatchingTermCount,
+    MatchingTerms,
+    PodsMatchingAllTerms,
+    ScoringTermKeys,
 )
-from pyscheduler.intree.affinity.domain_counts import DomainCounts, counted
+from pyscheduler.intree.affinity.domain_counts import DomainCounts, count_by_topology
 from pyscheduler.intree.affinity.hints import AffinityHints, all_match
-from pyscheduler.intree.affinity.namespaces import NAMESPACE, Namespaces, labels_of
-from pyscheduler.intree.affinity.seen import DrawingTerms, KeepingOffTerms, Sight
-from pyscheduler.intree.affinity.terms import Labels, Peers, Term, Weighted, affinity_terms, stated_requirements
+from pyscheduler.intree.affinity.matching_terms import ExistingAntiAffinityTerms, MatchingTermsCache, ScoringTerms
+from pyscheduler.intree.affinity.namespaces import NAMESPACE, NamespaceLister, labels_of
+from pyscheduler.intree.affinity.terms import Labels, Peers, Term, WeightedTerm, affinity_terms, stated_requirements
 
-NOT_NEAR = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
-NOT_APART = Rejection("node(s) didn't match pod anti-affinity rules")
-KEPT_OFF = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
+AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't match pod affinity rules", resolvable=False)
+ANTI_AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't match pod anti-affinity rules")
+EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
 
 _MOST_WEIGHT = 100
-_NOBODY_SPEAKS = Meant(frozenset())
-"""How a newcomer is seen where no placed pod has terms."""
+_NO_MATCHING_TERMS = MatchingTerms(frozenset())
+"""How an incoming pod is seen where no placed pod has terms."""
 _SHAPES = 64
 """For how many shapes it is remembered what they draw."""
 
@@ -80,7 +80,7 @@ class InterPodAffinityArgs:
     def __post_init__(self) -> None:
         weight = self.hard_pod_affinity_weight
         if not 0 <= weight <= _MOST_WEIGHT:
-            refuse([invalid("hardPodAffinityWeight", weight, f"not in valid range [0, {_MOST_WEIGHT}]")])
+            raise_for_problems([invalid("hardPodAffinityWeight", weight, f"not in valid range [0, {_MOST_WEIGHT}]")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,46 +102,55 @@ class ByRange(Normalizer):
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _PreFilterState:
     """What Filter goes by."""
 
-    near: tuple[Term, ...]
+    required_affinity: tuple[Term, ...]
     """The pod's required affinity."""
-    apart: tuple[Term, ...]
+    required_anti_affinity: tuple[Term, ...]
     """Its required anti-affinity."""
-    newcomer: Newcomer
+    incoming_pod: IncomingPod
     nodes: NodeTable
-    friends: DomainCounts
-    """Placed pods that all of `near` speak of."""
-    strangers: DomainCounts
-    """Placed pods that terms of `apart` speak of."""
-    keepers: DomainCounts
+    affinity_counts: DomainCounts
+    """Placed pods that all of `required_affinity` speak of."""
+    anti_affinity_counts: DomainCounts
+    """Placed pods that terms of `required_anti_affinity` speak of."""
+    existing_anti_affinity_counts: DomainCounts
     """Placed pods that keep it off by their required anti-affinity."""
-    may_be_first: bool
+    matches_itself: bool
     """Whether its own affinity speaks of the pod itself: then it may be the first of its kind."""
 
     @property
     def is_first(self) -> bool:
-        """Whether the pod has no friends anywhere and needs none: its node need only have the topology keys."""
-        return self.may_be_first and self.friends.total == 0
+        """Whether the pod has no matching pods anywhere and needs none: its node need only have the topology keys."""
+        return self.matches_itself and self.affinity_counts.total == 0
 
-    def shifted(self, other: Pod, labels: Labels, pods: int) -> _Rules:
+    def updated_with_pod(self, other: Pod, labels: Labels, pods: int) -> _PreFilterState:
         """What holds once `other` has come (`pods` = 1) to a node with these labels, or left it (-1)."""
-        friends, strangers, keepers = self.friends, self.strangers, self.keepers
-        for term in affinity_terms(other.shape).anti_affinity:
-            if self.newcomer.is_meant_by(term):
-                keepers = keepers.plus(self.nodes, term.key, labels, pods)
-        if all_match(self.near, other.shape):
-            for key in friends.keys:
-                friends = friends.plus(self.nodes, key, labels, pods)
-        for term in self.apart:
-            if term.peers.include(other.shape):
-                strangers = strangers.plus(self.nodes, term.key, labels, pods)
-        return replace(self, friends=friends, strangers=strangers, keepers=keepers)
+        affinity_counts, anti_affinity_counts, existing_anti_affinity_counts = (
+            self.affinity_counts,
+            self.anti_affinity_counts,
+            self.existing_anti_affinity_counts,
+        )
+        for term in affinity_terms(other.signature).anti_affinity:
+            if self.incoming_pod.is_matched_by(term):
+                existing_anti_affinity_counts = existing_anti_affinity_counts.plus(self.nodes, term.key, labels, pods)
+        if all_match(self.required_affinity, other.signature):
+            for key in affinity_counts.keys:
+                affinity_counts = affinity_counts.plus(self.nodes, key, labels, pods)
+        for term in self.required_anti_affinity:
+            if term.peers.include(other.signature):
+                anti_affinity_counts = anti_affinity_counts.plus(self.nodes, term.key, labels, pods)
+        return replace(
+            self,
+            affinity_counts=affinity_counts,
+            anti_affinity_counts=anti_affinity_counts,
+            existing_anti_affinity_counts=existing_anti_affinity_counts,
+        )
 
 
-_RULES: StateKey[_Rules] = StateKey("InterPodAffinity rules")
-_PULL: StateKey[DomainCounts] = StateKey("InterPodAffinity pull")
+_PRE_FILTER_STATE: StateKey[_PreFilterState] = StateKey("InterPodAffinity rules")
+_TOPOLOGY_SCORE: StateKey[DomainCounts] = StateKey("InterPodAffinity pull")
 
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -157,147 +166,170 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     watches = (NAMESPACE,)
     reads = Reads.DOMAINS
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
     normalizer = ByRange()
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._namespaces = Namespaces(handle)
+        self._namespaces = NamespaceLister(handle)
         self._hints = AffinityHints(handle, self._namespaces)
-        self._kept_off = Sight(KeepingOffTerms())
-        self._drawn_to = Sight(DrawingTerms(args.hard_pod_affinity_weight))
-        self._drawn: dict[tuple[PodShape, tuple[str, ...]], tuple[Newcomer | Meant, Mapping[str, Drawing]]] = {}
-        self._drawn_at = -1
+        self._anti_affinity_cache = MatchingTermsCache(ExistingAntiAffinityTerms())
+        self._scoring_cache = MatchingTermsCache(ScoringTerms(args.hard_pod_affinity_weight))
+        self._weights: dict[
+            tuple[PodSignature, tuple[str, ...]], tuple[IncomingPod | MatchingTerms, Mapping[str, AffinityWeight]]
+        ] = {}
+        self._weights_version = -1
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Interest(POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE, self._hints.pod_changed),
-            Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.DELETE, self._hints.node_changed),
-            Interest(NAMESPACE.kind, Action.ADD | Action.UPDATE | Action.DELETE, self._hints.namespace_changed),
+            ClusterEventWithHint(POD, Action.ADD | Action.UPDATE_POD_LABEL | Action.DELETE, self._hints.pod_changed),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.DELETE, self._hints.node_changed),
+            ClusterEventWithHint(
+                NAMESPACE.kind, Action.ADD | Action.UPDATE | Action.DELETE, self._hints.namespace_changed
+            ),
         )
 
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
-        if pod.shape.size > SMALL:
-            cycle.spend(stated_requirements(pod.shape), nodes.total, "pod affinity", POD_BLOCK)
-        terms = affinity_terms(pod.shape)
+        if pod.signature.size > SMALL:
+            cycle.charge_evaluations(stated_requirements(pod.signature), nodes.total, "pod affinity", POD_BLOCK)
+        terms = affinity_terms(pod.signature)
         if terms.problem:
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
-        keys = _of_nodes(nodes, nodes.carried(KeepingOffKeys()))
+        keys = _of_nodes(nodes, nodes.attribute_counts(ExistingAntiAffinityKeys()))
         if not keys and not terms.affinity and not terms.anti_affinity:
-            return SKIP_TEMPLATE
-        newcomer = self._newcomer(pod)
-        seen = self._kept_off.of(newcomer, nodes, self._namespaces.version) if keys else newcomer
-        keepers = counted(nodes, {key: KeepingOff(seen, key) for key in keys})
-        if not keepers.total and not terms.affinity and not terms.anti_affinity:
+            return SKIP_SIGNATURE_GROUP
+        incoming_pod = self._incoming_pod(pod)
+        seen = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version) if keys else incoming_pod
+        existing_anti_affinity_counts = count_by_topology(
+            nodes, {key: ExistingAntiAffinityCount(seen, key) for key in keys}
+        )
+        if not existing_anti_affinity_counts.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
-        cycle.spend(len({term.key for term in terms.affinity}), nodes.total, "pod affinity")
-        near = tuple(self._namespaces.resolved(term) for term in terms.affinity)
-        apart = tuple(self._namespaces.resolved(term) for term in terms.anti_affinity)
-        friends = MeantByAll(tuple(term.peers for term in near))
-        cycle[_RULES] = _Rules(
-            near,
-            apart,
-            newcomer,
+        cycle.charge_evaluations(len({term.key for term in terms.affinity}), nodes.total, "pod affinity")
+        required_affinity = tuple(self._namespaces.resolved(term) for term in terms.affinity)
+        required_anti_affinity = tuple(self._namespaces.resolved(term) for term in terms.anti_affinity)
+        affinity_counts = PodsMatchingAllTerms(tuple(term.peers for term in required_affinity))
+        cycle[_PRE_FILTER_STATE] = _PreFilterState(
+            required_affinity,
+            required_anti_affinity,
+            incoming_pod,
             nodes,
-            friends=counted(nodes, {term.key: friends for term in near}),
-            strangers=counted(nodes, {k: TimesMeant(p) for k, p in _by_key(apart).items() if k in nodes.label_keys}),
-            keepers=keepers,
-            may_be_first=all_match(near, pod.shape),
+            affinity_counts=count_by_topology(nodes, {term.key: affinity_counts for term in required_affinity}),
+            anti_affinity_counts=count_by_topology(
+                nodes,
+                {k: MatchingTermCount(p) for k, p in _by_key(required_anti_affinity).items() if k in nodes.label_keys},
+            ),
+            existing_anti_affinity_counts=existing_anti_affinity_counts,
+            matches_itself=all_match(required_affinity, pod.signature),
         )
         return None
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
-        cycle[_RULES] = cycle[_RULES].shifted(added, node.labels, 1)
+        cycle[_PRE_FILTER_STATE] = cycle[_PRE_FILTER_STATE].updated_with_pod(added, node.labels, 1)
 
     def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
-        cycle[_RULES] = cycle[_RULES].shifted(removed, node.labels, -1)
+        cycle[_PRE_FILTER_STATE] = cycle[_PRE_FILTER_STATE].updated_with_pod(removed, node.labels, -1)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        rules, labels = cycle[_RULES], node.labels
-        for key in rules.friends.keys:
-            if key not in labels or (rules.friends.at(key, labels) <= 0 and not rules.is_first):
-                return NOT_NEAR
-        if rules.strangers.above_0(labels):
-            return NOT_APART
-        return KEPT_OFF if rules.keepers.above_0(labels) else None
+        rules, labels = cycle[_PRE_FILTER_STATE], node.labels
+        for key in rules.affinity_counts.keys:
+            if key not in labels or (rules.affinity_counts.at(key, labels) <= 0 and not rules.is_first):
+                return AFFINITY_RULES_NOT_MATCHED
+        if rules.anti_affinity_counts.has_positive(labels):
+            return ANTI_AFFINITY_RULES_NOT_MATCHED
+        return (
+            EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED
+            if rules.existing_anti_affinity_counts.has_positive(labels)
+            else None
+        )
 
-    def filter_basis(self, cycle: Cycle) -> Hashable:
-        rules = cycle[_RULES]
-        return (rules.is_first, rules.friends.basis, rules.strangers.basis, rules.keepers.basis)
+    def filter_cache_key(self, cycle: Cycle) -> Hashable:
+        rules = cycle[_PRE_FILTER_STATE]
+        return (
+            rules.is_first,
+            rules.affinity_counts.basis,
+            rules.anti_affinity_counts.basis,
+            rules.existing_anti_affinity_counts.basis,
+        )
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        rules, verdicts = cycle[_RULES], Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        rules, verdicts = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
         if rules.is_first:
-            topologies = {id(topology): topology for topology in map(nodes.topology, rules.friends.keys)}
+            topologies = {id(topology): topology for topology in map(nodes.topology, rules.affinity_counts.keys)}
             for topology in topologies.values():
-                verdicts.reject(topology.ids == MISSING, NOT_NEAR)
-        elif rules.near:
-            verdicts.reject(~rules.friends.all_above_0(nodes), NOT_NEAR)
-        if rules.strangers.total:
-            verdicts.reject(rules.strangers.any_above_0(nodes), NOT_APART)
-        if rules.keepers.total:
-            verdicts.reject(rules.keepers.any_above_0(nodes), KEPT_OFF)
+                verdicts.reject(topology.ids == NO_DOMAIN, AFFINITY_RULES_NOT_MATCHED)
+        elif rules.required_affinity:
+            verdicts.reject(~rules.affinity_counts.all_positive(nodes), AFFINITY_RULES_NOT_MATCHED)
+        if rules.anti_affinity_counts.total:
+            verdicts.reject(rules.anti_affinity_counts.any_positive(nodes), ANTI_AFFINITY_RULES_NOT_MATCHED)
+        if rules.existing_anti_affinity_counts.total:
+            verdicts.reject(
+                rules.existing_anti_affinity_counts.any_positive(nodes), EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED
+            )
         return verdicts
 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        terms = affinity_terms(pod.shape)
+        terms = affinity_terms(pod.signature)
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
-            return SKIP_TEMPLATE
-        carried = _of_nodes(nodes, nodes.carried(DrawingKeys(self.args.hard_pod_affinity_weight)))
+            return SKIP_SIGNATURE_GROUP
+        carried = _of_nodes(nodes, nodes.attribute_counts(ScoringTermKeys(self.args.hard_pod_affinity_weight)))
         if not own and not carried:
-            return SKIP_TEMPLATE
+            return SKIP_SIGNATURE_GROUP
         if terms.problem:  # PreFilter, which rejects such pods, may be off
             raise StatusError(f"failed to parse pod: {terms.problem}")
-        every = self._drawing(pod, tuple(carried), nodes)
+        every = self._affinity_weights(pod, tuple(carried), nodes)
         drawing = {key: every[key] for key in _of_nodes(nodes, every)}
-        pull = counted(nodes, drawing)
+        pull = count_by_topology(nodes, drawing)
         if not pull.total:
             # Weights may come to 0 together; nothing to score is only where there is nothing to weigh.
-            terms_found = counted(nodes, {k: replace(d, weighed=False) for k, d in drawing.items()})
+            terms_found = count_by_topology(nodes, {k: replace(d, weighed=False) for k, d in drawing.items()})
             if not terms_found.total:
                 return SKIP
-        cycle[_PULL] = pull
+        cycle[_TOPOLOGY_SCORE] = pull
         return None
 
-    def _drawing(self, pod: Pod, carried: tuple[str, ...], nodes: NodeTable) -> Mapping[str, Drawing]:
-        """What is counted by each topology key, `carried` being those of placed pods; found once for a shape."""
+    def _affinity_weights(self, pod: Pod, carried: tuple[str, ...], nodes: NodeTable) -> Mapping[str, AffinityWeight]:
+        """What is counted by each topology key, `carried` being those of placed pods; found once for a signature."""
         version = self._namespaces.version
-        if version != self._drawn_at or len(self._drawn) >= _SHAPES:
-            self._drawn_at = version
-            self._drawn.clear()
-        newcomer = self._newcomer(pod)
-        seen = self._drawn_to.of(newcomer, nodes, version) if carried else _NOBODY_SPEAKS
-        place = (pod.shape, carried)
-        known = self._drawn.get(place)
+        if version != self._weights_version or len(self._weights) >= _SHAPES:
+            self._weights_version = version
+            self._weights.clear()
+        incoming_pod = self._incoming_pod(pod)
+        seen = self._scoring_cache.of(incoming_pod, nodes, version) if carried else _NO_MATCHING_TERMS
+        place = (pod.signature, carried)
+        known = self._weights.get(place)
         if known is None or known[0] != seen:
-            preferred: dict[str, list[Weighted]] = {key: [] for key in carried}
-            for term, weight in affinity_terms(pod.shape).preferred:
-                preferred.setdefault(term.key, []).append(Weighted(self._namespaces.resolved(term), weight))
+            preferred: dict[str, list[WeightedTerm]] = {key: [] for key in carried}
+            for term, weight in affinity_terms(pod.signature).preferred:
+                preferred.setdefault(term.key, []).append(WeightedTerm(self._namespaces.resolved(term), weight))
             required_weight = self.args.hard_pod_affinity_weight
-            drawing = {key: Drawing(seen, key, tuple(wishes), required_weight) for key, wishes in preferred.items()}
+            drawing = {
+                key: AffinityWeight(seen, key, tuple(preferred_terms), required_weight)
+                for key, preferred_terms in preferred.items()
+            }
             known = (seen, drawing)
-            if not newcomer.is_large:
-                self._drawn[place] = known
+            if not incoming_pod.is_large:
+                self._weights[place] = known
         return known[1]
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return cycle[_PULL].sum(node.labels)
+        return cycle[_TOPOLOGY_SCORE].sum(node.labels)
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        return cycle[_PULL].sums(nodes)
+        return cycle[_TOPOLOGY_SCORE].sums(nodes)
 
-    def score_likeness(self, cycle: Cycle) -> Likeness | None:
-        return cycle[_PULL].likeness
+    def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        return cycle[_TOPOLOGY_SCORE].likeness
 
     # -- namespaces ----------------------------------------------------------------------------------------------
 
-    def _newcomer(self, pod: Pod) -> Newcomer:
-        return Newcomer(pod.shape, labels_of(self._namespaces.get(pod.namespace)))
+    def _incoming_pod(self, pod: Pod) -> IncomingPod:
+        return IncomingPod(pod.signature, labels_of(self._namespaces.get(pod.namespace)))
 
 
 def _of_nodes(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:

@@ -9,21 +9,22 @@ from pyscheduler.api import (
     NODE,
     SKIP,
     Action,
-    ByMax,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
+    DefaultNormalizeScore,
     FilterPlugin,
     Handle,
-    Hint,
-    Interest,
     NodeInfo,
     NodeNames,
     NodeObject,
     NodeTable,
     NodeTerm,
+    NodeToStatus,
     Pod,
     PreFilterPlugin,
     PreScorePlugin,
+    QueueingHint,
     Reads,
     Rejection,
     ScorePlugin,
@@ -31,7 +32,6 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
-    Verdicts,
 )
 from pyscheduler.api.match import NODE_NAME_FIELD, node_term, node_terms
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
@@ -39,8 +39,15 @@ from pyscheduler.api.objects import NodeSelectorTerm, PreferredSchedulingTerm
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._label_selectors import aggregate, term_problems
 from pyscheduler.intree._preferred import FewPreferences, Preferences, many_preferences, stated_preferences
-from pyscheduler.intree._problems import refuse
-from pyscheduler.intree._required import allowed, allows, any_matches, any_term, spend_on_required, states_none
+from pyscheduler.intree._problems import raise_for_problems
+from pyscheduler.intree._required import (
+    allowed,
+    allows,
+    any_matches,
+    any_term,
+    has_no_required_terms,
+    spend_on_required,
+)
 from pyscheduler.intree._term_matcher import NODE_BLOCK
 
 POD_MISMATCH = Rejection("node(s) didn't match Pod's node affinity/selector", resolvable=False)
@@ -70,7 +77,7 @@ class NodeAffinityArgs:
             # Without weight it is never looked at.
             path = f"{_PREFERENCES}[{i}].preference"
             problems += term_problems(path, wanted.preference) if wanted.weight else []
-        refuse(problems)
+        raise_for_problems(problems)
 
 
 _PREFERRED: StateKey[Sequence[Preferences]] = StateKey("NodeAffinity")
@@ -84,7 +91,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
-    normalizer = ByMax()
+    normalizer = DefaultNormalizeScore()
 
     def __init__(self, args: NodeAffinityArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -93,12 +100,12 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         self._added_terms = node_terms(required) if required is not None else None
         self._added_preferred = _compiled(added.preferred_during_scheduling_ignored_during_execution or ())
 
-    def interests(self) -> Sequence[Interest]:
-        return (Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._matches_now),)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_LABEL, self._matches_now),)
 
-    def _matches_now(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _matches_now(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         if not self._is_allowed(event.new) or not _pod_matches(pod, event.new):
-            return Hint.SKIP
+            return QueueingHint.SKIP
         # A pod may have been held by the added affinity, so both must have let the old node in for nothing to be new.
         was_good = event.old is not None and self._is_allowed(event.old) and _pod_matches(pod, event.old)
         return queue_if(not was_good)
@@ -110,9 +117,9 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
-        if self._added_terms is None and states_none(pod.shape):
+        if self._added_terms is None and has_no_required_terms(pod.signature):
             return SKIP
-        spend_on_required(cycle, pod.shape, nodes)
+        spend_on_required(cycle, pod.signature, nodes)
         names = _named_nodes(pod)
         if names is None:
             return None
@@ -122,27 +129,27 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         labels = node.labels
         if self._added_terms is not None and not any_matches(self._added_terms, node.name, labels):
             return ENFORCED_MISMATCH
-        return None if allows(pod.shape, node.name, labels) else POD_MISMATCH
+        return None if allows(pod.signature, node.name, labels) else POD_MISMATCH
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
         if self._added_terms is not None:
             verdicts.reject(~any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
-        verdicts.reject(~allowed(pod.shape, nodes), POD_MISMATCH)
+        verdicts.reject(~allowed(pod.signature, nodes), POD_MISMATCH)
         return verdicts
 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        many = many_preferences(pod.shape)
-        preferred = () if many is not None else pod.shape.preferred_node_terms
+        many = many_preferences(pod.signature)
+        preferred = () if many is not None else pod.signature.preferred_node_terms
         if many is None and not preferred and not self._added_preferred:
             return SKIP
         if many.is_broken if many is not None else any(term == _NOTHING for _, term in preferred):
-            _refuse_broken(pod)
+            _raise_for_invalid_preferences(pod)
         wanted: list[Preferences] = []
         if many is not None:
-            cycle.spend(many.matcher.requirements, len(nodes), "preferred node affinity", NODE_BLOCK)
+            cycle.charge_evaluations(many.matcher.requirements, len(nodes), "preferred node affinity", NODE_BLOCK)
             wanted.append(many)
         if preferred or self._added_preferred:
             wanted.append(FewPreferences(self._added_preferred + preferred))
@@ -163,11 +170,11 @@ def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> tuple[tuple[int, 
     return tuple((p.weight, node_term(p.preference)) for p in preferred)
 
 
-def _refuse_broken(pod: Pod) -> None:
+def _raise_for_invalid_preferences(pod: Pod) -> None:
     """StatusError for a preference that the API server lets pass and kube-scheduler cannot parse."""
     problems = [
         problem
-        for i, wanted in enumerate(stated_preferences(pod.shape))
+        for i, wanted in enumerate(stated_preferences(pod.signature))
         if wanted.weight and wanted.preference != _EMPTY  # a pod may state a hundred thousand that are empty
         for problem in term_problems(f"[{i}]", wanted.preference)
     ]
@@ -176,12 +183,12 @@ def _refuse_broken(pod: Pod) -> None:
 
 
 def _pod_matches(pod: Pod, node: NodeObject) -> bool:
-    return allows(pod.shape, node.metadata.name, node.metadata.labels or {})
+    return allows(pod.signature, node.metadata.name, node.metadata.labels or {})
 
 
 def _named_nodes(pod: Pod) -> frozenset[str] | None:
     """The only nodes that can match, if every required term names its nodes; None if any term leaves them open."""
-    affinity = pod.shape.affinity.node_affinity
+    affinity = pod.signature.affinity.node_affinity
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     terms = (required.node_selector_terms if required else None) or ()
     known: set[str] = set()

@@ -12,20 +12,20 @@ from pyscheduler.api import (
     SKIP,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Hint,
-    Interest,
     NodeInfo,
     NodeObject,
     NodeTable,
+    NodeToStatus,
     Pod,
     PreFilterPlugin,
+    QueueingHint,
     Reads,
     Rejection,
     Skip,
     StateKey,
-    Verdicts,
 )
 from pyscheduler.intree._hints import queue_if
 
@@ -48,11 +48,14 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         declared = Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE
-        return (Interest(NODE, declared, _declared), Interest(POD, Action.UPDATE, _needs_changed))
+        return (
+            ClusterEventWithHint(NODE, declared, _declared_features_changed),
+            ClusterEventWithHint(POD, Action.UPDATE, _needs_changed),
+        )
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         needed = needed_features(pod)
@@ -64,8 +67,8 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None if cycle[_NEEDED] <= _features(node.node) else LACKS_FEATURE
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts, needed = Verdicts(len(nodes)), cycle[_NEEDED]
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts, needed = NodeToStatus(len(nodes)), cycle[_NEEDED]
         has = (needed <= _features(node.node) for node in nodes)
         verdicts.reject(~np.fromiter(has, np.bool_, len(nodes)), LACKS_FEATURE)
         return verdicts
@@ -87,11 +90,11 @@ def _features(node: NodeObject) -> frozenset[str]:
     return frozenset(node.status.declared_features or ())
 
 
-def _declared(_: Pod, event: ClusterEvent) -> Hint:
+def _declared_features_changed(_: Pod, event: ClusterEvent) -> QueueingHint:
     """As kube-scheduler, which does not ask whether it is the feature that was missing."""
     old, new = event.old, event.new
     return queue_if(old is None or (old.status.declared_features or ()) != (new.status.declared_features or ()))
 
 
-def _needs_changed(pod: Pod, event: ClusterEvent) -> Hint:
+def _needs_changed(pod: Pod, event: ClusterEvent) -> QueueingHint:
     return queue_if(event.new.uid == pod.uid and needed_features(event.old) != needed_features(event.new))

@@ -9,15 +9,15 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     Action,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Interest,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     Reads,
     Rejection,
-    Verdicts,
 )
 
 OTHER_NODE = Rejection("node(s) didn't match the requested node name", resolvable=False)
@@ -26,23 +26,23 @@ OTHER_NODE = Rejection("node(s) didn't match the requested node name", resolvabl
 class NodeName(FilterPlugin):
     """Rejects every node but the one in spec.nodeName.
 
-    The node's name is no part of a pod's shape, yet answers may be kept by shape: a pod that is in the queue has none.
+    The node's name is no part of a pod's signature, yet answers may be kept by signature: a pod that is in the queue has none.
     """
 
     name = "NodeName"
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
-    def interests(self) -> Sequence[Interest]:
-        return (Interest(NODE, Action.ADD),)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint(NODE, Action.ADD),)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None if not pod.node_name or pod.node_name == node.name else OTHER_NODE
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
         if pod.node_name:
             verdicts.reject(np.logical_not(nodes.named(frozenset((pod.node_name,)))), OTHER_NODE)
         return verdicts

@@ -10,19 +10,19 @@ from pyscheduler.api import (
     SKIP,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Hint,
     HostPort,
-    Interest,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     PreFilterPlugin,
+    QueueingHint,
     Reads,
     Rejection,
     Skip,
-    Verdicts,
 )
 from pyscheduler.api.pod import WILDCARD_IP
 from pyscheduler.intree._hints import had_place, queue_if
@@ -34,28 +34,28 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
     """Rejects nodes where a hostPort of the pod is taken. 0.0.0.0 is the only address that stands for all."""
 
     name = "NodePorts"
-    reads = Reads.OWN_ROW
+    reads = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
-    def interests(self) -> Sequence[Interest]:
-        return (Interest(POD, Action.DELETE, self._port_freed), Interest(NODE, Action.ADD))
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint(POD, Action.DELETE, self._port_freed), ClusterEventWithHint(NODE, Action.ADD))
 
-    def _port_freed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _port_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         gone: Pod = event.old
-        return queue_if(had_place(event) and _conflict(pod.shape.host_ports, gone.shape.host_ports))
+        return queue_if(had_place(event) and _conflict(pod.signature.host_ports, gone.signature.host_ports))
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return None if pod.shape.host_ports else SKIP
+        return None if pod.signature.host_ports else SKIP
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         used = node.used_ports
-        return PORT_TAKEN if used and _conflict(pod.shape.host_ports, used) else None
+        return PORT_TAKEN if used and _conflict(pod.signature.host_ports, used) else None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
-        wanted = pod.shape.host_ports
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
+        wanted = pod.signature.host_ports
         taken = nodes.by_ports(lambda used: _conflict(wanted, used))
         if taken.any():
             verdicts.reject(taken != 0, PORT_TAKEN)

@@ -26,7 +26,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
-from pyscheduler.intree._problems import duplicate, invalid, refuse
+from pyscheduler.intree._problems import duplicate, invalid, raise_for_problems
 from pyscheduler.intree._scoring import CPU_AND_MEMORY, ResourceSpec
 
 
@@ -45,17 +45,17 @@ class NodeResourcesBalancedAllocationArgs:
             seen.add(resource.name)
             if resource.weight != 1:
                 problems.append(invalid(f"resources[{i}].weight", resource.weight, "must be 1"))
-        refuse(problems)
+        raise_for_problems(problems)
 
 
-class _Asked(NamedTuple):
+class _RequestedAmounts(NamedTuple):
     """What the pod adds to each resource, and whether one of the amounts is beyond int64."""
 
     each: tuple[tuple[str, int], ...]
     too_big: bool
 
 
-_ASKED: StateKey[_Asked] = StateKey("NodeResourcesBalancedAllocation")
+_PRE_SCORE_STATE: StateKey[_RequestedAmounts] = StateKey("NodeResourcesBalancedAllocation")
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
@@ -67,24 +67,24 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
     name = "NodeResourcesBalancedAllocation"
     Args = NodeResourcesBalancedAllocationArgs
-    reads = Reads.OWN_ROW
+    reads = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        held = pod.requests.held
+        held = pod.requests.effective
         names = [r.name for r in self.args.resources]
         if not any(held.get(name, 0) for name in names):
             return SKIP
         each = tuple((n, held.get(n, 0)) for n in names if _is_counted(n, held.get(n, 0)))
-        cycle[_ASKED] = _Asked(each, any(amount > MAX_INT64 for _, amount in each))
+        cycle[_PRE_SCORE_STATE] = _RequestedAmounts(each, any(amount > MAX_INT64 for _, amount in each))
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         allocatable, requested = node.allocatable, node.requested
         before, after = [], []
-        for resource, amount in cycle[_ASKED].each:
+        for resource, amount in cycle[_PRE_SCORE_STATE].each:
             capacity = allocatable.get(resource, 0)
             if capacity:
                 # As floats: that is what Go divides, and dividing Python's ints would round differently.
@@ -95,12 +95,12 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         return _gain(_evenness(after), _evenness(before))
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, too_big = cycle[_ASKED]
+        each, too_big = cycle[_PRE_SCORE_STATE]
         if too_big:
             return super().score_all(cycle, pod, nodes)
-        asked = tuple([(amount, nodes.allocatable(name), nodes.requested(name)) for name, amount in each])
+        columns = tuple([(amount, nodes.allocatable(name), nodes.requested(name)) for name, amount in each])
         scores = np.empty(len(nodes), np.int64)
-        kernels.balance_scores(scores, asked)
+        kernels.balance_scores(scores, columns)
         return scores
 
 

@@ -18,32 +18,32 @@ from pyscheduler.api import (
     POD,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Hint,
-    Interest,
     Ints,
     NodeInfo,
     NodeObject,
     NodeTable,
+    NodeToStatus,
     Pod,
     PreFilterPlugin,
     PreScorePlugin,
+    QueueingHint,
     Reads,
     Rejection,
     ScorePlugin,
     Scores,
     Skip,
     StateKey,
-    Verdicts,
 )
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts, is_extended, is_scalar
 from pyscheduler.intree import _scoring
 from pyscheduler.intree._hints import had_place, queue_if
 from pyscheduler.intree._label_selectors import key_rules
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._problems import invalid, raise_for_problems
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -67,7 +67,7 @@ class NodeResourcesFitArgs:
     def __post_init__(self) -> None:
         strategy = self.scoring_strategy or _scoring.ScoringStrategy(_scoring.LEAST_ALLOCATED)
         object.__setattr__(self, "scoring_strategy", strategy)
-        refuse([*self._name_problems(), *_scoring.strategy_problems(strategy)])
+        raise_for_problems([*self._name_problems(), *_scoring.strategy_problems(strategy)])
 
     def _name_problems(self) -> Iterator[str]:
         for i, resource in enumerate(self.ignored_resources):
@@ -86,7 +86,7 @@ class _Request(NamedTuple):
     amount: int
 
 
-class _Rated(NamedTuple):
+class _ScoredResource(NamedTuple):
     """A resource that scoring looks at: what the pod adds to it and how much it weighs."""
 
     resource: str
@@ -98,20 +98,20 @@ class _Rated(NamedTuple):
 _REQUESTS: StateKey[tuple[_Request, ...]] = StateKey("NodeResourcesFit filter")
 
 
-class _Ratings(NamedTuple):
+class _PreScoreState(NamedTuple):
     """All of them, and whether an amount is beyond int64."""
 
-    each: tuple[_Rated, ...]
+    each: tuple[_ScoredResource, ...]
     resources: tuple[str, ...]
     too_big: bool
 
     @staticmethod
-    def of(rated: Iterable[_Rated]) -> _Ratings:
+    def of(rated: Iterable[_ScoredResource]) -> _PreScoreState:
         each = tuple(rated)
-        return _Ratings(each, tuple(r.resource for r in each), any(r.amount > MAX_INT64 for r in each))
+        return _PreScoreState(each, tuple(r.resource for r in each), any(r.amount > MAX_INT64 for r in each))
 
 
-_RATINGS: StateKey[_Ratings] = StateKey("NodeResourcesFit score")
+_PRE_SCORE_STATE: StateKey[_PreScoreState] = StateKey("NodeResourcesFit score")
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -119,10 +119,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     name = "NodeResourcesFit"
     Args = NodeResourcesFitArgs
-    reads = Reads.OWN_ROW
+    reads = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         super().__init__(args, handle)
@@ -135,29 +135,31 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     # -- events --------------------------------------------------------------------------------------------------
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Interest(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, self._room_made),
-            Interest(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_grew),
+            ClusterEventWithHint(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN, self._resources_freed),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE, self._node_grew),
         )
 
-    def _room_made(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _resources_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         old: Pod = event.old
         new: Pod | None = event.new
         if new is None:
             return queue_if(had_place(event))
         if new.uid == pod.uid:
-            return Hint.QUEUE
-        shrunk = (old.requests.held.get(r, 0) > new.requests.held.get(r, 0) for r, _ in self._requests_of(pod))
+            return QueueingHint.QUEUE
+        shrunk = (
+            old.requests.effective.get(r, 0) > new.requests.effective.get(r, 0) for r, _ in self._requests_of(pod)
+        )
         return queue_if(bool(new.node_name) and any(shrunk))
 
-    def _node_grew(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _node_grew(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         new = _allocatable(event.new)
         requests = self._requests_of(pod)
         if new.get(PODS, 0) < 1 or any(request.amount > new.get(request.resource, 0) for request in requests):
-            return Hint.SKIP
+            return QueueingHint.SKIP
         if event.old is None:
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         old = _allocatable(event.old)
         return queue_if(any(new.get(r, 0) > old.get(r, 0) for r in (PODS, *(request.resource for request in requests))))
 
@@ -165,11 +167,11 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         if len(pod.requests.real) > _MOST_BITS:
-            cycle.spend(len(pod.requests.real), len(nodes), "a request of resources")
+            cycle.charge_evaluations(len(pod.requests.real), len(nodes), "a request of resources")
         cycle[_REQUESTS] = self._requests_of(pod)
 
     def _requests_of(self, pod: Pod) -> tuple[_Request, ...]:
-        return tuple(r for r in _stated(pod) if r.amount > 0 and not self._is_ignored(r.resource))
+        return tuple(r for r in _resource_requests(pod) if r.amount > 0 and not self._is_ignored(r.resource))
 
     def _is_ignored(self, resource: str) -> bool:
         if not is_extended(resource):
@@ -186,15 +188,15 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                     break
             else:
                 return None
-        return _why_not(requests, node)
+        return _insufficient_resources(requests, node)
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
         if len(requests) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in requests):
             return super().filter_all(cycle, pod, nodes)
         amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in requests])
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
-            return Verdicts(len(nodes))
+            return NodeToStatus(len(nodes))
         # One bit for each reason; the lowest says that evicting pods would not help.
         failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
         for bit, (amount, allocatable, requested) in enumerate(amounts, 2):
@@ -206,19 +208,19 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        cycle[_RATINGS] = _Ratings.of(self._rated(pod.requests.scored))
+        cycle[_PRE_SCORE_STATE] = _PreScoreState.of(self._scored_resources(pod.requests.scored))
         return None
 
-    def _rated(self, asked: Mapping[str, int]) -> Iterator[_Rated]:
+    def _scored_resources(self, asked: Mapping[str, int]) -> Iterator[_ScoredResource]:
         for name, weight in ((r.name, r.weight) for r in self._resources):
             amount = asked.get(name, 0)
             if amount or not is_scalar(name):
-                yield _Rated(name, amount, weight, with_defaults=name in (CPU, MEMORY))
+                yield _ScoredResource(name, amount, weight, with_defaults=name in (CPU, MEMORY))
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         total = weights = 0
         allocatable = node.allocatable
-        for resource, amount, weight, with_defaults in cycle[_RATINGS].each:
+        for resource, amount, weight, with_defaults in cycle[_PRE_SCORE_STATE].each:
             capacity = allocatable.get(resource, 0)
             if not capacity:
                 continue
@@ -234,7 +236,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        each, resources, too_big = cycle[_RATINGS]
+        each, resources, too_big = cycle[_PRE_SCORE_STATE]
         if too_big or self._capacities.greatest(nodes, resources) > _MOST_RATED:
             return super().score_all(cycle, pod, nodes)
         asked = [
@@ -250,7 +252,7 @@ def _is_counted(resource: str) -> bool:
     return resource in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(resource)
 
 
-def _stated(pod: Pod) -> tuple[_Request, ...]:
+def _resource_requests(pod: Pod) -> tuple[_Request, ...]:
     """What the pod requests, in the order in which reasons are given."""
     real = pod.requests.real
     first = [_Request(r, real[r]) for r in (CPU, MEMORY, EPHEMERAL_STORAGE) if r in real]
@@ -261,7 +263,7 @@ def _allocatable(node: NodeObject) -> Mapping[str, int]:
     return amounts(node.status.allocatable)
 
 
-def _why_not(requests: tuple[_Request, ...], node: NodeInfo) -> Rejection:
+def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo) -> Rejection:
     reasons = [TOO_MANY_PODS] if len(node.pods) >= node.allowed_pods else []
     resolvable = True
     for resource, amount in requests:
@@ -272,15 +274,15 @@ def _why_not(requests: tuple[_Request, ...], node: NodeInfo) -> Rejection:
     return _rejection(tuple(reasons), resolvable)
 
 
-def _verdicts(failed: Ints, reasons: tuple[str, ...]) -> Verdicts:
+def _verdicts(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
     """`failed` has a bit for each reason, of one node at least."""
-    verdicts = Verdicts(len(failed))
+    verdicts = NodeToStatus(len(failed))
     code_of = np.zeros(1 << _MOST_BITS, np.int32)
     for bits in np.flatnonzero(np.bincount(failed)):
         if bits:
             given = tuple(reason for i, reason in enumerate(reasons, 1) if bits >> i & 1)
-            verdicts.because.append(_rejection(given, resolvable=not bits & 1))
-            code_of[bits] = len(verdicts.because)
+            verdicts.rejections.append(_rejection(given, resolvable=not bits & 1))
+            code_of[bits] = len(verdicts.rejections)
     verdicts.codes = code_of[failed]
     return verdicts
 

@@ -9,17 +9,17 @@ from pyscheduler.api import (
     POD,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Hint,
-    Interest,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
+    QueueingHint,
     Reads,
     Rejection,
     Taint,
-    Verdicts,
 )
 from pyscheduler.api.match import NO_SCHEDULE
 from pyscheduler.intree._hints import queue_if
@@ -37,26 +37,26 @@ class NodeUnschedulable(FilterPlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
+    reads_match_fields = False
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Interest(NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._node_opened),
-            Interest(POD, Action.UPDATE_POD_TOLERATION, self._pod_tolerates_now),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._node_uncordoned),
+            ClusterEventWithHint(POD, Action.UPDATE_POD_TOLERATION, self._pod_tolerates_now),
         )
 
-    def _node_opened(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _node_uncordoned(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         was_closed = event.old is None or event.old.spec.unschedulable
         return queue_if(was_closed and not event.new.spec.unschedulable)
 
-    def _pod_tolerates_now(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _pod_tolerates_now(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid and _tolerates_cordon(event.new))
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return UNSCHEDULABLE if node.unschedulable and not _tolerates_cordon(pod) else None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
         closed = nodes.unschedulable
         if closed.any() and not _tolerates_cordon(pod):
             verdicts.reject(closed, UNSCHEDULABLE)
@@ -64,4 +64,4 @@ class NodeUnschedulable(FilterPlugin):
 
 
 def _tolerates_cordon(pod: Pod) -> bool:
-    return not has_untolerated(pod.shape, (CORDON,), (CORDON.effect,))
+    return not has_untolerated(pod.signature, (CORDON,), (CORDON.effect,))

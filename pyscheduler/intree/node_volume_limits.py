@@ -14,25 +14,25 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE_GROUP,
     Action,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Interest,
     Mask,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     PodCount,
-    PodShape,
+    PodSignature,
     PreFilterPlugin,
     Reads,
     Rejection,
     Skip,
     StateKey,
     StatusError,
-    Verdicts,
 )
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.intree.volumes.attachable import (
@@ -46,39 +46,39 @@ from pyscheduler.intree.volumes.limit_hints import LimitHints, limits_of, needs_
 from pyscheduler.intree.volumes.objects import Storage, text
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
-_COUNT_THEM = 1_000_000
+_UNKNOWN_COUNT = 1_000_000
 """More than any limit: the volumes of such a pod must be looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class MayBeAttached(PodCount):
+class AttachableVolumeCount(PodCount):
     """Counts a pod's volumes generously: no fewer than drivers can have to attach for it."""
 
     @property
     def terminating(self) -> bool:
         return True
 
-    def of(self, shape: PodShape) -> int:
-        claims = shape.volume_claims
-        odd = any(claim.ephemeral or not claim.name for claim in claims) or any(inline_drivers(shape))
-        return _COUNT_THEM if odd else len(claims)
+    def of(self, signature: PodSignature) -> int:
+        claims = signature.volume_claims
+        odd = any(claim.ephemeral or not claim.name for claim in claims) or any(inline_drivers(signature))
+        return _UNKNOWN_COUNT if odd else len(claims)
 
 
-class _Incoming(msgspec.Struct, frozen=True):
+class _IncomingVolumes(msgspec.Struct, frozen=True):
     """The volumes of the pod to be placed, or why they cannot be told."""
 
     volumes: frozenset[Attachable] = frozenset()
     problem: str = ""
     missing: bool = False
 
-    def refusal(self) -> Rejection | None:
+    def rejection(self) -> Rejection | None:
         """The "no" for every node while a claim is missing. StatusError if the volumes make no sense."""
         if self.problem and not self.missing:
             raise StatusError(self.problem)
         return Rejection(self.problem, resolvable=False) if self.problem else None
 
 
-_INCOMING: StateKey[tuple[_Incoming, _Incoming]] = StateKey("NodeVolumeLimits")
+_INCOMING_VOLUMES: StateKey[tuple[_IncomingVolumes, _IncomingVolumes]] = StateKey("NodeVolumeLimits")
 """As it is on nodes without a CSINode, and on those with one."""
 
 
@@ -87,51 +87,51 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     name = "NodeVolumeLimits"
     reads = Reads.EVERYTHING
-    reads_in_trials = Reads.OWN_ROW
+    reads_in_dry_run = Reads.OWN_NODE_AND_PODS
     reads_labels = False
-    reads_named_nodes = False
+    reads_match_fields = False
     reads_identity = True  # ephemeral claims are called after their pod
     watches = (kinds.CLAIM, kinds.VOLUME, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
-        self._limits = _AllLimits(handle)
+        self._limits = _LimitsCache(handle)
         self._attachments = _Attachments(handle)
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         hints, every = LimitHints(self._storage), Action.ADD | Action.UPDATE | Action.DELETE
         return (
-            Interest(kinds.CSI_NODE.kind, Action.ADD | Action.DELETE),
-            Interest(kinds.CSI_NODE.kind, Action.UPDATE, hints.limit_changed),
-            Interest(NODE, Action.ADD),
-            Interest(POD, Action.DELETE, hints.pod_deleted),
-            Interest(POD, Action.ADD, hints.pod_placed),
-            Interest(kinds.CLAIM.kind, every, hints.claim_changed),
-            Interest(kinds.VOLUME.kind, every, hints.volume_changed),
-            Interest(kinds.STORAGE_CLASS.kind, every, hints.class_changed),
-            Interest(kinds.VOLUME_ATTACHMENT.kind, Action.UPDATE | Action.DELETE, hints.attachment_changed),
+            ClusterEventWithHint(kinds.CSI_NODE.kind, Action.ADD | Action.DELETE),
+            ClusterEventWithHint(kinds.CSI_NODE.kind, Action.UPDATE, hints.limit_changed),
+            ClusterEventWithHint(NODE, Action.ADD),
+            ClusterEventWithHint(POD, Action.DELETE, hints.pod_deleted),
+            ClusterEventWithHint(POD, Action.ADD, hints.pod_placed),
+            ClusterEventWithHint(kinds.CLAIM.kind, every, hints.claim_changed),
+            ClusterEventWithHint(kinds.VOLUME.kind, every, hints.volume_changed),
+            ClusterEventWithHint(kinds.STORAGE_CLASS.kind, every, hints.class_changed),
+            ClusterEventWithHint(kinds.VOLUME_ATTACHMENT.kind, Action.UPDATE | Action.DELETE, hints.attachment_changed),
         )
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        if not pod.spec.volumes or not needs_attaching(pod.shape):
-            return SKIP_TEMPLATE
+        if not pod.spec.volumes or not needs_attaching(pod.signature):
+            return SKIP_SIGNATURE_GROUP
         incoming = (self._incoming(pod, has_csi_node=False), self._incoming(pod, has_csi_node=True))
-        cycle[_INCOMING] = incoming
+        cycle[_INCOMING_VOLUMES] = incoming
         return None if self._limits.any or any(one.problem for one in incoming) else SKIP
 
-    def _incoming(self, pod: Pod, has_csi_node: bool) -> _Incoming:
+    def _incoming(self, pod: Pod, has_csi_node: bool) -> _IncomingVolumes:
         try:
-            return _Incoming(frozenset(attachable_volumes(self._storage, pod, has_csi_node, is_placed=False)))
+            return _IncomingVolumes(frozenset(attachable_volumes(self._storage, pod, has_csi_node, is_placed=False)))
         except CannotAttach as problem:
-            return _Incoming(problem=str(problem), missing=problem.missing)
+            return _IncomingVolumes(problem=str(problem), missing=problem.missing)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         csi_node = self._storage.csi_node(node.name)
-        incoming = cycle[_INCOMING][csi_node is not None]
-        refusal = incoming.refusal()
-        if refusal is not None or csi_node is None or not incoming.volumes:
-            return refusal
+        incoming = cycle[_INCOMING_VOLUMES][csi_node is not None]
+        rejection = incoming.rejection()
+        if rejection is not None or csi_node is None or not incoming.volumes:
+            return rejection
         limits = limits_of(csi_node)
         if not limits:
             return None
@@ -156,14 +156,14 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     # -- many nodes ----------------------------------------------------------------------------------------------
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
-        without, with_csi_node = cycle[_INCOMING]
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
+        without, with_csi_node = cycle[_INCOMING_VOLUMES]
         if without.problem or with_csi_node.problem:
             has = self._have_csi_node(nodes.names)
             for at, incoming in ((~has, without), (has, with_csi_node)):
-                if at.any() and (refusal := incoming.refusal()) is not None:
-                    verdicts.reject(at, refusal)
+                if at.any() and (rejection := incoming.rejection()) is not None:
+                    verdicts.reject(at, rejection)
         suspects = self._suspects(with_csi_node, nodes)
         if suspects:
             full, each = np.zeros(len(nodes), np.bool_), list(nodes)
@@ -176,13 +176,13 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         known = self.handle.objects(kinds.CSI_NODE)
         return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
 
-    def _suspects(self, incoming: _Incoming, nodes: NodeTable) -> set[int]:
+    def _suspects(self, incoming: _IncomingVolumes, nodes: NodeTable) -> set[int]:
         """Places of the nodes that cannot be told to have room without looking at each of their volumes; most can."""
         if not incoming.volumes:
             return set()
-        counts = nodes.count_pods(MayBeAttached())
+        counts = nodes.count_pods(AttachableVolumeCount())
         # Among them are volumes that make no sense, which matters whatever the driver of this pod's.
-        suspects = set(np.flatnonzero(counts >= _COUNT_THEM).tolist())
+        suspects = set(np.flatnonzero(counts >= _UNKNOWN_COUNT).tolist())
         for driver, n in Counter(driver for driver, _ in incoming.volumes).items():
             limits = self._limits.of_driver(driver)
             if not limits.by_node:
@@ -203,7 +203,7 @@ class _Limits(NamedTuple):
     least: int = 0
 
 
-class _AllLimits:
+class _LimitsCache:
     """The limits of all drivers, read anew when a CSINode has changed."""
 
     def __init__(self, handle: Handle) -> None:
@@ -214,12 +214,12 @@ class _AllLimits:
     @property
     def any(self) -> bool:
         """Whether any driver has one on any node."""
-        return bool(self._now())
+        return bool(self._current())
 
     def of_driver(self, driver: str) -> _Limits:
-        return self._now().get(driver, _Limits())
+        return self._current().get(driver, _Limits())
 
-    def _now(self) -> Mapping[str, _Limits]:
+    def _current(self) -> Mapping[str, _Limits]:
         version = self._handle.objects_version(kinds.CSI_NODE)
         if version != self._version:
             self._version = version
@@ -246,7 +246,7 @@ class _Attachments:
     def to(self, node_name: str, storage: Storage) -> set[Attachable]:
         """The CSI volumes that are attached to the node, or about to be."""
         found = set()
-        self._catch_up()
+        self._refresh()
         for attacher, name in self._by_node.get(node_name, ()):
             volume = storage.volume(name)
             handle = csi_handle(volume) if volume is not None else None
@@ -256,16 +256,16 @@ class _Attachments:
 
     def count(self, node_name: str) -> int:
         """No fewer than are attached to the node."""
-        self._catch_up()
+        self._refresh()
         return len(self._by_node.get(node_name, ()))
 
     @property
     def most(self) -> int:
         """The largest of all counts."""
-        self._catch_up()
+        self._refresh()
         return self._most
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         version = self._handle.objects_version(kinds.VOLUME_ATTACHMENT)
         if version == self._version:
             return

@@ -8,44 +8,51 @@ from dataclasses import dataclass
 from pyscheduler.api import (
     NODE,
     POD,
-    SKIP_SHAPE,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE,
+    SKIP_SIGNATURE_GROUP,
     UNSCHEDULABLE_POD,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Hint,
-    Interest,
-    Likeness,
+    NodeEquivalence,
     NodeInfo,
     NodeObject,
     NodeTable,
+    NodeToStatus,
     Pod,
-    PodShape,
+    PodSignature,
     PreFilterPlugin,
     PreScorePlugin,
+    QueueingHint,
     Reads,
     Rejection,
     ScorePlugin,
     Scores,
     Skip,
     StateKey,
-    Verdicts,
 )
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.api.outcome import StatusError
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree._label_selectors import key_rules
-from pyscheduler.intree._problems import duplicate, forbidden, invalid, refuse, required, unsupported
+from pyscheduler.intree._problems import duplicate, forbidden, invalid, raise_for_problems, required, unsupported
 from pyscheduler.intree._term_matcher import POD_BLOCK, SMALL
-from pyscheduler.intree.spread.constraints import HARD, HOSTNAME, SOFT, Constraints, Spread, Spreads
+from pyscheduler.intree.spread.constraints import (
+    HARD,
+    HOSTNAME,
+    SOFT,
+    ConstraintCache,
+    SpreadConstraint,
+    SpreadConstraints,
+)
 from pyscheduler.intree.spread.counts import Skew
 from pyscheduler.intree.spread.default_selector import KINDS, DefaultSelectors
-from pyscheduler.intree.spread.nodes import Regions, includes, lets_in
-from pyscheduler.intree.spread.score import Crowding, LeastCrowded, crowding
+from pyscheduler.intree.spread.nodes import EligibleDomainsCache, matches_policies, node_matches_policies
+from pyscheduler.intree.spread.score import SpreadNormalizer, SpreadScore, spread_score
 
 SYSTEM, LIST = "System", "List"
 _ZONE = "topology.kubernetes.io/zone"
@@ -76,11 +83,11 @@ class PodTopologySpreadArgs:
             problems.append(invalid("defaultingType", SYSTEM, "when .defaultConstraints are not empty"))
         for i, constraint in enumerate(self.default_constraints):
             problems += _constraint_problems(f"defaultConstraints[{i}]", constraint, self.default_constraints[:i])
-        refuse(problems)
+        raise_for_problems(problems)
 
 
-_SKEWS: StateKey[tuple[Skew, ...]] = StateKey("PodTopologySpread filter")
-_CROWDING: StateKey[Crowding] = StateKey("PodTopologySpread score")
+_PRE_FILTER_STATE: StateKey[tuple[Skew, ...]] = StateKey("PodTopologySpread filter")
+_PRE_SCORE_STATE: StateKey[SpreadScore] = StateKey("PodTopologySpread score")
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
@@ -90,7 +97,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     Args = PodTopologySpreadArgs
     reads = Reads.DOMAINS
     reads_claims = False
-    normalizer = LeastCrowded()
+    normalizer = SpreadNormalizer()
     watches = KINDS
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
@@ -98,147 +105,151 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._system_defaulted = args.defaulting_type == SYSTEM
         defaults = SYSTEM_DEFAULTS if self._system_defaulted else args.default_constraints
         selectors = DefaultSelectors(handle)
-        self._hard = Constraints(HARD, defaults, selectors)
-        self._soft = Constraints(SOFT, defaults, selectors)
-        self._regions = Regions()
+        self._hard = ConstraintCache(HARD, defaults, selectors)
+        self._soft = ConstraintCache(SOFT, defaults, selectors)
+        self._eligible_domains = EligibleDomainsCache()
 
     # -- events --------------------------------------------------------------------------------------------------
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         pods = Action.ADD | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION | Action.DELETE
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
-        interests = [
-            Interest(POD, pods | Action.UPDATE_POD_TERMINATING, self._pods_shifted),
-            Interest(NODE, nodes, self._topology_changed),
+        events_to_register = [
+            ClusterEventWithHint(POD, pods | Action.UPDATE_POD_TERMINATING, self._pod_changed),
+            ClusterEventWithHint(NODE, nodes, self._topology_changed),
         ]
         if self._hard.has_defaults:
             every = Action.ADD | Action.UPDATE | Action.DELETE
-            interests += [Interest(kind.kind, every, self._default_selector_changed) for kind in KINDS]
-            interests.append(Interest(UNSCHEDULABLE_POD, Action.UPDATE, self._owner_changed))
-        return interests
+            events_to_register += [
+                ClusterEventWithHint(kind.kind, every, self._default_selector_changed) for kind in KINDS
+            ]
+            events_to_register.append(ClusterEventWithHint(UNSCHEDULABLE_POD, Action.UPDATE, self._owner_changed))
+        return events_to_register
 
-    def _pods_shifted(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _pod_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         old: Pod | None = event.old
         new: Pod | None = event.new
         if any(other is not None and not _is_involved(other, pod) for other in (old, new)):
-            return Hint.SKIP
+            return QueueingHint.SKIP
         try:
-            spreads = self._hard.of(pod.shape)
+            spreads = self._hard.of(pod.signature)
         except SelectorError:
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         if old is not None and new is not None and new.uid == pod.uid:
             relabelled = old.labels != new.labels
-            tolerates_more = new.shape.tolerations != old.shape.tolerations
+            tolerates_more = new.signature.tolerations != old.signature.tolerations
             return queue_if(relabelled or (tolerates_more and any(s.honors_taints for s in spreads)))
         return queue_if(any(_counts(s, old) != _counts(s, new) for s in spreads))
 
-    def _topology_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _topology_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         try:
-            spreads = self._hard.of(pod.shape)
+            spreads = self._hard.of(pod.signature)
         except SelectorError:
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         before, now = (_domains(spreads, pod, node) for node in (event.old, event.new))
         return queue_if(before != now)
 
-    def _default_selector_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _default_selector_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """A Service or a controller decides which pods are counted for those that state no constraints."""
         namespace = (event.new or event.old).get("metadata", {}).get("namespace")
-        return queue_if(namespace == pod.namespace and self._hard.follow_labels(pod.shape))
+        return queue_if(namespace == pod.namespace and self._hard.follow_labels(pod.signature))
 
-    def _owner_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
-        changed = event.old.shape.owner != event.new.shape.owner
-        return queue_if(event.new.uid == pod.uid and changed and self._hard.follow_labels(pod.shape))
+    def _owner_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        changed = event.old.signature.owner != event.new.signature.owner
+        return queue_if(event.new.uid == pod.uid and changed and self._hard.follow_labels(pod.signature))
 
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         try:
-            spreads = self._hard.of(pod.shape)
+            spreads = self._hard.of(pod.signature)
         except SelectorError as error:
             text = "get constraints from pod: obtaining pod's hard topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
             return _none(self._hard, pod)
-        nodes = nodes.whole
-        _spend(cycle, pod.shape, spreads, nodes)
-        regions = self._regions.of(spreads, pod.shape, nodes, require_all=True)
+        nodes = nodes.all_nodes
+        _spend(cycle, pod.signature, spreads, nodes)
+        regions = self._eligible_domains.of(spreads, pod.signature, nodes, require_all=True)
         found = zip(spreads, regions, strict=True)
-        cycle[_SKEWS] = tuple(Skew.of(spread, region, nodes, pod.labels) for spread, region in found)
+        cycle[_PRE_FILTER_STATE] = tuple(Skew.of(spread, region, nodes, pod.labels) for spread, region in found)
         return None
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
-        self._shift(cycle, pod, added, node, 1)
+        self._update_with_pod(cycle, pod, added, node, 1)
 
     def remove_pod(self, cycle: Cycle, pod: Pod, removed: Pod, node: NodeInfo) -> None:
-        self._shift(cycle, pod, removed, node, -1)
+        self._update_with_pod(cycle, pod, removed, node, -1)
 
-    def _shift(self, cycle: Cycle, pod: Pod, other: Pod, node: NodeInfo, pods: int) -> None:
+    def _update_with_pod(self, cycle: Cycle, pod: Pod, other: Pod, node: NodeInfo, pods: int) -> None:
         """As in kube-scheduler pods on their way out count here, and a selector without requirements counts all."""
-        skews = cycle[_SKEWS]
+        skews = cycle[_PRE_FILTER_STATE]
         if other.namespace != pod.namespace or not _has_all(tuple(s.spread for s in skews), node.labels):
             return
-        cycle[_SKEWS] = tuple(
+        cycle[_PRE_FILTER_STATE] = tuple(
             skew.with_pods(node.labels[skew.spread.key], pods)
-            if skew.spread.selects(other.labels) and includes(skew.spread, pod.shape, node)
+            if skew.spread.selects(other.labels) and node_matches_policies(skew.spread, pod.signature, node)
             else skew
             for skew in skews
         )
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        for skew in cycle[_SKEWS]:
-            refusal = skew.refusal(node.labels)
-            if refusal is not None:
-                return refusal
+        for skew in cycle[_PRE_FILTER_STATE]:
+            rejection = skew.rejection(node.labels)
+            if rejection is not None:
+                return rejection
         return None
 
-    def filter_basis(self, cycle: Cycle) -> Hashable:
-        return tuple(skew.basis for skew in cycle[_SKEWS])
+    def filter_cache_key(self, cycle: Cycle) -> Hashable:
+        return tuple(skew.basis for skew in cycle[_PRE_FILTER_STATE])
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
-        for skew in cycle[_SKEWS]:
-            skew.refuse(nodes.topology(skew.spread.key), verdicts)
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
+        for skew in cycle[_PRE_FILTER_STATE]:
+            skew.reject(nodes.topology(skew.spread.key), verdicts)
         return verdicts
 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         try:
-            spreads = self._soft.of(pod.shape)
+            spreads = self._soft.of(pod.signature)
         except SelectorError as error:
             text = "calculating preScoreState: obtaining pod's soft topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
             return _none(self._soft, pod)
-        _spend(cycle, pod.shape, spreads, nodes)
+        _spend(cycle, pod.signature, spreads, nodes)
         # Nodes without a zone can still be told apart by host name, which is what the system's defaults are for.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
-        cycle[_CROWDING] = crowding(spreads, pod.shape, nodes, self._regions, require_all)
+        cycle[_PRE_SCORE_STATE] = spread_score(spreads, pod.signature, nodes, self._eligible_domains, require_all)
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return cycle[_CROWDING].on(node)
+        return cycle[_PRE_SCORE_STATE].on(node)
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        return cycle[_CROWDING].on_all(nodes)
+        return cycle[_PRE_SCORE_STATE].on_all(nodes)
 
-    def score_likeness(self, cycle: Cycle) -> Likeness | None:
-        return cycle[_CROWDING].likeness
+    def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
+        return cycle[_PRE_SCORE_STATE].likeness
 
 
-def _none(constraints: Constraints, pod: Pod) -> Skip:
+def _none(constraints: ConstraintCache, pod: Pod) -> Skip:
     """What is answered for a pod without constraints."""
-    return SKIP_SHAPE if constraints.follow_labels(pod.shape) else SKIP_TEMPLATE
+    return SKIP_SIGNATURE if constraints.follow_labels(pod.signature) else SKIP_SIGNATURE_GROUP
 
 
-def _spend(cycle: Cycle, shape: PodShape, spreads: Spreads, nodes: NodeTable) -> None:
-    """Charge an attempt for constraints. TooExpensive beyond the limit."""
-    cycle.spend(len(spreads), len(nodes), "topology spread")
-    if shape.size <= SMALL:
+def _spend(cycle: Cycle, signature: PodSignature, spreads: SpreadConstraints, nodes: NodeTable) -> None:
+    """Charge an attempt for constraints. AttemptLimitExceeded beyond the limit."""
+    cycle.charge_evaluations(len(spreads), len(nodes), "topology spread")
+    if signature.size <= SMALL:
         return
     for spread in spreads:
         if spread.count is not None and spread.count.is_large:
-            cycle.spend(len(spread.count.selector.requirements), len(nodes), "a spread selector", POD_BLOCK)
+            cycle.charge_evaluations(
+                len(spread.count.selector.requirements), len(nodes), "a spread selector", POD_BLOCK
+            )
 
 
 def _is_involved(other: Pod, pod: Pod) -> bool:
@@ -248,23 +259,23 @@ def _is_involved(other: Pod, pod: Pod) -> bool:
     return bool(other.node_name or other.nominated_node_name) and other.namespace == pod.namespace
 
 
-def _has_all(spreads: Spreads, labels: Mapping[str, str]) -> bool:
+def _has_all(spreads: SpreadConstraints, labels: Mapping[str, str]) -> bool:
     return all(spread.key in labels for spread in spreads)
 
 
-def _counts(spread: Spread, pod: Pod | None) -> bool:
+def _counts(spread: SpreadConstraint, pod: Pod | None) -> bool:
     """Return True if the pod is one of those to be spread; the ones that terminate are not."""
     return pod is not None and not pod.deleting and spread.selects(pod.labels)
 
 
-def _domains(spreads: Spreads, pod: Pod, node: NodeObject | None) -> Sequence[tuple[str, bool]]:
+def _domains(spreads: SpreadConstraints, pod: Pod, node: NodeObject | None) -> Sequence[tuple[str, bool]]:
     """Of each constraint the node's domain, and whether its inclusion policies let the node in; none of a node that
     lacks a label, which is neither counted nor a place for the pod."""
     labels = (node.metadata.labels if node else None) or {}
     if node is None or not _has_all(spreads, labels):
         return ()
     name, taints = node.metadata.name, node.spec.taints or ()
-    return [(labels[s.key], lets_in(s, pod.shape, name, labels, taints)) for s in spreads]
+    return [(labels[s.key], matches_policies(s, pod.signature, name, labels, taints)) for s in spreads]
 
 
 def _constraint_problems(

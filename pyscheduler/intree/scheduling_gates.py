@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyscheduler.api import POD, Action, ClusterEvent, Hint, Interest, Pod, PreEnqueuePlugin, Rejection
+from pyscheduler.api import (
+    POD,
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    Pod,
+    PreEnqueuePlugin,
+    QueueingHint,
+    Rejection,
+)
 from pyscheduler.intree._hints import queue_if
 
 
@@ -13,10 +22,10 @@ class SchedulingGates(PreEnqueuePlugin):
 
     name = "SchedulingGates"
 
-    def interests(self) -> Sequence[Interest]:
-        return (Interest(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self._own_gates_gone),)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self._own_gates_gone),)
 
-    def _own_gates_gone(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _own_gates_gone(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:

@@ -8,25 +8,25 @@ from pyscheduler.api import (
     NODE,
     POD,
     Action,
-    ByMax,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
+    DefaultNormalizeScore,
     FilterPlugin,
-    Hint,
-    Interest,
     NodeInfo,
     NodeObject,
     NodeTable,
+    NodeToStatus,
     Pod,
-    PodShape,
+    PodSignature,
     PreScorePlugin,
+    QueueingHint,
     Reads,
     Rejection,
     ScorePlugin,
     Scores,
     Skip,
     Taint,
-    Verdicts,
 )
 from pyscheduler.api.match import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from pyscheduler.intree._hints import queue_if
@@ -46,29 +46,29 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     reads = Reads.OWN_NODE
     reads_labels = False
     reads_claims = False
-    reads_named_nodes = False
-    normalizer = ByMax(reverse=True)
+    reads_match_fields = False
+    normalizer = DefaultNormalizeScore(reverse=True)
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Interest(NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._taints_gone),
-            Interest(POD, Action.UPDATE_POD_TOLERATION, self._own_tolerations_changed),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_TAINT, self._taints_gone),
+            ClusterEventWithHint(POD, Action.UPDATE_POD_TOLERATION, self._own_tolerations_changed),
         )
 
-    def _taints_gone(self, pod: Pod, event: ClusterEvent) -> Hint:
-        was_kept_away = event.old is None or _keeps_away(event.old, pod)
-        return queue_if(was_kept_away and not _keeps_away(event.new, pod))
+    def _taints_gone(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        was_kept_away = event.old is None or _has_untolerated_taint(event.old, pod)
+        return queue_if(was_kept_away and not _has_untolerated_taint(event.new, pod))
 
-    def _own_tolerations_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _own_tolerations_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        return UNTOLERATED if node.taints and has_untolerated(pod.shape, node.taints, _HARD) else None
+        return UNTOLERATED if node.taints and has_untolerated(pod.signature, node.taints, _HARD) else None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
-        shape = pod.shape
-        kept_away = nodes.by_taints(lambda taints: has_untolerated(shape, taints, _HARD))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
+        signature = pod.signature
+        kept_away = nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD))
         if kept_away.any():
             verdicts.reject(kept_away != 0, UNTOLERATED)
         return verdicts
@@ -77,16 +77,16 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return None
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        return _count_untolerated(pod.shape, node.taints) if node.taints else 0
+        return _count_untolerated(pod.signature, node.taints) if node.taints else 0
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
-        shape = pod.shape
-        return nodes.by_taints(lambda taints: _count_untolerated(shape, taints) if taints else 0)
+        signature = pod.signature
+        return nodes.by_taints(lambda taints: _count_untolerated(signature, taints) if taints else 0)
 
 
-def _count_untolerated(shape: PodShape, taints: tuple[Taint, ...]) -> int:
-    return sum(1 for _ in untolerated(shape, taints, _SOFT))
+def _count_untolerated(signature: PodSignature, taints: tuple[Taint, ...]) -> int:
+    return sum(1 for _ in untolerated(signature, taints, _SOFT))
 
 
-def _keeps_away(node: NodeObject, pod: Pod) -> bool:
-    return has_untolerated(pod.shape, node.spec.taints or (), _HARD)
+def _has_untolerated_taint(node: NodeObject, pod: Pod) -> bool:
+    return has_untolerated(pod.signature, node.spec.taints or (), _HARD)

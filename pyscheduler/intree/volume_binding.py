@@ -15,15 +15,16 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE_GROUP,
     Action,
     ApiWriter,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Interest,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     PreBindPlugin,
     PreFilterPlugin,
@@ -35,13 +36,13 @@ from pyscheduler.api import (
     Skip,
     StateKey,
     StatusError,
-    Verdicts,
     VolumeClaim,
 )
-from pyscheduler.intree._problems import invalid, refuse
+from pyscheduler.intree._problems import invalid, raise_for_problems
 from pyscheduler.intree._scoring import UtilizationShapePoint
 from pyscheduler.intree.volumes import objects as kinds
-from pyscheduler.intree.volumes.assumed import Assumed, AssumedVolumes
+from pyscheduler.intree.volumes.assume_cache import AssumeCache, VolumeAssumeCache
+from pyscheduler.intree.volumes.binder import BindingChecker, PodBinding, assume, restore, write
 from pyscheduler.intree.volumes.hints import VolumeHints
 from pyscheduler.intree.volumes.objects import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -54,12 +55,11 @@ from pyscheduler.intree.volumes.objects import (
     field,
     is_bound,
     not_found,
+    ownership_problem,
     text,
     volume_of_claim,
-    why_not_owned,
 )
-from pyscheduler.intree.volumes.search import Search, rejection
-from pyscheduler.intree.volumes.writes import PodBinding, Watcher, assume, restore, write
+from pyscheduler.intree.volumes.search import PodVolumeSearch, rejection
 
 UNBOUND_IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
 _GATED = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
@@ -80,10 +80,10 @@ class VolumeBindingArgs:
         if self.shape is not None:
             points = ",".join(f'{{"Utilization":{p.utilization},"Score":{p.score}}}' for p in self.shape)
             problems.append(f"shape: Invalid value: [{points}]: {_GATED}")
-        refuse(problems)
+        raise_for_problems(problems)
 
 
-_SEARCH: StateKey[Search] = StateKey("VolumeBinding search")
+_SEARCH: StateKey[PodVolumeSearch] = StateKey("VolumeBinding search")
 _BINDING: StateKey[PodBinding] = StateKey("VolumeBinding binding")
 
 
@@ -93,9 +93,9 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     name = "VolumeBinding"
     Args = VolumeBindingArgs
     reads = Reads.EVERYTHING
-    reads_in_trials = Reads.OWN_NODE
+    reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False
-    reads_named_nodes = False
+    reads_match_fields = False
     watches = (
         kinds.VOLUME,
         kinds.CLAIM,
@@ -110,28 +110,28 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         self._timeout = args.bind_timeout_seconds
         self._storage = Storage(handle)
         self._hints = VolumeHints(self._storage)
-        self._volumes = AssumedVolumes(handle)
-        self._claims = Assumed(kinds.CLAIM, handle)
+        self._volumes = VolumeAssumeCache(handle)
+        self._claims = AssumeCache(kinds.CLAIM, handle)
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         added, updated, deleted = Action.ADD, Action.UPDATE, Action.DELETE
         return (
-            Interest(kinds.STORAGE_CLASS.kind, added | updated, self._hints.class_changed),
-            Interest(kinds.CLAIM.kind, added | updated, self._hints.claim_changed),
-            Interest(kinds.VOLUME.kind, added | updated | deleted, self._hints.volume_changed),
-            Interest(NODE, added | Action.UPDATE_NODE_LABEL),
-            Interest(kinds.CSI_NODE.kind, added | updated | deleted, self._hints.csi_node_changed),
-            Interest(kinds.CSI_DRIVER.kind, updated | deleted, self._hints.csi_driver_changed),
-            Interest(kinds.CSI_STORAGE_CAPACITY.kind, added | updated, self._hints.capacity_changed),
-            Interest(POD, deleted, self._hints.assumption_ended),
+            ClusterEventWithHint(kinds.STORAGE_CLASS.kind, added | updated, self._hints.class_changed),
+            ClusterEventWithHint(kinds.CLAIM.kind, added | updated, self._hints.claim_changed),
+            ClusterEventWithHint(kinds.VOLUME.kind, added | updated | deleted, self._hints.volume_changed),
+            ClusterEventWithHint(NODE, added | Action.UPDATE_NODE_LABEL),
+            ClusterEventWithHint(kinds.CSI_NODE.kind, added | updated | deleted, self._hints.csi_node_changed),
+            ClusterEventWithHint(kinds.CSI_DRIVER.kind, updated | deleted, self._hints.csi_driver_changed),
+            ClusterEventWithHint(kinds.CSI_STORAGE_CAPACITY.kind, added | updated, self._hints.capacity_changed),
+            ClusterEventWithHint(POD, deleted, self._hints.assumption_ended),
         )
 
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
-        claims = pod.shape.volume_claims
+        claims = pod.signature.volume_claims
         if not claims:
-            return SKIP_TEMPLATE
+            return SKIP_SIGNATURE_GROUP
         for claim in claims:
             problem = self._problem(pod, claim)
             if problem:
@@ -142,8 +142,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         delayed = tuple(claim for claim in waiting if self._is_delayed(claim))
         if len(delayed) < len(waiting):
             return UNBOUND_IMMEDIATE
-        search = cycle[_SEARCH] = Search(bound, delayed, self._volumes, self._storage)
-        return SKIP if search.is_settled else None
+        search = cycle[_SEARCH] = PodVolumeSearch(bound, delayed, self._volumes, self._storage)
+        return SKIP if search.accepts_every_node else None
 
     def _problem(self, pod: Pod, wanted: VolumeClaim) -> str:
         """Why the pod cannot have the claim, "" if it can."""
@@ -157,7 +157,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume_of_claim(claim)}"'
         if field(claim, "metadata", "deletionTimestamp") is not None:
             return f'persistentvolumeclaim "{name}" is being deleted'
-        return why_not_owned(pod, claim) if wanted.ephemeral else ""
+        return ownership_problem(pod, claim) if wanted.ephemeral else ""
 
     def _is_delayed(self, claim: Object) -> bool:
         """Whether the claim waits for the pod's node; one that names its volume already waits for the controller."""
@@ -174,8 +174,8 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         conflicts = cycle[_SEARCH].at(node).conflicts
         return rejection(conflicts) if conflicts else None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts = Verdicts(len(nodes))
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts = NodeToStatus(len(nodes))
         conflicts = cycle[_SEARCH].conflicts(nodes)
         for distinct in np.flatnonzero(np.bincount(conflicts)).tolist():
             if distinct:
@@ -185,7 +185,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     # -- score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        return SKIP_TEMPLATE
+        return SKIP_SIGNATURE_GROUP
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 0
@@ -201,7 +201,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if _BINDING in cycle:
             restore(cycle[_BINDING], self._volumes, self._claims)
 
-    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
+    def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
         return None if _BINDING in cycle else SKIP
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
@@ -209,7 +209,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             return None
         binding = cycle[_BINDING]
         await write(binding, api)
-        watcher = Watcher(self._storage, self._volumes)
+        watcher = BindingChecker(self._storage, self._volumes)
         for _ in range(self._timeout):
             await api.sleep(1.0)
             node_exists = bool(self.handle.nodes().named(frozenset({node_name})).any())

@@ -13,26 +13,26 @@ from pyscheduler.api import (
     NODE,
     POD,
     SKIP,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE_GROUP,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Hint,
-    Interest,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
+    PodAttributes,
     PodCount,
-    PodFacet,
-    PodShape,
+    PodSignature,
     PreFilterPlugin,
+    QueueingHint,
     Reads,
     Rejection,
     Skip,
     StateKey,
-    Verdicts,
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.objects import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
@@ -66,7 +66,7 @@ class Disk(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class InTheWay(PodCount):
+class ConflictingDisks(PodCount):
     """Counts the pods whose own disks conflict with these."""
 
     disks: tuple[Disk, ...]
@@ -75,36 +75,36 @@ class InTheWay(PodCount):
     def terminating(self) -> bool:
         return True
 
-    def of(self, shape: PodShape) -> int:
-        return int(any(mine.conflicts(theirs) for theirs in disks_of(shape) for mine in self.disks))
+    def of(self, signature: PodSignature) -> int:
+        return int(any(mine.conflicts(theirs) for theirs in disks_of(signature) for mine in self.disks))
 
 
 @dataclass(frozen=True, slots=True)
-class DisksInUse(PodFacet):
+class DisksInUse(PodAttributes):
     """The names of the disks that pods name themselves: most often nobody has those that a pod wants."""
 
-    def of(self, shape: PodShape) -> Collection[Hashable]:
-        return {name for disk in disks_of(shape) for name in disk.names}
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        return {name for disk in disks_of(signature) for name in disk.names}
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimsInUse(PodFacet):
+class ClaimsInUse(PodAttributes):
     """The claims that pods name, as (namespace, name)."""
 
-    def of(self, shape: PodShape) -> Collection[Hashable]:
-        return {(shape.namespace, name) for name in _named_claims(shape)}
+    def of(self, signature: PodSignature) -> Collection[Hashable]:
+        return {(signature.namespace, name) for name in _named_claims(signature)}
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _PreFilterState(msgspec.Struct, frozen=True):
     """What the pod must have to itself: its disks on a node, and its ReadWriteOncePod claims (names) anywhere."""
 
-    disks: InTheWay
+    disks: ConflictingDisks
     claims: frozenset[str]
     users: int
     """How many uses of those claims are in the way."""
 
 
-_WANTED: StateKey[_Wanted] = StateKey("VolumeRestrictions")
+_PRE_FILTER_STATE: StateKey[_PreFilterState] = StateKey("VolumeRestrictions")
 
 
 class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
@@ -116,46 +116,46 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     name = "VolumeRestrictions"
     reads = Reads.EVERYTHING
     reads_labels = False
-    reads_named_nodes = False
+    reads_match_fields = False
     watches = (CLAIM,)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Interest(POD, Action.DELETE, _frees_a_volume),
-            Interest(NODE, Action.ADD | Action.DELETE),
-            Interest(CLAIM.kind, Action.ADD | Action.UPDATE, _is_named),
+            ClusterEventWithHint(POD, Action.DELETE, _frees_a_volume),
+            ClusterEventWithHint(NODE, Action.ADD | Action.DELETE),
+            ClusterEventWithHint(CLAIM.kind, Action.ADD | Action.UPDATE, _is_named),
         )
 
     # -- filter ------------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
-        shape = pod.shape
-        if not shape.spec.volumes:
-            return SKIP_TEMPLATE
-        if len(shape.spec.volumes) > _MANY:
-            cycle.spend(len(shape.spec.volumes), len(nodes), "volumes", _MANY)
-        claims = self._exclusive_claims(shape)
+        signature = pod.signature
+        if not signature.spec.volumes:
+            return SKIP_SIGNATURE_GROUP
+        if len(signature.spec.volumes) > _MANY:
+            cycle.charge_evaluations(len(signature.spec.volumes), len(nodes), "volumes", _MANY)
+        claims = self._exclusive_claims(signature)
         if isinstance(claims, Rejection):
             return claims
         users = 0
         if claims:
-            carried = nodes.carried(ClaimsInUse())
-            users = sum((shape.namespace, name) in carried for name in claims)
-        disks = disks_of(shape)
+            carried = nodes.attribute_counts(ClaimsInUse())
+            users = sum((signature.namespace, name) in carried for name in claims)
+        disks = disks_of(signature)
         if not disks and not users:
             return SKIP
-        cycle[_WANTED] = _Wanted(InTheWay(disks), claims, users)
+        cycle[_PRE_FILTER_STATE] = _PreFilterState(ConflictingDisks(disks), claims, users)
         return None
 
-    def _exclusive_claims(self, shape: PodShape) -> frozenset[str] | Rejection:
+    def _exclusive_claims(self, signature: PodSignature) -> frozenset[str] | Rejection:
         """The names of the pod's ReadWriteOncePod claims; a "no" if a claim is not there to be asked."""
         exclusive = set()
-        for name in _named_claims(shape):
-            claim = self._storage.claim(shape.namespace, name)
+        for name in _named_claims(signature):
+            claim = self._storage.claim(signature.namespace, name)
             if claim is None:
                 return Rejection(not_found("persistentvolumeclaim", name), resolvable=False)
             if READ_WRITE_ONCE_POD in items(claim, "spec", "accessModes"):
@@ -169,13 +169,13 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         _count(cycle, removed, -1)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        wanted = cycle[_WANTED]
-        if wanted.disks.disks and any(wanted.disks.of(other.shape) for other in node.pods.values()):
+        wanted = cycle[_PRE_FILTER_STATE]
+        if wanted.disks.disks and any(wanted.disks.of(other.signature) for other in node.pods.values()):
             return DISK_CONFLICT
         return CLAIM_IN_USE if wanted.users > 0 else None
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
-        verdicts, wanted = Verdicts(len(nodes)), cycle[_WANTED]
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
+        verdicts, wanted = NodeToStatus(len(nodes)), cycle[_PRE_FILTER_STATE]
         if wanted.disks.disks and _any_in_use(wanted.disks.disks, nodes):
             verdicts.reject(nodes.count_pods(wanted.disks) > 0, DISK_CONFLICT)
         if wanted.users > 0:
@@ -183,9 +183,9 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         return verdicts
 
 
-def disks_of(shape: PodShape) -> tuple[Disk, ...]:
-    """The disks that pods of the shape name themselves, in the order of the spec."""
-    return tuple(disk for volume in shape.spec.volumes or () for disk in _disks(volume))
+def disks_of(signature: PodSignature) -> tuple[Disk, ...]:
+    """The disks that pods of the signature name themselves, in the order of the spec."""
+    return tuple(disk for volume in signature.spec.volumes or () for disk in _disks(volume))
 
 
 def _disks(volume: Mapping[str, Any]) -> list[Disk]:
@@ -213,32 +213,32 @@ def _disks(volume: Mapping[str, Any]) -> list[Disk]:
 
 
 def _any_in_use(disks: Sequence[Disk], nodes: NodeTable) -> bool:
-    in_use = nodes.carried(DisksInUse())
+    in_use = nodes.attribute_counts(DisksInUse())
     return any(name in in_use for disk in disks for name in disk.names)
 
 
-def _named_claims(shape: PodShape) -> list[str]:
-    return [claim.name for claim in shape.volume_claims if not claim.ephemeral]
+def _named_claims(signature: PodSignature) -> list[str]:
+    return [claim.name for claim in signature.volume_claims if not claim.ephemeral]
 
 
 def _count(cycle: Cycle, other: Pod, sign: int) -> None:
     """Another pod came or left. As in kube-scheduler claims are told by name alone, whatever namespace it is in."""
-    wanted = cycle[_WANTED]
-    uses = sum(name in wanted.claims for name in _named_claims(other.shape))
+    wanted = cycle[_PRE_FILTER_STATE]
+    uses = sum(name in wanted.claims for name in _named_claims(other.signature))
     if uses:
-        cycle[_WANTED] = msgspec.structs.replace(wanted, users=wanted.users + sign * uses)
+        cycle[_PRE_FILTER_STATE] = msgspec.structs.replace(wanted, users=wanted.users + sign * uses)
 
 
 # -- hints -----------------------------------------------------------------------------------------------------------
 
 
-def _frees_a_volume(pod: Pod, event: ClusterEvent) -> Hint:
+def _frees_a_volume(pod: Pod, event: ClusterEvent) -> QueueingHint:
     """Claims are compared by name alone, as where a nominated pod is counted, and disks belong to no namespace."""
     gone: Pod = event.old
-    shares_claim = not set(_named_claims(gone.shape)).isdisjoint(_named_claims(pod.shape))
-    return queue_if(shares_claim or bool(InTheWay(disks_of(pod.shape)).of(gone.shape)))
+    shares_claim = not set(_named_claims(gone.signature)).isdisjoint(_named_claims(pod.signature))
+    return queue_if(shares_claim or bool(ConflictingDisks(disks_of(pod.signature)).of(gone.signature)))
 
 
-def _is_named(pod: Pod, event: ClusterEvent) -> Hint:
+def _is_named(pod: Pod, event: ClusterEvent) -> QueueingHint:
     claim = event.new
-    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in _named_claims(pod.shape))
+    return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in _named_claims(pod.signature))

@@ -10,25 +10,25 @@ import numpy as np
 from pyscheduler.api import (
     NODE,
     SKIP,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE_GROUP,
     Action,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
     Handle,
-    Hint,
-    Interest,
     Mask,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Pod,
     PreFilterPlugin,
+    QueueingHint,
     Reads,
     Rejection,
     Requirement,
     Skip,
     StateKey,
-    Verdicts,
 )
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
@@ -48,20 +48,20 @@ from pyscheduler.intree.volumes.objects import (
     volume_of_claim,
 )
 
-ELSEWHERE = Rejection("node(s) had no available volume zone", resolvable=False)
+ZONE_CONFLICT = Rejection("node(s) had no available volume zone", resolvable=False)
 
 _KEYS: Mapping[str, str] = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 """The labels that are looked at, each with the one that a node may have in its place."""
 
 
-class _Place(NamedTuple):
+class _PVTopology(NamedTuple):
     """One topology label of a volume: the volume is in any of the values."""
 
     key: str
     values: frozenset[str]
 
 
-_PLACES: StateKey[tuple[_Place, ...]] = StateKey("VolumeZone")
+_PV_TOPOLOGIES: StateKey[tuple[_PVTopology, ...]] = StateKey("VolumeZone")
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
@@ -69,9 +69,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
 
     name = "VolumeZone"
     reads = Reads.EVERYTHING
-    reads_in_trials = Reads.OWN_NODE
+    reads_in_dry_run = Reads.OWN_NODE
     reads_labels = False
-    reads_named_nodes = False
+    reads_match_fields = False
     watches = (VOLUME, CLAIM, STORAGE_CLASS)
 
     def __init__(self, args: object, handle: Handle) -> None:
@@ -79,36 +79,36 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         self._storage = Storage(handle)
         self._hints = VolumeHints(self._storage)
 
-    def interests(self) -> Sequence[Interest]:
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         return (
-            Interest(STORAGE_CLASS.kind, Action.ADD | Action.UPDATE, self._hints.class_changed),
-            Interest(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
-            Interest(CLAIM.kind, Action.ADD | Action.UPDATE, self._hints.claim_changed),
-            Interest(VOLUME.kind, Action.ADD | Action.UPDATE, self._volume_moved),
+            ClusterEventWithHint(STORAGE_CLASS.kind, Action.ADD | Action.UPDATE, self._hints.class_changed),
+            ClusterEventWithHint(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            ClusterEventWithHint(CLAIM.kind, Action.ADD | Action.UPDATE, self._hints.claim_changed),
+            ClusterEventWithHint(VOLUME.kind, Action.ADD | Action.UPDATE, self._volume_moved),
         )
 
-    def _volume_moved(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def _volume_moved(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if a volume of the pod appears, or is labelled otherwise."""
-        moved = event.old is None or _places(event.old) != _places(event.new)
+        moved = event.old is None or _pv_topologies(event.old) != _pv_topologies(event.new)
         return queue_if(moved and any(volume_of_claim(c) == name_of(event.new) for c in self._hints.claims(pod)))
 
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
-        if not pod.shape.volume_claims:
-            return SKIP_TEMPLATE
-        places: list[_Place] = []
+        if not pod.signature.volume_claims:
+            return SKIP_SIGNATURE_GROUP
+        places: list[_PVTopology] = []
         for name in _named_claims(pod):
-            answer = self._places_of(pod.namespace, name)
+            answer = self._pv_topologies_of(pod.namespace, name)
             if isinstance(answer, str):
                 return Rejection(answer, resolvable=False)
             places += answer
         if not places:
             return SKIP
-        cycle[_PLACES] = tuple(places)
+        cycle[_PV_TOPOLOGIES] = tuple(places)
         return None
 
-    def _places_of(self, namespace: str, name: str) -> list[_Place] | str:
+    def _pv_topologies_of(self, namespace: str, name: str) -> list[_PVTopology] | str:
         """Where the claim's volume is, or why that cannot be told; nowhere in particular while it is not bound."""
         if not name:
             return "PersistentVolumeClaim had no name"
@@ -119,9 +119,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         if not volume_name:
             return self._unbound(claim)
         volume = self._storage.volume(volume_name)
-        return not_found("persistentvolume", volume_name) if volume is None else _places(volume)
+        return not_found("persistentvolume", volume_name) if volume is None else _pv_topologies(volume)
 
-    def _unbound(self, claim: Object) -> list[_Place] | str:
+    def _unbound(self, claim: Object) -> list[_PVTopology] | str:
         class_name = class_of_claim(claim)
         if not class_name:
             return "PersistentVolumeClaim had no pv name and storageClass name"
@@ -138,35 +138,35 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         if not any(key in labels for key in _KEYS):
             # A cluster of a single zone need not label its nodes.
             return None
-        here = all(labels.get(p.key, labels.get(_KEYS[p.key])) in p.values for p in cycle[_PLACES])
-        return None if here else ELSEWHERE
+        here = all(labels.get(p.key, labels.get(_KEYS[p.key])) in p.values for p in cycle[_PV_TOPOLOGIES])
+        return None if here else ZONE_CONFLICT
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         here = np.ones(len(nodes), np.bool_)
-        for place in cycle[_PLACES]:
+        for place in cycle[_PV_TOPOLOGIES]:
             here &= _within(place, nodes)
         labelled = np.zeros(len(nodes), np.bool_)
         for key in _KEYS:
-            labelled |= nodes.label_holds(Requirement(key, "Exists"))
-        verdicts = Verdicts(len(nodes))
-        verdicts.reject(labelled & ~here, ELSEWHERE)
+            labelled |= nodes.matches_requirement(Requirement(key, "Exists"))
+        verdicts = NodeToStatus(len(nodes))
+        verdicts.reject(labelled & ~here, ZONE_CONFLICT)
         return verdicts
 
 
-def _within(place: _Place, nodes: NodeTable) -> Mask:
+def _within(place: _PVTopology, nodes: NodeTable) -> Mask:
     values = tuple(sorted(place.values))
-    within = nodes.label_holds(Requirement(place.key, "In", values))
-    missing = nodes.label_holds(Requirement(place.key, "DoesNotExist"))
-    return within | missing & nodes.label_holds(Requirement(_KEYS[place.key], "In", values))
+    within = nodes.matches_requirement(Requirement(place.key, "In", values))
+    missing = nodes.matches_requirement(Requirement(place.key, "DoesNotExist"))
+    return within | missing & nodes.matches_requirement(Requirement(_KEYS[place.key], "In", values))
 
 
-def _places(volume: Object) -> list[_Place]:
+def _pv_topologies(volume: Object) -> list[_PVTopology]:
     """The topology labels of a volume; one with an empty part makes no sense and is passed over."""
     labels = labels_of(volume)
     parts = {key: [v.strip() for v in labels[key].split(ZONE_DELIMITER)] for key in _KEYS if key in labels}
-    return [_Place(key, frozenset(values)) for key, values in parts.items() if all(values)]
+    return [_PVTopology(key, frozenset(values)) for key, values in parts.items() if all(values)]
 
 
 def _named_claims(pod: Pod) -> list[str]:
     """The claims that the pod names; its ephemeral ones are not looked at here."""
-    return [claim.name for claim in pod.shape.volume_claims if not claim.ephemeral]
+    return [claim.name for claim in pod.signature.volume_claims if not claim.ephemeral]

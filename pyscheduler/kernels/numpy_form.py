@@ -20,29 +20,29 @@ LEAST, MOST, BY_SHAPE = 0, 1, 2
 """How `allocation_scores` rates: the emptier the better, the fuller the better, or by a shape."""
 
 
-def has_room(pod_counts: Ints, allowed_pods: Ints, asked: Sequence[tuple[int, Ints, Ints]]) -> bool:
+def has_room(pod_counts: Ints, allowed_pods: Ints, requests: Sequence[tuple[int, Ints, Ints]]) -> bool:
     """Whether every node has room for one more pod and all it asks: an amount of what is allocatable less requested."""
     full = pod_counts >= allowed_pods
     if full.any():
         return False
-    for amount, allocatable, requested in asked:
+    for amount, allocatable, requested in requests:
         free = allocatable - requested
         if len(free) and free[free.argmin()] < amount:  # several times as quick as min()
             return False
     return True
 
 
-def allocation_scores(out: Ints, asked: Sequence[tuple[int, int, Ints, Ints]], strategy: int, shape: Ints) -> None:
+def allocation_scores(out: Ints, requests: Sequence[tuple[int, int, Ints, Ints]], strategy: int, shape: Ints) -> None:
     """NodeResourcesFit's score: how full the nodes would be, each resource rated from 0 to 100 and weighted.
 
-    `asked`: an amount, its weight, the capacity and what is used of it; nodes without capacity leave the resource out.
+    `requests`: an amount, its weight, the capacity and what is used of it; nodes without capacity leave it out.
     `shape`: the score at 0, 1, … 100 percent. By a shape, what rates 0 is left out, and the mean is rounded, not cut.
     """
-    if not asked:
+    if not requests:
         out.fill(0)
         return
-    amounts, weight = (np.array([[each[place]] for each in asked], np.int64) for place in (0, 1))
-    capacity, free = np.array([each[2] for each in asked]), np.array([each[3] for each in asked])
+    amounts, weight = (np.array([[each[place]] for each in requests], np.int64) for place in (0, 1))
+    capacity, free = np.array([each[2] for each in requests]), np.array([each[3] for each in requests])
     np.subtract(capacity, free, out=free)
     # The greater of both first, so that no number leaves int64.
     np.maximum(free, amounts, out=free)
@@ -65,16 +65,16 @@ def allocation_scores(out: Ints, asked: Sequence[tuple[int, int, Ints, Ints]], s
     np.floor_divide(total, all_weights, out=out)
 
 
-def balance_scores(out: Ints, asked: Sequence[tuple[int, Ints, Ints]]) -> None:
+def balance_scores(out: Ints, requests: Sequence[tuple[int, Ints, Ints]]) -> None:
     """NodeResourcesBalancedAllocation's score: how much more evenly resources would be used with the pod than without.
 
-    `asked`: an amount, the capacity and what is requested of it; nodes without capacity leave the resource out.
+    `requests`: an amount, the capacity and what is requested of it; nodes without capacity leave it out.
     """
-    if not asked:
+    if not requests:
         out.fill(_BEST // 2 + _BEST // 4)
         return
-    capacity, requested = np.array([each[1] for each in asked]), np.array([each[2] for each in asked])
-    amounts = np.array([[each[0]] for each in asked], np.int64)
+    capacity, requested = np.array([each[1] for each in requests]), np.array([each[2] for each in requests])
+    amounts = np.array([[each[0]] for each in requests], np.int64)
     # Before and after, this in an order in which no amount leaves int64.
     used = np.array([requested, np.minimum(requested, capacity - amounts) + amounts])
     np.minimum(used, capacity, out=used)

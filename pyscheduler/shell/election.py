@@ -1,4 +1,4 @@
-"""Leader election: of several replicas, the one that holds the Lease schedules. `core/lease.py` decides, this acts.
+"""Leader election: of several replicas, the one that holds the Lease schedules. `core/leader_election.py` decides, this acts.
 
 A leader renews its lease every retryPeriod. If renewDeadline passes without an accepted renewal it is over: `holds`
 is False from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from pyscheduler.api import ApiError
 from pyscheduler.config.types import KubeSchedulerConfiguration
-from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, rfc3339_micro
@@ -79,9 +79,9 @@ def election(
     connection = calls.another(ConnectionOptions(_CALLS, qps=-1, deadlines=deadlines))
     component = configuration.profiles[0].scheduler_name or ""
     lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)
-    terms = Terms(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
+    terms = LeaseTimings(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
     # The name tells two processes of one host apart.
-    candidate = Candidate(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
+    candidate = LeaderElector(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
     made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME), health)
     metrics.leading.read = lambda: {(NAME,): float(made.holds())}
     return made
@@ -93,7 +93,7 @@ class Election:
     def __init__(
         self,
         lock: Lock,
-        candidate: Candidate,
+        candidate: LeaderElector,
         clock: Clock,
         slow_path: Callable[[], None] = lambda: None,
         health: Check = _healthy,
@@ -109,7 +109,7 @@ class Election:
         self._slow_path = slow_path
         self._health = health
         self._unhealthy = False
-        self._chance = random.Random()
+        self._rng = random.Random()
         self._claimed = False
         """Whether a claim was sent, so that the lease may be ours even where no answer came."""
         self._elected = False
@@ -118,7 +118,7 @@ class Election:
 
     def holds(self) -> bool:
         """Whether this is the leader at this very moment."""
-        return self._candidate.leads(self._clock.now())
+        return self._candidate.is_leader(self._clock.now())
 
     @property
     def lost(self) -> bool:
@@ -152,7 +152,7 @@ class Election:
 
     async def _acquire(self) -> None:
         while not await self._try():
-            await self._clock.sleep(self._candidate.pause(self._clock.now(), self._chance.random()))
+            await self._clock.sleep(self._candidate.pause(self._clock.now(), self._rng.random()))
         self._elected = True
         log.info("Acquired the lease", lease=self._lock)
         self._announcing = asyncio.create_task(self._announce())

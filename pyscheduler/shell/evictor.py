@@ -15,9 +15,9 @@ from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import Event, EvictFailed
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
-from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("evictor")
 WORKERS = 32
@@ -29,13 +29,13 @@ REST = 1.0
 class Evictor:
     """Takes evictions, never blocks; what fails is told through `tell`, after a rest."""
 
-    def __init__(self, status: StatusWriter, recorder: Recorder, traffic: Traffic, clock: Clock) -> None:
-        self.tell: Callable[[Event], None] = lambda _: None
-        self.room_made: Callable[[str, float], None] = lambda _result, _seconds: None
+    def __init__(self, status: StatusWriter, recorder: Recorder, in_flight: InFlightCounter, clock: Clock) -> None:
+        self.emit: Callable[[Event], None] = lambda _: None
+        self.evictions_finished: Callable[[str, float], None] = lambda _result, _seconds: None
         """Told how it went to evict the victims of one pod (success, error), and in how many seconds."""
         self._status = status
         self._recorder = recorder
-        self._traffic = traffic
+        self._in_flight = in_flight
         self._clock = clock
         self._waiting: OrderedDict[str, list[Evict]] = OrderedDict()
         """What is to be evicted, by the UID of the pod that needs the room."""
@@ -62,17 +62,17 @@ class Evictor:
             _, commands = self._waiting.popitem(last=False)
             began = self._clock.now()
             went_well = await self._make_room(commands)
-            self.room_made("success" if went_well else "error", self._clock.now() - began)
+            self.evictions_finished("success" if went_well else "error", self._clock.now() - began)
 
     async def _make_room(self, commands: Sequence[Evict]) -> bool:
         """Evict the victims of one pod; whether none of them refused to go."""
         *others, last = commands
-        self._traffic.evictions += 1
+        self._in_flight.evictions += 1
         try:
             went_well = await asyncio.gather(*map(self._evict, others))
             return await self._evict(last) and all(went_well)
         finally:
-            self._traffic.evictions -= 1
+            self._in_flight.evictions -= 1
 
     async def _evict(self, command: Evict) -> bool:
         try:
@@ -87,10 +87,10 @@ class Evictor:
 
     def _retry_later(self, command: Evict, problem: str) -> None:
         """Tell of the failure after a rest: its pod is tried again at once, and what refuses may refuse for ever."""
-        task = asyncio.create_task(self._tell_failed(command, problem))
+        task = asyncio.create_task(self._emit_failure(command, problem))
         self._resting.add(task)
         task.add_done_callback(self._resting.discard)
 
-    async def _tell_failed(self, command: Evict, problem: str) -> None:
+    async def _emit_failure(self, command: Evict, problem: str) -> None:
         await self._clock.sleep(REST)
-        self.tell(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))
+        self.emit(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))

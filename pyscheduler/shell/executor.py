@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 
 from pyscheduler.api.handle import ApiWriter
-from pyscheduler.core.commands import Bind, CallOff, Command, Consult, GetPod, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, GetPod, PatchStatus, Record
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
@@ -17,9 +17,9 @@ from pyscheduler.shell.binding.bindings import Bindings
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.evictor import Evictor
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
-from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
 
@@ -34,25 +34,25 @@ class Executor:
         api: ApiWriter,
         status: StatusWriter,
         recorder: Recorder,
-        traffic: Traffic,
+        in_flight: InFlightCounter,
         clock: Clock,
         limit: ConcurrencyLimit,
     ) -> None:
-        self.tell: Callable[[Event], None] = lambda _: None
+        self.emit: Callable[[Event], None] = lambda _: None
         """Where outcomes go; the loop sets it."""
-        self.bindings = Bindings(api, traffic, clock, limit)
-        self.bindings.tell = lambda event: self.tell(event)
+        self.bindings = Bindings(api, in_flight, clock, limit)
+        self.bindings.emit = lambda event: self.emit(event)
         self.bindings.record = recorder.record
-        self.consult: Callable[[Consult], None] = _nobody
+        self.consult: Callable[[CallExtenders], None] = _no_extenders
         """Who asks extenders, where there are any."""
         self._recorder = recorder
         self._clock = clock
-        self._patcher = Patcher(status, traffic, clock)
+        self._patcher = Patcher(status, in_flight, clock)
         self.bindings.withdraw = self._patcher.withdraw
-        self._lookup = PodLookup(api, clock, lambda event: self.tell(event))
-        self._evictor = Evictor(status, recorder, traffic, clock)
-        self._evictor.tell = lambda event: self.tell(event)
-        self._evictor.room_made = lambda result, seconds: self.instrument.room_made(result, seconds)
+        self._lookup = PodLookup(api, clock, lambda event: self.emit(event))
+        self._evictor = Evictor(status, recorder, in_flight, clock)
+        self._evictor.emit = lambda event: self.emit(event)
+        self._evictor.evictions_finished = lambda result, seconds: self.instrument.evictions_finished(result, seconds)
 
     @property
     def instrument(self) -> Instrument:
@@ -80,12 +80,12 @@ class Executor:
             self._recorder.record(command)
         elif isinstance(command, PatchStatus):
             self._patcher.add(command)
-        elif isinstance(command, Consult):
+        elif isinstance(command, CallExtenders):
             self.consult(command)
         elif isinstance(command, GetPod):
             self._lookup.add(command)
-        elif isinstance(command, CallOff):
-            self.bindings.call_off(command.uid)
+        elif isinstance(command, CancelBinding):
+            self.bindings.cancel(command.uid)
         elif not self.bindings.preempt(command):
             self._evictor.add(command)
 
@@ -111,5 +111,5 @@ class Executor:
         await self._recorder.flush(timeout)
 
 
-def _nobody(command: Consult) -> None:
+def _no_extenders(command: CallExtenders) -> None:
     raise AssertionError(f"there are no extenders to be asked about {command.pod}")

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pyscheduler.api import StatusError
-from pyscheduler.api.answers import WrongAnswer
-from pyscheduler.api.cycle import Watch
-from pyscheduler.core.framework.failure import code_line
+from pyscheduler.api.cycle import CallObserver
+from pyscheduler.api.return_values import InvalidReturnValue
+from pyscheduler.core.framework.plugin_failure import code_line
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, Point, status_of
 from pyscheduler.shell import logs
 from pyscheduler.shell.counting import Labels
-from pyscheduler.shell.kube.tally import CallTally
+from pyscheduler.shell.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.metrics import Metrics
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class MetricsInstrument(Instrument):
     def preempted(self, victims: int) -> None:
         self._metrics.preemption_victims.noted[()].append(victims)
 
-    def room_made(self, result: str, seconds: float) -> None:
+    def evictions_finished(self, result: str, seconds: float) -> None:
         self._metrics.rooms.counts[(result,)] += 1
         self._metrics.room_seconds.noted[(result,)].append(seconds)
 
@@ -92,7 +92,7 @@ class MetricsInstrument(Instrument):
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         self._points[point, status, profile].append(seconds)
 
-    def watch(self, turn: int) -> Watch | None:
+    def watch(self, turn: int) -> CallObserver | None:
         return self._time if turn % WATCHED_EVERY == 1 else None
 
     def _time(self, plugin: str, point: str, call: Callable[..., T], *args: Any) -> T:
@@ -122,7 +122,7 @@ class MetricsInstrument(Instrument):
             _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
             return
         self._metrics.plugin_failures.counts[plugin, point] += 1
-        if isinstance(error, WrongAnswer):
+        if isinstance(error, InvalidReturnValue):
             _log.error("A plugin gave a wrong answer", error, plugin=plugin, point=point, at=code_line(error))
         else:
             _log.crash("A plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
@@ -169,7 +169,7 @@ class _Calls(NamedTuple):
     took: array[float]
 
 
-class RestTally(CallTally):
+class RestClientMetrics(ClientMetrics):
     """Counts the calls to one API server, given by its URL, as client-go does."""
 
     def __init__(self, metrics: Metrics, server: str) -> None:
@@ -185,19 +185,19 @@ class RestTally(CallTally):
             known = self._calls[method] = _Calls(*(histogram.noted[labels] for histogram in histograms))
         return known
 
-    def waited(self, method: str, seconds: float) -> None:
+    def observe_rate_limiter_wait(self, method: str, seconds: float) -> None:
         self._of(method).waited.append(seconds)
 
-    def answered(self, method: str, status: int, again: bool) -> None:
+    def count_result(self, method: str, status: int, again: bool) -> None:
         labels = (str(status) if status else "<error>", method, self._host)
         self._metrics.requests.counts[labels] += 1
         if again:
             self._metrics.retries.counts[labels] += 1
 
-    def carried(self, method: str, sent: int, received: int) -> None:
+    def observe_sizes(self, method: str, sent: int, received: int) -> None:
         calls = self._of(method)
         calls.sent.append(sent)
         calls.received.append(received)
 
-    def took(self, method: str, seconds: float) -> None:
+    def observe_latency(self, method: str, seconds: float) -> None:
         self._of(method).took.append(seconds)

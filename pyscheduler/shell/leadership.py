@@ -29,7 +29,7 @@ class Leadership(Protocol):
         """
 
 
-class Alone:
+class AlwaysLeader:
     """There is nobody else."""
 
     lost: Final = False
@@ -41,4 +41,4 @@ class Alone:
         await work()
 
 
-ALONE: Final = Alone()
+ALWAYS_LEADER: Final = AlwaysLeader()

@@ -16,9 +16,9 @@ from pyscheduler.core.events import Event, Tick
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.executor import Executor
-from pyscheduler.shell.garbage import collect_by_size
+from pyscheduler.shell.gc_tuning import collect_by_size
 
-Refused = Callable[[Exception], None]
+ErrorHandler = Callable[[Exception], None]
 BURST = 0.005
 """Seconds of attempts before the event loop gets its turn."""
 NAP = 0.001
@@ -46,12 +46,12 @@ class Loop:
         self._spent = 0.0
         """Seconds that the attempt under way has cost."""
         self._running = False
-        self._held: deque[tuple[Event, Refused]] = deque()
+        self._held: deque[tuple[Event, ErrorHandler]] = deque()
         self._collected = 0.0
         """When the garbage collector last had its turn."""
-        executor.tell = self.tell
+        executor.emit = self.handle_event
 
-    def tell(self, event: Event, refused: Refused = _raise) -> None:
+    def handle_event(self, event: Event, refused: ErrorHandler = _raise) -> None:
         """Give the machine an event, at once or after the attempt under way.
 
         `refused` is called with what the machine raises, a ValueError if the object cannot be read.
@@ -62,7 +62,7 @@ class Loop:
             self._handle(event, refused)
         self._awake.set()
 
-    def _handle(self, event: Event, refused: Refused) -> None:
+    def _handle(self, event: Event, refused: ErrorHandler) -> None:
         try:
             commands = self._machine.handle(event)
         except Exception as problem:

@@ -218,9 +218,9 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
     @cached_property
     def registry(self) -> CollectorRegistry:
         """The registry for the loop's thread, made when first needed."""
-        from pyscheduler.shell.exposition import registry_of
+        from pyscheduler.shell.prometheus_text import build_registry
 
-        return registry_of(lambda: self.all)
+        return build_registry(lambda: self.all)
 
     def copies(self) -> list[Metric]:
         """The present values of all that belong to the loop, for another thread to read."""

@@ -15,8 +15,8 @@ from pyscheduler.api.handle import ApiError
 from pyscheduler.core.commands import PatchStatus
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.status import StatusWriter
-from pyscheduler.shell.kube.traffic import Traffic
 
 log = logs.get("patcher")
 WORKERS = 16
@@ -28,12 +28,12 @@ YIELD = 0.08
 class Patcher:
     """Takes statuses, never blocks; what fails for good is logged, and the pod's next attempt says it anew."""
 
-    def __init__(self, status: StatusWriter, traffic: Traffic, clock: Clock) -> None:
+    def __init__(self, status: StatusWriter, in_flight: InFlightCounter, clock: Clock) -> None:
         self._status = status
-        self._traffic = traffic
+        self._in_flight = in_flight
         self._clock = clock
         self._waiting: OrderedDict[str, PatchStatus] = OrderedDict()
-        self._in_hand: dict[str, asyncio.Event] = {}
+        self._writing: dict[str, asyncio.Event] = {}
         """Pods that are being written about, by UID, and what is set when that is done."""
         self._due = asyncio.Event()
 
@@ -51,7 +51,7 @@ class Patcher:
     def withdraw(self, uid: str) -> asyncio.Event | None:
         """Write nothing of what waits to be said of a pod; what is set when the write under way ends, if one is."""
         self._waiting.pop(uid, None)
-        return self._in_hand.get(uid)
+        return self._writing.get(uid)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -62,9 +62,9 @@ class Patcher:
     async def _work(self) -> None:
         while True:
             await self._due.wait()
-            if self._traffic.bindings:
+            if self._in_flight.bindings:
                 await self._clock.sleep(YIELD)
-            uid = next((uid for uid in self._waiting if uid not in self._in_hand), None)
+            uid = next((uid for uid in self._waiting if uid not in self._writing), None)
             if uid is None:
                 self._due.clear()
                 continue
@@ -73,11 +73,11 @@ class Patcher:
                 self._due.set()
 
     async def _write(self, command: PatchStatus) -> None:
-        written = self._in_hand[command.pod.uid] = asyncio.Event()
+        written = self._writing[command.pod.uid] = asyncio.Event()
         try:
             await self._status.patch(command)
         except ApiError as problem:
             log.warning("A pod's status could not be written", problem, pod=command.pod.key)
         finally:
-            del self._in_hand[command.pod.uid]
+            del self._writing[command.pod.uid]
             written.set()

@@ -14,11 +14,11 @@ from typing import Any, Final
 import msgspec
 
 from pyscheduler.api.objects import ObjectMeta, PodObject, PodSpec
-from pyscheduler.config.gates import Gates
+from pyscheduler.config.gates import FeatureGates
 from pyscheduler.config.load import load
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.core.commands import EventType, Record
-from pyscheduler.core.state import Shapes
+from pyscheduler.core.state import PodSignatures
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.scheduler import Scheduler
@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True):
     """The file that the scheduler was started with, the feature gates that it is read by, and what goes before it."""
 
     path: Path
-    gates: Gates
+    gates: FeatureGates
     election: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """What flags said instead of its leaderElection."""
 
@@ -101,7 +101,9 @@ class Reloader:
         if uid is not None:
             # In the API our Pod is somebody else's to schedule; what is told of it is told by us.
             spec = PodSpec(containers=(), scheduler_name=self._scheduler.names[0])
-            own = Shapes().pod(PodObject(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=spec))
+            own = PodSignatures().pod(
+                PodObject(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=spec)
+            )
             self._scheduler.executor.carry_out(Record(type, reason, "Reloading", note, own))
 
 

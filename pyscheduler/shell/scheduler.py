@@ -15,7 +15,7 @@ from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.config.binding_timeout import binding_timeout
 from pyscheduler.config.build import build_profiles
-from pyscheduler.config.gates import GATES, Gates
+from pyscheduler.config.gates import GATES, FeatureGates
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.problems import ConfigError, Problem
 from pyscheduler.config.rebuild import rebuild_profiles
@@ -32,22 +32,22 @@ from pyscheduler.core.events import (
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.machine import Machine
-from pyscheduler.shell import garbage, logs
+from pyscheduler.shell import gc_tuning, logs
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.counting import Labels
 from pyscheduler.shell.executor import Executor
-from pyscheduler.shell.extenders.present import PresentExtenders
-from pyscheduler.shell.instrument import MetricsInstrument, RestTally
+from pyscheduler.shell.extenders.registry import ExtenderRegistry
+from pyscheduler.shell.instrument import MetricsInstrument, RestClientMetrics
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.paths import LIVE_PODS, NODES, PODS, SUCCEEDED_PODS
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.reflector import Gone, Reflector, Upsert, Watched
 from pyscheduler.shell.kube.status import StatusWriter
-from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.kube.writer import KubeWriter
-from pyscheduler.shell.leadership import ALONE, Leadership, Work
+from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.loop import Loop
 from pyscheduler.shell.metrics import Metrics
 
@@ -56,7 +56,7 @@ LISTING = 30.0
 """Seconds that the kinds which a changed configuration asks for may take to be listed."""
 GRACE = 10.0
 """Seconds that bindings and conditions under way are given when the scheduler stops."""
-LAST_WORDS = 5.0
+EVENT_FLUSH_TIMEOUT = 5.0
 """Seconds that Events are given after that."""
 Change = Upsert[Any] | Gone
 
@@ -77,7 +77,7 @@ class Scheduler:
         connections: Connections,
         clock: Clock,
         metrics: Metrics,
-        leadership: Leadership = ALONE,
+        leadership: Leadership = ALWAYS_LEADER,
         longest_unschedulable: float = 300.0,
     ) -> None:
         """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it.
@@ -85,14 +85,14 @@ class Scheduler:
         A pod that has been unschedulable for `longest_unschedulable` seconds is tried again without a reason.
         """
         self._leadership = leadership
-        if leadership is not ALONE:
+        if leadership is not ALWAYS_LEADER:
             connections.calls.write_only_while(leadership.holds)
         self._delay_cache = config.configuration.delay_cache_until_active
         self._clock = clock
         self.metrics = metrics
         self._connection = connections.calls
         instrument = MetricsInstrument(metrics, clock.now)
-        self._extenders = PresentExtenders(config.configuration, clock)
+        self._extenders = ExtenderRegistry(config.configuration, clock)
         settings = Settings(
             config.python.seed,
             config.configuration.pod_initial_backoff_seconds,
@@ -108,13 +108,15 @@ class Scheduler:
         self.executor.instrument = instrument
         self.executor.bindings.timeout = binding_timeout(config)
         self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
-        connections.calls.tally = connections.events.tally = RestTally(metrics, connections.calls.server)
-        self._show(config.gates)
-        self.executor.consult, self._extenders.tell = self._extenders.consult, self.loop.tell
+        connections.calls.client_metrics = connections.events.client_metrics = RestClientMetrics(
+            metrics, connections.calls.server
+        )
+        self._register_gauges(config.gates)
+        self.executor.consult, self._extenders.emit = self._extenders.consult, self.loop.handle_event
         assumed = self.machine.context.assumed
         self._extenders.at_work = lambda: (each.profile for each in assumed.values())
         self._refusals = Refusals(metrics.count_decode_failure)
-        self._chance = random.Random()
+        self._rng = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
         """The kinds that plugins read beyond the scheduler's own."""
         self._succeeded = {key for p in profiles for key in p.succeeded}
@@ -158,7 +160,7 @@ class Scheduler:
         With delayCacheUntilActive nothing is listed before we lead. LeaseLost if we lead no more.
         """
         if self._delay_cache:
-            await self._leadership.lead(partial(self._follow, ALONE.lead))
+            await self._leadership.lead(partial(self._follow, ALWAYS_LEADER.lead))
         else:
             await self._follow(self._leadership.lead)
 
@@ -168,15 +170,15 @@ class Scheduler:
             watches = await stack.enter_async_context(_Running([r.run() for r in self.reflectors]))
             self._watches = watches
             work = await stack.enter_async_context(_Running([self.executor.run()]))
-            with garbage.put_off():
+            with gc_tuning.collection_paused():
                 await self._sync(watches)
-                stack.enter_context(garbage.SeldomCollected())
+                stack.enter_context(gc_tuning.GcTuning())
             try:
                 await work.or_failure(watches.or_failure(lead(self._schedule)))
             finally:
                 # Events only tell of what was done: who leads next need not wait for them.
                 if not self._leadership.lost:
-                    await self.executor.flush(LAST_WORDS)
+                    await self.executor.flush(EVENT_FLUSH_TIMEOUT)
 
     async def _schedule(self) -> None:
         self._scheduling = True
@@ -196,15 +198,15 @@ class Scheduler:
         ConfigError, with nothing changed, if it cannot be followed.
         """
         context, settings = self.machine.context, config.configuration
-        rebuilt = rebuild_profiles(self._started, config, context.at_work, context.handle)
-        await self._follow_too(
+        rebuilt = rebuild_profiles(self._started, config, context.active_profiles, context.handle)
+        await self._watch_more(
             {kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds},
             {key for p in rebuilt.profiles for key in p.succeeded} - self._succeeded,
         )
         await self._extenders.change(settings, self.reflectors if self._watches is not None else ())
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
-        self.loop.tell(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
+        self.loop.handle_event(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
         self.executor.bindings.timeout = binding_timeout(config)
         self._attend()
@@ -214,7 +216,7 @@ class Scheduler:
         if self._scheduling:
             self.attend({kind for profile in self.machine.context.profiles.values() for kind in profile.watches})
 
-    async def _follow_too(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
+    async def _watch_more(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
         """List and watch further kinds and succeeded pods; returns once all of them have been listed."""
         self.machine.context.handle.count_succeeded(succeeded)
         more: list[Reflector[Any]] = [self._succeeded_reflector(key) for key in sorted(succeeded)]
@@ -246,7 +248,7 @@ class Scheduler:
         self._limit.expect(await self._connection.latency())
         await self._connection.warm(int(self._limit.limit(waiting=0, nodes=0)))
 
-    def _show(self, gates: Gates) -> None:
+    def _register_gauges(self, gates: FeatureGates) -> None:
         """Let the metrics read what nobody counts for them."""
         metrics, queue = self.metrics, self.machine.context.queue
         metrics.pending_pods.read = queue.pending_counts
@@ -254,7 +256,7 @@ class Scheduler:
         metrics.inflight_events.read = queue.in_flight_counts
         metrics.cache_size.read = self._cache_sizes
         metrics.goroutines.read = lambda: {"binding": self.executor.unfinished}
-        metrics.held_up.read = self.executor.bindings.held_up
+        metrics.held_up.read = self.executor.bindings.detached_by_plugin
         metrics.evaluations.read = self._evaluations
         metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
 
@@ -283,7 +285,7 @@ class Scheduler:
         """A watch of the pods that have succeeded and carry a label, of all for ""."""
         watched = Watched(PODS, SUCCEEDED_PODS, label_selector=label)
         decoder: ObjectDecoder[Any] = ObjectDecoder(PODS.plural, PodObject, self._refusals)
-        return Reflector(self._connection, watched, decoder, self._succeeded_pod, self._clock, self._chance)
+        return Reflector(self._connection, watched, decoder, self._succeeded_pod, self._clock, self._rng)
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
         kind, emit = source.watched.kind, source.emit
@@ -292,40 +294,40 @@ class Scheduler:
             decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
         else:
             decoder, emit = kept.decoder(kind.plural, source.type, self._refusals), kept.following(emit)
-        return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._chance)
+        return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._rng)
 
     def _pod(self, change: Change) -> None:
         now = self._clock.now()
         if isinstance(change, Gone):
-            self.loop.tell(PodGone(now, change.namespace, change.name, change.uid))
+            self.loop.handle_event(PodGone(now, change.namespace, change.name, change.uid))
             return
         pod: PodObject = change.object
         # Anybody may create a pod; whatever it raises, the others are to be scheduled.
         refused = partial(self._refusals.report, "pods", pod.metadata.namespace, pod.metadata.name)
-        self.loop.tell(PodChanged(now, pod), refused)
+        self.loop.handle_event(PodChanged(now, pod), refused)
 
     def _succeeded_pod(self, change: Change) -> None:
         if isinstance(change, Gone):
-            self.loop.tell(SucceededPodGone(self._clock.now(), change.uid))
+            self.loop.handle_event(SucceededPodGone(self._clock.now(), change.uid))
         else:
             self._pod(change)
 
     def _node(self, change: Change) -> None:
         now = self._clock.now()
         if isinstance(change, Gone):
-            self.loop.tell(NodeGone(now, change.name))
+            self.loop.handle_event(NodeGone(now, change.name))
             return
         node: NodeObject = change.object
-        self.loop.tell(NodeChanged(now, node), partial(self._refusals.report, "nodes", "", node.metadata.name))
+        self.loop.handle_event(NodeChanged(now, node), partial(self._refusals.report, "nodes", "", node.metadata.name))
 
     def _object_of(self, kind: ResourceKind) -> Callable[[Change], None]:
         def emit(change: Change) -> None:
             now = self._clock.now()
             if isinstance(change, Gone):
-                self.loop.tell(ObjectGone(now, kind, change.namespace, change.name))
+                self.loop.handle_event(ObjectGone(now, kind, change.namespace, change.name))
                 return
             try:
-                self.loop.tell(ObjectChanged(now, kind, change.object))
+                self.loop.handle_event(ObjectChanged(now, kind, change.object))
             except Exception as problem:
                 metadata = change.object["metadata"]
                 self._refusals.report(kind.plural, metadata.get("namespace", ""), metadata.get("name", ""), problem)
@@ -359,7 +361,7 @@ class _Running(msgspec.Struct):
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """One more; nobody waits beside it yet, so that its failure is only told."""
         task = asyncio.create_task(coroutine)
-        task.add_done_callback(_tell_failure)
+        task.add_done_callback(_log_failure)
         self.tasks.append(task)
         return task
 
@@ -381,7 +383,7 @@ class _Running(msgspec.Struct):
             await asyncio.gather(waiting, return_exceptions=True)
 
 
-def _tell_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.crash("A watch has ended", error)
@@ -389,12 +391,12 @@ def _tell_failure(task: asyncio.Task[None]) -> None:
 
 def _executor(connections: Connections, clock: Clock, metrics: Metrics, limit: ConcurrencyLimit) -> Executor:
     """Bindings and statuses on one connection, Events on the other, which yields to the bindings under way."""
-    traffic = Traffic()
+    in_flight = InFlightCounter()
     return Executor(
         KubeWriter(connections.calls, clock),
         StatusWriter(connections.calls, clock),
-        Recorder(connections.events, clock, traffic, dropped=metrics.count_dropped_event),
-        traffic,
+        Recorder(connections.events, clock, in_flight, dropped=metrics.count_dropped_event),
+        in_flight,
         clock,
         limit,
     )

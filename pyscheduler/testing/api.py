@@ -19,7 +19,7 @@ _MODIFIED = "the object has been modified; please apply your changes to the late
 Object = dict[str, Any]
 
 
-class Api:
+class HarnessApiWriter:
     """An ApiWriter on the harness's state and time."""
 
     def __init__(self, harness: Harness) -> None:
@@ -84,7 +84,7 @@ class Api:
         return written
 
 
-class Clock:
+class HarnessClock:
     """The shell's clock, on the harness's time."""
 
     def __init__(self, now: Callable[[], float], harness: Harness) -> None:

@@ -13,10 +13,10 @@ import msgspec
 
 from pyscheduler.api.objects import NodeObject, PodObject
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.state.shapes import Shapes
+from pyscheduler.core.state.signatures import PodSignatures
 
 Manifest = dict[str, Any]
-_SHAPES = Shapes()
+_SHAPES = PodSignatures()
 
 
 class _Builder:
@@ -51,7 +51,7 @@ def _copy(part: Any) -> Any:
 class PodBuilder(_Builder):
     """A pod; every method returns a changed copy."""
 
-    def build(self, shapes: Shapes = _SHAPES) -> Pod:
+    def build(self, shapes: PodSignatures = _SHAPES) -> Pod:
         return shapes.pod(self.object())
 
     def object(self) -> PodObject:
@@ -151,23 +151,23 @@ class PodBuilder(_Builder):
         path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
         return self._with(path, list(terms))
 
-    def prefers_node(self, weight: int, term: Manifest) -> Self:
+    def preferred_node_affinity(self, weight: int, term: Manifest) -> Self:
         path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
         return self._with(path, [{"weight": weight, "preference": term}])
 
-    def near(self, *terms: Manifest) -> Self:
+    def pod_affinity(self, *terms: Manifest) -> Self:
         """Required pod affinity: podAffinityTerms as the API writes them, all of which must hold."""
         return self._with("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution", list(terms))
 
-    def apart(self, *terms: Manifest) -> Self:
+    def pod_anti_affinity(self, *terms: Manifest) -> Self:
         """Required pod anti-affinity, all of which must hold."""
         return self._with("spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution", list(terms))
 
-    def prefers_near(self, weight: int, term: Manifest) -> Self:
+    def preferred_pod_affinity(self, weight: int, term: Manifest) -> Self:
         path = "spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution"
         return self._with(path, [{"weight": weight, "podAffinityTerm": term}])
 
-    def prefers_apart(self, weight: int, term: Manifest) -> Self:
+    def preferred_pod_anti_affinity(self, weight: int, term: Manifest) -> Self:
         path = "spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution"
         return self._with(path, [{"weight": weight, "podAffinityTerm": term}])
 

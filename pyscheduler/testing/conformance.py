@@ -32,7 +32,7 @@ from pyscheduler.core.state import ClusterState
 def assert_forms_agree(plugin: Plugin, pod: Pod, nodes: Iterable[NodeObject], running: Iterable[Pod] = ()) -> None:
     """AssertionError, naming plugin and node, unless Filter and Score of `plugin` answer alike in both forms.
 
-    Nor may nodes score differently that are alike by its `score_likeness`.
+    Nor may nodes score differently that are alike by its `score_equivalence`.
     `nodes` make up the cluster and `running` are the pods on them (each on its `node_name`); `pod` is to be placed.
     Normalised scores must lie in 0..100. Where PreFilter rejects or skips the pod there is nothing to filter, and where
     PreFilter or PreScore raises StatusError there is nothing to compare.
@@ -90,7 +90,7 @@ def assert_scores_agree(plugin: Plugin, cycle: Cycle, pod: Pod, nodes: NodeTable
 
 def _assert_alike(plugin: ScorePlugin, cycle: Cycle, nodes: NodeTable, scores: Scores) -> None:
     """Nodes that are alike by what the plugin says score alike."""
-    likeness = plugin.score_likeness(cycle)
+    likeness = plugin.score_equivalence(cycle)
     if likeness is None:
         return
     columns = [nodes.topology(key).ids for key in likeness.topologies]
@@ -99,7 +99,7 @@ def _assert_alike(plugin: ScorePlugin, cycle: Cycle, nodes: NodeTable, scores: S
     for i, node in enumerate(nodes):
         kind = tuple(int(column[i]) for column in columns)
         name, score = first.setdefault(kind, (node.name, int(scores[i])))
-        says = f"{plugin.name} says by score_likeness that {name} and {node.name} score alike"
+        says = f"{plugin.name} says by score_equivalence that {name} and {node.name} score alike"
         assert score == scores[i], f"{says}, which come to {score} and {scores[i]}"
 
 

@@ -3,12 +3,12 @@
     harness = Harness()
     harness.add(node("n1"), pod("a").requests(cpu="1"))
     harness.run()
-    assert harness.where == {"a": "n1"}
+    assert harness.assignments == {"a": "n1"}
 
-Bindings succeed at once unless `refuse_binding` says otherwise, and the watch confirms them, as an API server would.
-Without `answer_bindings` they take as long as the test likes. PreBind and Bind plugins may do real I/O: it takes real
+Bindings succeed at once unless `binding_error` says otherwise, and the watch confirms them, as an API server would.
+Without `complete_bindings` they take as long as the test likes. PreBind and Bind plugins may do real I/O: it takes real
 time, while `api.sleep` takes virtual time. Victims of preemption are gone at once, or as
-`refuse_eviction` and `graceful` say.
+`eviction_error` and `graceful` say.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from pyscheduler.config.extenders import build_extenders
 from pyscheduler.config.load import default, loads
 from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.config.rebuild import rebuild_profiles
-from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, GetPod, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import (
     BindFailed,
     Bound,
-    Consulted,
     Event,
     EvictFailed,
+    ExtendersResponded,
     NodeChanged,
     NodeGone,
     ObjectChanged,
@@ -46,15 +46,15 @@ from pyscheduler.core.events import (
     SucceededPodGone,
     Tick,
 )
-from pyscheduler.core.extending import Answer, Call, CallFailed
+from pyscheduler.core.extender import ExtenderCall, ExtenderCallFailed, ExtenderResult
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.invariants import validate
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.binding.cycle import run_binding
-from pyscheduler.testing.api import Api, Clock
+from pyscheduler.testing.api import HarnessApiWriter, HarnessClock
+from pyscheduler.testing.binding_cycles import BindingCycles
 from pyscheduler.testing.builders import NodeBuilder, PodBuilder
-from pyscheduler.testing.cycles import Cycles
 
 
 class Harness:
@@ -78,28 +78,30 @@ class Harness:
         self.machine = Machine(profiles, self.handle, instrument, settings)
         self.commands: list[Command] = []
         """Everything that the machine has asked for, oldest first."""
-        self.refuse_binding: Callable[[Pod, str], str] = lambda _pod, _node: ""
+        self.binding_error: Callable[[Pod, str], str] = lambda _pod, _node: ""
         """Why the API server refuses to bind a pod to a node; "" lets it."""
-        self.answer_bindings = True
+        self.complete_bindings = True
         """False keeps binding cycles from ending, until `finish_binding` or the test tells Bound or BindFailed."""
-        self.held: dict[str, Bind] = {}
+        self.pending_bindings: dict[str, Bind] = {}
         """The newest binding that was kept from ending, by namespace/name of the pod."""
         self.find_pod: Callable[[Pod], PodBuilder | None] = lambda pod: self._pods.get(pod.key)
         """The pod of that namespace and name as the API server has it; the watch may have shown less."""
-        self.refuse_eviction: Callable[[Pod], str] = lambda _pod: ""
+        self.eviction_error: Callable[[Pod], str] = lambda _pod: ""
         """Why a victim cannot be evicted; "" lets it go."""
-        self.answer_evictions = True
+        self.complete_evictions = True
         """False keeps the API server from hearing of evictions, for as long as the test likes."""
-        self.answer_patches = True
+        self.apply_patches = True
         """False keeps the API server from hearing of nominations: those that are told of meanwhile get lost."""
         self.graceful = False
         """Whether victims take their time to end: they are being deleted until the test deletes them."""
-        self.ask_extender: Callable[[Pod, Call], Answer] = lambda _pod, _call: CallFailed("nobody is there")
+        self.call_extender: Callable[[Pod, ExtenderCall], ExtenderResult] = lambda _pod, _call: ExtenderCallFailed(
+            "nobody is there"
+        )
         """What an extender says when it is called."""
-        self.answer_extenders = True
-        """False keeps extenders thinking, until `answer` or the test tells Consulted."""
+        self.complete_extender_calls = True
+        """False keeps extenders thinking, until `answer` or the test tells ExtendersResponded."""
         self._pods: dict[str, PodBuilder] = {}
-        self._cycles = Cycles(lambda: self.now)
+        self._cycles = BindingCycles(lambda: self.now)
         self.nodes: dict[str, dict[str, Any]] = {}
         """The nodes as manifests, by name."""
         self._kinds = {kind.plural: kind for profile in profiles for kind in profile.watches}
@@ -112,18 +114,18 @@ class Harness:
         for obj in objects:
             if isinstance(obj, NodeBuilder):
                 self.nodes[obj.manifest["metadata"]["name"]] = obj.manifest
-                self.tell(NodeChanged(self.now, obj.build()))
+                self.handle_event(NodeChanged(self.now, obj.build()))
             else:
                 self._show(obj)
 
     def add_object(self, kind: ResourceKind, obj: dict[str, Any]) -> None:
         """Create or update an object: plugins that watch the kind see it, plugins that act can read and write it."""
         self._kinds.setdefault(kind.plural, kind)
-        self.tell(ObjectChanged(self.now, kind, obj))
+        self.handle_event(ObjectChanged(self.now, kind, obj))
 
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
         """Delete such an object."""
-        self.tell(ObjectGone(self.now, kind, namespace, name))
+        self.handle_event(ObjectGone(self.now, kind, namespace, name))
 
     @property
     def kinds(self) -> Mapping[str, ResourceKind]:
@@ -134,31 +136,31 @@ class Harness:
         """Delete a pod at once."""
         gone = self._pods.pop(f"{namespace}/{name}")
         uid = gone.manifest["metadata"]["uid"]
-        self.tell(PodGone(self.now, namespace, name, uid))
-        self.tell(SucceededPodGone(self.now, uid))
+        self.handle_event(PodGone(self.now, namespace, name, uid))
+        self.handle_event(SucceededPodGone(self.now, uid))
 
     def delete_node(self, name: str) -> None:
         """Delete a node; its pods stay bound to it until they are deleted."""
         self.nodes.pop(name, None)
-        self.tell(NodeGone(self.now, name))
+        self.handle_event(NodeGone(self.now, name))
 
     def reconfigure(self, config: str | LoadedConfig) -> tuple[str, ...]:
         """Go on by another configuration, as after a reload; what of it waits for a restart."""
         loaded = loads(config) if isinstance(config, str) else config
-        rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.at_work, self.handle)
+        rebuilt = rebuild_profiles(self._started, loaded, self.machine.context.active_profiles, self.handle)
         self._kinds |= {kind.plural: kind for profile in rebuilt.profiles for kind in profile.watches}
         settings = loaded.configuration
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
-        self.tell(Reconfigured(self.now, rebuilt.profiles, *backoffs, build_extenders(settings)))
+        self.handle_event(Reconfigured(self.now, rebuilt.profiles, *backoffs, build_extenders(settings)))
         return rebuilt.restart
 
     # -- bindings ------------------------------------------------------------------------------------------------
 
     def finish_binding(self, name: str, namespace: str = "default") -> None:
         """Run a binding cycle that was kept from ending; it succeeds or fails as it would have at once."""
-        self._bind(self.held.pop(f"{namespace}/{name}"))
+        self._bind(self.pending_bindings.pop(f"{namespace}/{name}"))
 
-    def show_bound(self, name: str, namespace: str = "default") -> None:
+    def confirm_binding(self, name: str, namespace: str = "default") -> None:
         """The watch shows the pod on the node that it was last to be bound to, whatever came of that here."""
         key = f"{namespace}/{name}"
         node_name = next(c.node_name for c in reversed(self.commands) if isinstance(c, Bind) and c.pod.key == key)
@@ -167,13 +169,13 @@ class Harness:
     # -- extenders -----------------------------------------------------------------------------------------------
 
     @property
-    def asked(self) -> list[Call]:
+    def extender_calls(self) -> list[ExtenderCall]:
         """The calls to extenders that the machine has asked for, oldest first."""
-        return [call for c in self.commands if isinstance(c, Consult) for call in c.calls]
+        return [call for c in self.commands if isinstance(c, CallExtenders) for call in c.calls]
 
     def answer(self) -> None:
-        """Extenders answer what they were asked last, as `ask_extender` says."""
-        self._consult(next(c for c in reversed(self.commands) if isinstance(c, Consult)))
+        """Extenders answer what they were asked last, as `call_extender` says."""
+        self._consult(next(c for c in reversed(self.commands) if isinstance(c, CallExtenders)))
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -205,7 +207,7 @@ class Harness:
     # -- what came of it -----------------------------------------------------------------------------------------
 
     @property
-    def where(self) -> dict[str, str]:
+    def assignments(self) -> dict[str, str]:
         """The node of every bound pod, by pod name."""
         bound = {p.manifest["metadata"]["name"]: p.manifest["spec"].get("nodeName", "") for p in self._pods.values()}
         return {name: node for name, node in bound.items() if node}
@@ -224,7 +226,7 @@ class Harness:
         """The events of a pod as (reason, note), oldest first."""
         return [(c.reason, c.note) for c in self.commands if isinstance(c, Record) and c.regarding.name == name]
 
-    def why_pending(self, name: str) -> str:
+    def pending_message(self, name: str) -> str:
         """The message of the pod's newest PodScheduled condition, "" if it has none."""
         patches = [c for c in self.commands if isinstance(c, PatchStatus) and c.pod.name == name and c.condition]
         return patches[-1].condition.message if patches and patches[-1].condition else ""
@@ -245,7 +247,7 @@ class Harness:
         current = pod.version(self._versions)
         meta = current.manifest["metadata"]
         self._pods[f"{meta['namespace']}/{meta['name']}"] = current
-        self.tell(PodChanged(self.now, msgspec.convert(current.manifest, PodObject)))
+        self.handle_event(PodChanged(self.now, msgspec.convert(current.manifest, PodObject)))
 
     def pod(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """A pod's manifest as the API server has it now, None if there is none of that name."""
@@ -260,7 +262,7 @@ class Harness:
         """Let virtual time pass, in a binding cycle."""
         await self._cycles.sleep(seconds)
 
-    def tell(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Give the machine an event of the test's own making."""
         self._carry_out(self.machine.handle(event))
 
@@ -268,36 +270,36 @@ class Harness:
         for command in commands:
             self.commands.append(command)
             if isinstance(command, Bind):
-                if self.answer_bindings:
+                if self.complete_bindings:
                     self._bind(command)
                 else:
-                    self.held[command.pod.key] = command
+                    self.pending_bindings[command.pod.key] = command
             elif isinstance(command, Evict):
-                if self.answer_evictions:
+                if self.complete_evictions:
                     self._evict(command)
-            elif isinstance(command, CallOff):
+            elif isinstance(command, CancelBinding):
                 self._call_off(command.uid)
             elif isinstance(command, GetPod):
                 self._find(command.pod)
             elif isinstance(command, PatchStatus):
-                if self.answer_patches:
+                if self.apply_patches:
                     self._nominate(command)
-            elif isinstance(command, Consult) and self.answer_extenders:
+            elif isinstance(command, CallExtenders) and self.complete_extender_calls:
                 self._consult(command)
 
-    def _consult(self, command: Consult) -> None:
-        answers = tuple(self.ask_extender(command.pod, call) for call in command.calls)
-        self.tell(Consulted(self.now, command.id, answers))
+    def _consult(self, command: CallExtenders) -> None:
+        answers = tuple(self.call_extender(command.pod, call) for call in command.calls)
+        self.handle_event(ExtendersResponded(self.now, command.id, answers))
 
     def _evict(self, command: Evict) -> None:
         victim = command.victim
         if self._call_off(victim.uid):
-            self.commands += [record] if (record := command.called_off()) else []
-            self.tell(BindFailed(self.now, victim.uid, f"preempted by {command.plugin}"))
+            self.commands += [record] if (record := command.cancelled_record()) else []
+            self.handle_event(BindFailed(self.now, victim.uid, f"preempted by {command.plugin}"))
             return
-        refusal = self.refuse_eviction(victim)
+        refusal = self.eviction_error(victim)
         if refusal:
-            self.tell(EvictFailed(self.now, command.preemptor.uid, refusal, victim.uid))
+            self.handle_event(EvictFailed(self.now, command.preemptor.uid, refusal, victim.uid))
             return
         if command.then is not None:
             self.commands.append(command.then)
@@ -311,9 +313,9 @@ class Harness:
         """Answer a lookup, as the API server would."""
         current = self.find_pod(pod)
         if current is None or current.manifest["metadata"]["uid"] != pod.uid:
-            self.tell(PodGone(self.now, pod.namespace, pod.name, pod.uid))
+            self.handle_event(PodGone(self.now, pod.namespace, pod.name, pod.uid))
         else:
-            self.tell(PodFound(self.now, msgspec.convert(current.manifest, PodObject)))
+            self.handle_event(PodFound(self.now, msgspec.convert(current.manifest, PodObject)))
 
     def _call_off(self, uid: str) -> bool:
         """End a binding cycle that waits; return True if there was one."""
@@ -326,14 +328,16 @@ class Harness:
 
     def _bind(self, command: Bind) -> None:
         """The binding cycle, on the harness's own time."""
-        clock = Clock(lambda: self.now, self)
-        self._cycles.start(command, run_binding(command, Api(self), clock, self.machine.context.instrument))
+        clock = HarnessClock(lambda: self.now, self)
+        self._cycles.start(
+            command, run_binding(command, HarnessApiWriter(self), clock, self.machine.context.instrument)
+        )
         self._run_bindings()
 
     def _run_bindings(self) -> None:
         """Run all binding cycles until they wait for virtual time; those that end are reported."""
-        for command, outcome in self._cycles.settle():
-            self.tell(outcome)
+        for command, outcome in self._cycles.run_until_blocked():
+            self.handle_event(outcome)
             if isinstance(outcome, Bound):
                 self._show(self._pods[command.pod.key].on(command.node_name))
 
@@ -344,7 +348,7 @@ class Harness:
 
     def _wake(self) -> None:
         """Time has passed: tell the machine, let waiting binding cycles go on, make attempts."""
-        self.tell(Tick(self.now))
+        self.handle_event(Tick(self.now))
         self._cycles.wake()
         self._run_bindings()
         self.run()
@@ -361,4 +365,4 @@ class Harness:
         elsewhere = current.manifest["spec"].get("nodeName", "")
         if elsewhere not in ("", node_name):
             return f'pod {pod.name} is already assigned to node "{elsewhere}"'
-        return self.refuse_binding(pod, node_name)
+        return self.binding_error(pod, node_name)

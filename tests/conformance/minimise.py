@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 
 Still = Callable[[Manifest], bool]
 _Path = tuple[str | int, ...]

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self
 
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 from tests.controlplane.build import binaries
 
 PROGRAM = "oracle"

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.decide import filtering
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.replay import schedule
 
 _EVALUATOR = Evaluator()

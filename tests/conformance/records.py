@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.conformance.coverage import subjects
 from tests.conformance.generator import Case
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.oracle import Oracle
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -17,9 +17,9 @@ from pyscheduler.core.commands import Bind, Command, Evict, PatchStatus
 from pyscheduler.core.context import Settings
 from pyscheduler.core.events import Bound, PodChanged, PodGone
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.core.inventory import take_in
 from pyscheduler.core.machine import Machine
-from tests.conformance.generator.world import Manifest, is_assigned, key_of
+from pyscheduler.core.snapshot import load_snapshot
+from tests.conformance.generator.generated_cluster import Manifest, is_assigned, key_of
 
 _NOW = 1000.0
 
@@ -36,7 +36,7 @@ class _Replay:
         self._sequence = document["sequence"]
         pods = {key_of(o): o for o in document["objects"] if o["kind"] == "Pod"}
         self._coming: dict[str, Manifest] = {key: pods[key] for key in self._sequence}
-        take_in(self._machine, [o for o in document["objects"] if not _is_pending(o)])
+        load_snapshot(self._machine, [o for o in document["objects"] if not _is_pending(o)])
         self._now = _NOW
         self._placed = 0
         self._nominated: dict[str, str] = {}

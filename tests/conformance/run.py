@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from tests.conformance import ours
 from tests.conformance.compare import Difference, compare
 from tests.conformance.generator import Case
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.minimise import minimised
 from tests.conformance.oracle import Oracle
 

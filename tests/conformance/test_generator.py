@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.conformance.generator import GROUPS, PROFILES, draw
-from tests.conformance.generator.world import key_of
+from tests.conformance.generator.generated_cluster import key_of
 
 CASES = [draw(seed) for seed in range(200)]
 

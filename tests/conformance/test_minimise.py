@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.minimise import minimised
 
 NAMES = [f"n{number}" for number in range(20)]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyscheduler.api import ByMax, Cycle, NodeInfo, Pod, Rejection
+from pyscheduler.api import Cycle, DefaultNormalizeScore, NodeInfo, Pod, Rejection
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.intree import PLUGINS, node_affinity
 from pyscheduler.intree import inter_pod_affinity as affinity
@@ -28,7 +28,7 @@ from pyscheduler.intree.volumes import limit_hints
 from tests.conformance import ours, records
 from tests.conformance.compare import Difference, compare
 from tests.conformance.coverage import subjects
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 
 NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder", "GangScheduling"}
 """All that have a say in where a single pod goes."""
@@ -61,7 +61,7 @@ def _full_when_nearly(self: Any, cycle: Cycle, pod: Pod, node: NodeInfo) -> Reje
     if len(node.pods) + 1 >= node.allowed_pods:
         return Rejection(fit.TOO_MANY_PODS)
     short = [r for r, n in cycle[fit._REQUESTS] if n > node.allocatable.get(r, 0) - node.requested.get(r, 0)]
-    return fit._why_not(cycle[fit._REQUESTS], node) if short else None
+    return fit._insufficient_resources(cycle[fit._REQUESTS], node) if short else None
 
 
 def _first_short(requests: Any, node: NodeInfo) -> Rejection:
@@ -100,7 +100,7 @@ def _in_reverse(pods: Any) -> list[Pod]:
     return by_importance(pods)[::-1]
 
 
-limits_of, fit_why_not, by_importance = limit_hints.limits_of, fit._why_not, victims.by_importance
+limits_of, fit_why_not, by_importance = limit_hints.limits_of, fit._insufficient_resources, victims.by_importance
 skew_of = spread_counts.Skew.of
 NOTHING: Mapping[str, Any] = {}
 
@@ -123,7 +123,7 @@ PLANTS = (
     _plant(
         "TaintToleration",
         "the most taints are best",
-        **{"TaintToleration.normalizer": ByMax()},
+        **{"TaintToleration.normalizer": DefaultNormalizeScore()},
     ),
     _plant("NodeAffinity", "names do not narrow", _named_nodes=lambda _: None),
     _plant("NodeAffinity", "weights do not count", **{"NodeAffinity.score": _unweighted}),
@@ -141,7 +141,7 @@ PLANTS = (
     ),
     _plant("NodePorts", "addresses are only themselves", _collide=lambda a, b: a == b),
     _plant("NodeResourcesFit", "one pod too few", **{"NodeResourcesFit.filter": _full_when_nearly}),
-    _plant("NodeResourcesFit", "one reason is enough", _why_not=_first_short),
+    _plant("NodeResourcesFit", "one reason is enough", _insufficient_resources=_first_short),
     _plant(
         "NodeResourcesFit",
         "preemption can always help",
@@ -200,7 +200,7 @@ PLANTS = (
     _elsewhere(
         "VolumeBinding",
         "volumes are everywhere",
-        "intree.volumes.search.within_reach",
+        "intree.volumes.search.is_accessible",
         lambda *_: True,
     ),
     _plant(
@@ -240,7 +240,7 @@ PLANTS = (
     _elsewhere(
         "PodTopologySpread",
         "pods on the host do not count",
-        "intree.spread.score.Crowd._pods_on",
+        "intree.spread.score.ConstraintScore._pods_on",
         lambda *_: 0,
     ),
     _elsewhere(
@@ -251,12 +251,12 @@ PLANTS = (
     ),
     _elsewhere("DefaultPreemption", "sums of priorities are plain", "intree.preemption.victims._OFFSET", 0),
     _plant("VolumeZone", "a list of zones is one zone", ZONE_DELIMITER=","),
-    _plant("VolumeZone", "labels do not count", _places=lambda _: []),
+    _plant("VolumeZone", "labels do not count", _pv_topologies=lambda _: []),
     _elsewhere(
         "PodTopologySpread",
         "one more is let in",
         "intree.spread.counts.Skew.room",
-        property(lambda self: self.spread.max_skew + self.rest - self.adds + 1),
+        property(lambda self: self.spread.max_skew + self.least_of_others - self.self_match_count + 1),
     ),
     _elsewhere(
         "PodTopologySpread",
@@ -273,21 +273,25 @@ PLANTS = (
     _plant(
         "InterPodAffinity",
         "placed pods do not object",
-        **{"KeepingOff.of": lambda *_: 0},
+        **{"ExistingAntiAffinityCount.of": lambda *_: 0},
     ),
-    _plant("InterPodAffinity", "nobody is the first", **{"_Rules.is_first": property(_never_first)}),
-    _plant("InterPodAffinity", "reasons are swapped", NOT_APART=affinity.KEPT_OFF),
+    _plant("InterPodAffinity", "nobody is the first", **{"_PreFilterState.is_first": property(_never_first)}),
+    _plant(
+        "InterPodAffinity",
+        "reasons are swapped",
+        ANTI_AFFINITY_RULES_NOT_MATCHED=affinity.EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED,
+    ),
     _plant("InterPodAffinity", "scores are not cut off", **{"ByRange.rescale": _rounded}),
     _elsewhere(
         "InterPodAffinity",
         "placed pods have no wishes",
-        "intree.affinity.counts.drawing_terms",
+        "intree.affinity.counts.scoring_terms",
         lambda *_: NOTHING,
     ),
     _elsewhere(
         "InterPodAffinity",
         "namespaces have no labels",
-        "intree.affinity.namespaces.Namespaces.chosen",
+        "intree.affinity.namespaces.NamespaceLister.chosen",
         lambda *_: frozenset(),
     ),
     _plant(

@@ -11,7 +11,7 @@ from tests.conformance import records
 from tests.conformance.compare import Difference
 from tests.conformance.coverage import Coverage, plain, subjects
 from tests.conformance.generator import Case, draw
-from tests.conformance.generator.world import Manifest
+from tests.conformance.generator.generated_cluster import Manifest
 
 NO = {"feasible": False, "plugin": "NodePorts", "code": "Unschedulable", "reasons": ["no port"]}
 YES = {"feasible": True, "plugin": "", "code": "Success", "reasons": []}

@@ -78,8 +78,8 @@ def test_headroom_leaves_half_of_the_cpu_free() -> None:
     for name in ("a", "b", "c"):
         harness.add(pod(name).requests(cpu="500m").scheduler("pyscheduler"))
     harness.run()
-    assert harness.where == {"a": "n", "b": "n"}
-    assert harness.why_pending("c").startswith("0/1 nodes are available: 1 node(s) would have too little headroom.")
+    assert harness.assignments == {"a": "n", "b": "n"}
+    assert harness.pending_message("c").startswith("0/1 nodes are available: 1 node(s) would have too little headroom.")
 
 
 def test_maintenance_ends_when_its_object_goes() -> None:
@@ -89,25 +89,25 @@ def test_maintenance_ends_when_its_object_goes() -> None:
     harness.add_object(module.MAINTENANCE, work)
     harness.add(node("n"), pod("a"))
     harness.run()
-    assert harness.why_pending("a").startswith("0/1 nodes are available: 1 node(s) were under maintenance.")
+    assert harness.pending_message("a").startswith("0/1 nodes are available: 1 node(s) were under maintenance.")
 
     harness.add_object(module.MAINTENANCE, {**work, "metadata": {"name": "disks", "labels": {"seen": "yes"}}})
     harness.advance(3)
-    assert harness.where == {}
+    assert harness.assignments == {}
 
     harness.remove_object(module.MAINTENANCE, "disks", "")
     harness.advance(3)
-    assert harness.where == {"a": "n"}
+    assert harness.assignments == {"a": "n"}
 
 
 def test_a_pair_is_bound_together() -> None:
     harness = Harness(config("pair:Pair"))
     harness.add(node("n"), pod("a").label("pair", "x"))
     harness.run()
-    assert harness.where == {}
+    assert harness.assignments == {}
     harness.add(pod("b").label("pair", "x"), pod("alone"))
     harness.run()
-    assert set(harness.where) == {"a", "b", "alone"}
+    assert set(harness.assignments) == {"a", "b", "alone"}
 
 
 def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
@@ -115,7 +115,7 @@ def test_one_of_a_pair_gives_its_place_back_in_time() -> None:
     harness.add(node("n"), pod("a").label("pair", "x"))
     harness.run()
     harness.advance(31)
-    assert "rejected due to timeout after waiting 30s at plugin Pair" in harness.why_pending("a")
+    assert "rejected due to timeout after waiting 30s at plugin Pair" in harness.pending_message("a")
 
 
 def test_pods_start_as_licences_have_tokens() -> None:
@@ -125,14 +125,14 @@ def test_pods_start_as_licences_have_tokens() -> None:
     harness.add_object(module.LICENCE, cad)
     harness.add(node("n"), *(pod(name).label("licence", "cad") for name in "abc"))
     harness.run()
-    (first,) = harness.where
+    (first,) = harness.assignments
     (second, third) = sorted({*"abc"} - {first})
     waits = 'waiting for plugin "LicenceToken": no token of licence cad is free'
-    assert [harness.why_pending(name) for name in (second, third)] == [waits, waits]
+    assert [harness.pending_message(name) for name in (second, third)] == [waits, waits]
     harness.delete_pod(first)
-    assert len(harness.where) == 0, "two have a place, and there is one token"
+    assert len(harness.assignments) == 0, "two have a place, and there is one token"
     harness.add_object(module.LICENCE, {**cad, "spec": {"tokens": 2}})
-    assert set(harness.where) == {second, third}
+    assert set(harness.assignments) == {second, third}
 
 
 def test_packing_fills_one_node_first() -> None:
@@ -141,7 +141,7 @@ def test_packing_fills_one_node_first() -> None:
     nodes = [node(name).has(gpu, "4") for name in ("n1", "n2", "n3")]
     harness.add(*nodes, *(pod(name).request(gpu, "1") for name in "abcd"))
     harness.run()
-    assert len(set(harness.where.values())) == 1
+    assert len(set(harness.assignments.values())) == 1
     plugin = importlib.import_module("gpu_packing").GpuPacking(None, harness.handle)
     running = [pod("r").request(gpu, "3").on("n2").build()]
     assert_forms_agree(plugin, pod("new").request(gpu, "1").build(), [n.build() for n in nodes], running)
@@ -179,4 +179,4 @@ def test_without_a_rack_the_pod_is_not_bound() -> None:
     harness = Harness(config("rack_note:RackNote"))
     harness.add(node("n"), pod("a"))
     harness.run()
-    assert "node(s) had no rack label" in harness.why_pending("a")
+    assert "node(s) had no rack label" in harness.pending_message("a")

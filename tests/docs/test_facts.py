@@ -13,8 +13,8 @@ from pyscheduler.api import Plugin, Reads
 from pyscheduler.config.load import loads
 from pyscheduler.core.framework.registry import POINTS
 from pyscheduler.shell.counting import Metric
-from pyscheduler.shell.exposition import family_of
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.prometheus_text import to_metric_family
 from tests.docs.pages import PAGES, ROOT, rows, text_of, words_in_code
 
 
@@ -41,7 +41,7 @@ def names(cell: str) -> set[str]:
 def test_the_readme_tells_which_plugins_are_there_and_which_are_not() -> None:
     told = {row[0]: row[1] for row in rows("README.md", "What is there, and what is not")}
     assert names(told["kube-scheduler's plugins"]) == {plugin.name for plugin in intree.PLUGINS}
-    assert names(told["**not yet: plugins**"]) == set(intree.NOT_YET)
+    assert names(told["**not yet: plugins**"]) == set(intree.UNSUPPORTED_PLUGINS)
 
 
 def test_the_guide_has_every_extension_point_with_its_methods() -> None:
@@ -81,7 +81,7 @@ def test_the_page_of_metrics_lists_each_with_its_type_and_labels() -> None:
 
 def exposed(metric: Metric) -> tuple[str, tuple[str, set[str]]]:
     """A metric's name as Prometheus sees it, its type and its labels."""
-    family = family_of(metric)
+    family = to_metric_family(metric)
     return family.name + ("_total" if family.type == "counter" else ""), (family.type, set(metric.labels))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pyscheduler.backend import MEANINGS, RetryPolicy
-from pyscheduler.backend.state.cluster import PACE
+from pyscheduler.backend import OUTCOME_INFO, RetryPolicy
+from pyscheduler.backend.state.cluster import WRITE_LIMITS
 from pyscheduler.backend.state.shards import LIMITS
 from pyscheduler.cli.task_file import read_tasks
 from pyscheduler.cli.tasks import tasks
@@ -46,7 +46,7 @@ def test_the_file_of_tasks_is_one() -> None:
 
 def test_the_table_of_outcomes_is_the_code_s() -> None:
     told = {words_in_code(row[0])[0]: (row[1], row[2]) for row in rows(PAGE, "How tasks end")}
-    assert told == {str(outcome): (str(meaning.blame), meaning.says) for outcome, meaning in MEANINGS.items()}
+    assert told == {str(outcome): (str(meaning.kind), meaning.description) for outcome, meaning in OUTCOME_INFO.items()}
 
 
 def test_the_numbers_are_the_code_s() -> None:
@@ -54,7 +54,7 @@ def test_the_numbers_are_the_code_s() -> None:
     assert f"`retry.infrastructure` ({retry.infrastructure} more" in text
     assert f"`retry.application` ({retry.application})" in text
     assert f"`retry.configuration` ({retry.configuration})" in text
-    assert f"ConfigMaps of about {LIMITS.filled // 1024} KiB, at most {PACE.writes_per_second:g} writes" in text
+    assert f"ConfigMaps of about {LIMITS.filled // 1024} KiB, at most {WRITE_LIMITS.writes_per_second:g} writes" in text
     assert f"({LIMITS.shards} ConfigMaps)" in text
 
 

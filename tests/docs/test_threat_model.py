@@ -11,7 +11,7 @@ import yaml
 from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT
 from pyscheduler.core.queue.inflight import MOST_EVENTS
 from pyscheduler.intree._term_matcher import NODE_BLOCK, POD_BLOCK
-from pyscheduler.shell.kube import recorder, series
+from pyscheduler.shell.kube import event_series, recorder
 from tests.docs.pages import ROOT, rows, text_of, words_in_code
 from tests.hostile import objects
 from tests.hostile.test_largest import MOST_FOR_AN_ATTEMPT, MOST_FOR_AN_EVENT
@@ -56,7 +56,7 @@ def test_the_bounds_are_those_of_the_code() -> None:
     assert f"{MOST_FOR_AN_ATTEMPT} s of CPU for an attempt over 5,000 nodes, {MOST_FOR_AN_EVENT} s for an event" in page
     assert f"its attempt ends after {TIME_LIMIT:g} s" in page
     assert f"{MOST_EVENTS:,} events are kept" in page
-    assert f"{recorder.CAPACITY:,} wait at most, of {series.MAX_NOTE:,} bytes each" in page
+    assert f"{recorder.CAPACITY:,} wait at most, of {event_series.MAX_NOTE:,} bytes each" in page
     prices = [hostile.cost for hostile in objects.PODS.values()]
     assert f"at {max(prices):,} plain pods at most" in page
 

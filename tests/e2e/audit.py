@@ -26,7 +26,7 @@ class Right(NamedTuple):
     verb: str
 
 
-class Asked(NamedTuple):
+class AuditedRequest(NamedTuple):
     """A request for an object or a collection, and the code of its answer."""
 
     right: Right
@@ -46,13 +46,13 @@ class AuditLog:
         flags = (f"--audit-policy-file={policy}", f"--audit-log-path={self._log}")
         self.options = Options(extra={"kube-apiserver": flags})
 
-    def of(self, user: str) -> list[Asked]:
+    def of(self, user: str) -> list[AuditedRequest]:
         """What a user has asked for so far, requests that are no resource's left out."""
         lines = self._log.read_text().splitlines(keepends=True)
         events = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be half written
         return [_asked(event) for event in events if event["user"]["username"] == user and "objectRef" in event]
 
-    async def all_of(self, user: str, expected: set[Right]) -> list[Asked]:
+    async def all_of(self, user: str, expected: set[Right]) -> list[AuditedRequest]:
         """The same once these rights were used, or after a while: a line is written when its answer has been given."""
         deadline = time.monotonic() + _SECONDS
         while True:
@@ -62,19 +62,19 @@ class AuditLog:
             await asyncio.sleep(_POLL_SECONDS)
 
 
-def _asked(event: Json) -> Asked:
+def _asked(event: Json) -> AuditedRequest:
     about = event["objectRef"]
     resource = "/".join(filter(None, (about["resource"], about.get("subresource"))))
     right = Right(about.get("apiGroup", ""), resource, event["verb"])
-    return Asked(right, about.get("name", ""), event.get("responseStatus", {}).get("code", 0))
+    return AuditedRequest(right, about.get("name", ""), event.get("responseStatus", {}).get("code", 0))
 
 
-def forbidden(requests: Iterable[Asked]) -> set[Asked]:
+def forbidden(requests: Iterable[AuditedRequest]) -> set[AuditedRequest]:
     """The requests that were refused for want of a right."""
     return {asked for asked in requests if asked.code == _FORBIDDEN}
 
 
-def used(requests: Iterable[Asked]) -> set[Right]:
+def used(requests: Iterable[AuditedRequest]) -> set[Right]:
     """The rights that the requests rest on."""
     return {asked.right for asked in requests if asked.code != _FORBIDDEN}
 

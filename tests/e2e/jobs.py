@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from pyscheduler.embedded.hollow import HollowNodes, node_templates
-from pyscheduler.embedded.hollow.life import RUN_SECONDS
+from pyscheduler.embedded.hollow.pod_lifecycle import RUN_SECONDS
 from pyscheduler.embedded.objects import timestamp
 from tests.e2e.client import ApiClient, ApiError, Json
 from tests.e2e.plane import Plane

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.audit import Asked, AuditLog, Right, forbidden, granted, used
+from tests.e2e.audit import AuditedRequest, AuditLog, Right, forbidden, granted, used
 
 ROLE = {"rules": [{"apiGroups": ["", "apps"], "resources": ["pods", "pods/status"], "verbs": ["list", "patch"]}]}
 LIST, PATCH = Right("", "pods", "list"), Right("", "pods/status", "patch")
@@ -33,7 +33,7 @@ def test_the_log_is_read_in_the_words_of_roles(tmp_path: Path) -> None:
     ]
     (tmp_path / "audit.log").write_text("".join(f"{line}\n" for line in lines) + '{"user": {"use')
     requests = log.of("me")
-    assert requests == [Asked(LIST, "", 200), Asked(PATCH, "web", 403)]
-    assert forbidden(requests) == {Asked(PATCH, "web", 403)}
+    assert requests == [AuditedRequest(LIST, "", 200), AuditedRequest(PATCH, "web", 403)]
+    assert forbidden(requests) == {AuditedRequest(PATCH, "web", 403)}
     assert used(requests) == {LIST}, "what is refused is no use of a right"
     assert granted([ROLE]) - used(requests) >= {PATCH}

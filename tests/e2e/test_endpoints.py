@@ -63,7 +63,7 @@ class Said(NamedTuple):
         return dict(json.loads(self.body))
 
 
-class Server:
+class EndpointClient:
     """One scheduler's endpoints, asked by anybody."""
 
     def __init__(self, session: aiohttp.ClientSession, address: str) -> None:
@@ -81,8 +81,8 @@ class Server:
 class Both(NamedTuple):
     """Ours and kube-scheduler, and what both of them trust."""
 
-    ours: Server
-    theirs: Server
+    ours: EndpointClient
+    theirs: EndpointClient
     plane: ControlPlane
 
     def administrator(self) -> ssl.SSLContext:
@@ -102,7 +102,9 @@ async def both(control_plane: Plane, tmp_path_factory: pytest.TempPathFactory) -
         await stack.enter_async_context(session)
         ours = await stack.enter_async_context(scheduler(control_plane, Configured(NAME), folder))
         theirs = await stack.enter_async_context(real.kube_scheduler(Configured(f"{NAME}-kube").document()))
-        yield Both(Server(session, ours.address), Server(session, f"https://127.0.0.1:{theirs.port}"), real)
+        yield Both(
+            EndpointClient(session, ours.address), EndpointClient(session, f"https://127.0.0.1:{theirs.port}"), real
+        )
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -209,7 +211,9 @@ async def test_resources_are_told_as_kube_scheduler_tells_them(both: Both, names
     raise AssertionError(f"{ours} is not {theirs}")
 
 
-async def _resources(server: Server, both: Both, namespace: str) -> set[tuple[frozenset[tuple[str, str]], float]]:
+async def _resources(
+    server: EndpointClient, both: Both, namespace: str
+) -> set[tuple[frozenset[tuple[str, str]], float]]:
     """The samples of a namespace."""
     told = await server.say("/metrics/resources", tls=both.administrator())
     families = text_string_to_metric_families(told.body)

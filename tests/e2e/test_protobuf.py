@@ -12,9 +12,9 @@ from pyscheduler.api import ApiError, Pod
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.shell.kube import protobuf
 from pyscheduler.shell.kube.connection import Connection, ConnectionOptions, connect
+from pyscheduler.shell.kube.event_series import EventSeries
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
 from pyscheduler.shell.kube.paths import EVENTS, collection
-from pyscheduler.shell.kube.series import Series
 from pyscheduler.testing import pod
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
@@ -62,7 +62,7 @@ async def test_an_event_is_the_same_in_either_form(
     record = Record(EventType.WARNING, "FailedScheduling", "Scheduling", "kein Platz für «a»", about, related)
     read: list[Json] = []
     for form in (JSON, PROTOBUF):
-        series = Series(record, f"{form.rpartition('.')[2].replace('/', '-')}-{times}", 1_700_000_000.25)
+        series = EventSeries(record, f"{form.rpartition('.')[2].replace('/', '-')}-{times}", 1_700_000_000.25)
         for repetition in range(1, times):
             series.again(1_700_000_000.5 + repetition)
         body = protobuf.event(series, "host") if form == PROTOBUF else msgspec.json.encode(series.body("host"))

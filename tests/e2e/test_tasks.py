@@ -13,9 +13,9 @@ from pyscheduler.backend import (
     BackendSettings,
     FixedBudget,
     Gang,
+    InsufficientResources,
     KubernetesClient,
     KubernetesTaskBackend,
-    NoRoom,
     Resources,
     RetryPolicy,
     TaskPhase,
@@ -96,7 +96,7 @@ async def until(backend: KubernetesTaskBackend, task: str, holds: Callable[[Task
 
 async def settle(backend: KubernetesTaskBackend) -> None:
     async with asyncio.timeout(SECONDS):
-        await backend.settled()
+        await backend.wait_until_settled()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -126,7 +126,7 @@ async def test_tasks_succeed_and_fail_and_nothing_is_left(stage: Stage) -> None:
         assert {r.id for r in told.values() if r.phase is TaskPhase.SUCCEEDED} == {spec.id for spec in well}
         failed = [record for record in told.values() if record.phase is TaskPhase.FAILED]
         assert {(r.reason, r.exit_code, r.attempt) for r in failed} == {("Failed", 1, 1)}
-        assert not backend.held()
+        assert not backend.allocated_resources()
     assert await stage.left() == []
     calls = {verb: stage.calls[verb] for verb in ("create", "patch", "delete")}
     assert calls == {"create": 13, "patch": 13, "delete": 13}, "three calls a task"
@@ -153,7 +153,7 @@ async def test_a_killed_task_is_killed_wherever_it_is(stage: Stage) -> None:
             await backend.kill(task)
         await settle(backend)
         assert {record.phase for record in backend.tasks().values()} == {TaskPhase.KILLED}
-        assert not backend.held()
+        assert not backend.allocated_resources()
     assert await stage.left() == []
 
 
@@ -213,7 +213,7 @@ async def test_the_offer_is_used_up_and_comes_back(stage: Stage) -> None:
     budget = FixedBudget(Resources.of({"cpu": "250m"}))
     async with stage.backend(budget=budget) as backend:
         await backend.submit_all([stage.task("a", seconds=0.5), stage.task("b")])
-        with pytest.raises(NoRoom, match="lacks cpu 50m"):
+        with pytest.raises(InsufficientResources, match="lacks cpu 50m"):
             await backend.submit(stage.task("c", seconds=0.5))
         async with asyncio.timeout(SECONDS):
             async for offer in backend.offers():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from pyscheduler.backend.state.inbox import Inbox
+from pyscheduler.backend.state.request_queue import RequestQueue
 from pyscheduler.cli import task_view
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import Configured, scheduler
@@ -57,7 +57,7 @@ class Commands:
 
     def phase(self, task: str) -> str:
         """As `list` shows it, without the time that it takes a command to start."""
-        with Inbox(self._folder / "tasks.db") as box:
+        with RequestQueue(self._folder / "tasks.db") as box:
             found = task_view.rows(box).get(task)
         return "" if found is None else found.phase
 
@@ -149,7 +149,7 @@ async def test_a_second_run_is_refused_in_one_line(tasks: Commands, tmp_path: Pa
     async with tasks.working() as first:
 
         async def held() -> bool:
-            with Inbox(tmp_path / "tasks.db", create=True) as box:
+            with RequestQueue(tmp_path / "tasks.db", create=True) as box:
                 return box.holder() != ""
 
         await until(held, 60.0)

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from pyscheduler.backend.client import KubernetesClient
-from pyscheduler.backend.state import StateHeld, StateLost
-from pyscheduler.backend.state.cluster import ClusterState, Pace
-from pyscheduler.core.lease import Terms
+from pyscheduler.backend.state import StateInUse, StateLost
+from pyscheduler.backend.state.cluster import ClusterState, WriteLimits
+from pyscheduler.core.leader_election import LeaseTimings
 from tests.e2e.plane import Plane
 from tests.tasks.records import record
 from tests.tasks.rights import kubeconfig_of
@@ -22,9 +22,9 @@ from tests.tasks.state_contract import Again, StateContract
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
-QUICK = Terms(lease_duration=6.0, renew_deadline=5.0, retry_period=0.3)
+QUICK = LeaseTimings(lease_duration=6.0, renew_deadline=5.0, retry_period=0.3)
 """What a busy machine can keep to."""
-UNLIMITED = Pace(writes_per_second=10_000.0, burst=100)
+UNLIMITED = WriteLimits(writes_per_second=10_000.0, burst=100)
 WRITER = """
 import asyncio, sys
 from pyscheduler.backend.client import KubernetesClient
@@ -34,12 +34,12 @@ from tests.tasks.records import record
 
 async def main():
     async with KubernetesClient(sys.argv[1], kubeconfig=sys.argv[2], qps=0) as client:
-        store = ClusterState(client, "tasks", pace=UNLIMITED, terms=QUICK)
+        store = ClusterState(client, "tasks", write_limits=UNLIMITED, terms=QUICK)
         saved = await store.open()
-        number = int(saved.place or 0)
+        number = int(saved.resource_version or 0)
         while True:
             number += 1
-            await store.commit([record(f"t-{i}", version=number) for i in range(200)], place=str(number))
+            await store.commit([record(f"t-{i}", version=number) for i in range(200)], resource_version=str(number))
             print(number, flush=True)
 
 asyncio.run(main())
@@ -59,7 +59,7 @@ async def client(namespace: str, kubeconfig: Path) -> AsyncIterator[KubernetesCl
 
 
 def state(client: KubernetesClient) -> ClusterState:
-    return ClusterState(client, "tasks", pace=UNLIMITED, terms=QUICK)
+    return ClusterState(client, "tasks", write_limits=UNLIMITED, terms=QUICK)
 
 
 class TestContract(StateContract):
@@ -86,13 +86,13 @@ async def test_killed_in_the_middle_of_commits(namespace: str, kubeconfig: Path,
         versions = {r.version for r in saved.records.values()}
         assert versions <= {last, last + 1}  # each record whole: what was told is kept, what was under way may be
         assert len(saved.records) == 200
-        assert int(saved.place or 0) <= min(versions)  # it is never ahead of the records that it goes with
+        assert int(saved.resource_version or 0) <= min(versions)  # it is never ahead of the records that it goes with
 
 
 async def test_a_state_that_is_renewed_is_held(client: KubernetesClient) -> None:
     first = state(client)
     await first.open()
-    with pytest.raises(StateHeld, match="the Lease tasks is held by "):
+    with pytest.raises(StateInUse, match="the Lease tasks is held by "):
         await state(client).open()
     await first.commit([record("a")])
     await first.close()
@@ -122,9 +122,9 @@ async def test_a_former_owner_writes_nothing_more(
 async def test_no_configmap_comes_near_the_limit(
     control_plane: Plane, namespace: str, client: KubernetesClient
 ) -> None:
-    store = ClusterState(client, "tasks", pace=UNLIMITED)
+    store = ClusterState(client, "tasks", write_limits=UNLIMITED)
     await store.open()
-    await store.commit([record(f"t-{i}", message="x" * 400) for i in range(1_000)], place="1")
+    await store.commit([record(f"t-{i}", message="x" * 400) for i in range(1_000)], resource_version="1")
     await store.close()
     kept = await control_plane.api.list(f"/api/v1/namespaces/{namespace}/configmaps")
     sizes = [len(json.dumps(item["data"])) for item in kept if item["metadata"]["name"].startswith("tasks-")]

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pyscheduler.embedded.client import HttpClient
-from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace, node_templates
+from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate, node_templates
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 
@@ -40,7 +40,7 @@ async def hollow(plane: Plane, templates: Sequence[NodeTemplate] = ()) -> AsyncI
                 client,
                 templates,
                 clock=time.time,
-                pace=Pace(start_seconds=0),
+                timings=LifecycleTimings(start_seconds=0),
                 heartbeat_seconds=None if plane.real else 10.0,
                 clear_taints=True,
             ) as nodes,

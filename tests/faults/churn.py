@@ -16,8 +16,8 @@ import aiohttp
 from pyscheduler.embedded.hollow import NodeTemplate
 from tests.e2e.client import ApiError, Json
 from tests.e2e.workloads import deployment, in_pool, pod_spec
-from tests.faults.subject import PLAIN
-from tests.faults.world import World
+from tests.faults.fault_namespace import FaultNamespace
+from tests.faults.scheduler_under_test import PLAIN
 
 MOST_PODS = 200
 """Bare ones; a Deployment has as many at most."""
@@ -30,7 +30,7 @@ DEPLOYMENT = "growing"
 class Churn:
     """Does something to a world over and over; `done` counts what."""
 
-    def __init__(self, world: World, chance: random.Random) -> None:
+    def __init__(self, world: FaultNamespace, chance: random.Random) -> None:
         self.done: Counter[str] = Counter()
         self._world = world
         self._api = world.plane.api

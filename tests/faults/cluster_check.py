@@ -104,7 +104,7 @@ def stranded(pods: Iterable[Json], nodes: Iterable[Json]) -> list[str]:
 
 
 @dataclass
-class Witness:
+class BindingWitness:
     """Every node that a pod was ever seen to have, by UID and in order; whoever is at work has no part in it."""
 
     nodes: dict[str, list[str]] = field(default_factory=dict)
@@ -131,9 +131,9 @@ class Witness:
 
 
 @asynccontextmanager
-async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[Witness]:
+async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[BindingWitness]:
     """A witness of a namespace's pods for as long as the block lasts, through restarts of the server too."""
-    witness, path = Witness(), f"/api/v1/namespaces/{namespace}/pods"
+    witness, path = BindingWitness(), f"/api/v1/namespaces/{namespace}/pods"
     present = asyncio.Event()
 
     async def watch() -> None:
@@ -157,7 +157,7 @@ async def witnessing(api: ApiClient, namespace: str) -> AsyncIterator[Witness]:
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def problems(api: ApiClient, namespace: str, witness: Witness, agreed: Mapping[str, int]) -> list[str]:
+async def problems(api: ApiClient, namespace: str, witness: BindingWitness, agreed: Mapping[str, int]) -> list[str]:
     """All that is wrong with the namespace's pods, and with the nodes, at this moment."""
     nodes, everybody = await api.list(NODES), await api.list(PODS)
     ours = [pod for pod in everybody if pod["metadata"]["namespace"] == namespace]

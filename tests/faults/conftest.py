@@ -12,9 +12,9 @@ import pytest_asyncio
 
 from tests.e2e.conftest import control_plane, namespace
 from tests.e2e.plane import Plane, new_namespace
+from tests.faults.fault_namespace import FaultNamespace, staged
 from tests.faults.proxy import FaultProxy
-from tests.faults.subject import Level, Subject, configuration, proxied, started
-from tests.faults.world import World, staged
+from tests.faults.scheduler_under_test import ResourceUsage, SchedulerUnderTest, configuration, proxied, started
 
 __all__ = ["control_plane", "namespace"]
 WARM_UP = 150
@@ -31,16 +31,16 @@ async def proxy(control_plane: Plane) -> AsyncIterator[FaultProxy]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def subject(
     control_plane: Plane, proxy: FaultProxy, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Subject]:
+) -> AsyncIterator[SchedulerUnderTest]:
     """The scheduler that lives through it all."""
     folder = tmp_path_factory.mktemp("subject")
     async with started(control_plane, configuration(), folder, proxy) as running:
-        yield Subject(running, control_plane.api, proxy)
+        yield SchedulerUnderTest(running, control_plane.api, proxy)
         assert running.process.returncode is None, running.log.read_text()[-4000:]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def level(control_plane: Plane, proxy: FaultProxy, subject: Subject) -> Level:
+async def level(control_plane: Plane, proxy: FaultProxy, subject: SchedulerUnderTest) -> ResourceUsage:
     """What the scheduler takes at rest, once it has worked: modules are loaded, connections are open."""
     await new_namespace(control_plane.api, "warm-up")
     async with staged(control_plane, "warm-up", proxy) as world:
@@ -52,8 +52,8 @@ async def level(control_plane: Plane, proxy: FaultProxy, subject: Subject) -> Le
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def world(
-    control_plane: Plane, namespace: str, proxy: FaultProxy, subject: Subject, level: Level
-) -> AsyncIterator[World]:
+    control_plane: Plane, namespace: str, proxy: FaultProxy, subject: SchedulerUnderTest, level: ResourceUsage
+) -> AsyncIterator[FaultNamespace]:
     """A world to do harm to."""
     async with staged(control_plane, namespace, proxy) as world:
         yield world

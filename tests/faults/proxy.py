@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 
-from tests.faults.asked import Asked, Matcher, anything, bindings
+from tests.faults.request_matchers import Matcher, ProxiedRequest, anything, bindings
 from tests.faults.waiting import SECONDS
 
 REMEMBERED = 20_000
@@ -47,7 +47,7 @@ class Answer:
 class Exchange:
     """One call under way: what was asked, and what can be done about it."""
 
-    def __init__(self, proxy: FaultProxy, asked: Asked, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, proxy: FaultProxy, asked: ProxiedRequest, writer: asyncio.StreamWriter) -> None:
         self.asked = asked
         self._proxy = proxy
         self._writer = writer
@@ -107,15 +107,15 @@ class Rule:
     def __init__(self, matches: Matcher, fault: Fault, times: int | None) -> None:
         self.matches = matches
         self.fault = fault
-        self.struck: list[Asked] = []
+        self.struck: list[ProxiedRequest] = []
         """The calls that it was about."""
         self._left = times
         self._changed = asyncio.Condition()
 
-    def takes(self, asked: Asked) -> bool:
+    def takes(self, asked: ProxiedRequest) -> bool:
         return self._left != 0 and self.matches(asked)
 
-    def count(self, asked: Asked) -> None:
+    def count(self, asked: ProxiedRequest) -> None:
         """It is about this call."""
         if self._left is not None:
             self._left -= 1
@@ -140,7 +140,7 @@ class FaultProxy:
         self, server: str, trusting: ssl.SSLContext | None = None, serving: ssl.SSLContext | None = None
     ) -> None:
         """`trusting` is for the way to the server, `serving` for the way from the client; None is plain HTTP."""
-        self.log: deque[Asked] = deque(maxlen=REMEMBERED)
+        self.log: deque[ProxiedRequest] = deque(maxlen=REMEMBERED)
         """What was asked, faults counted in."""
         self.bound: Counter[str] = Counter()
         """How often the server has agreed to bind the pod `namespace/name`, whether or not anybody heard of it."""
@@ -148,7 +148,7 @@ class FaultProxy:
         self._server = server
         self._trusting, self._serving = trusting, serving
         self._rules: list[Rule] = []
-        self._open: dict[asyncio.StreamWriter, Asked | None] = {}
+        self._open: dict[asyncio.StreamWriter, ProxiedRequest | None] = {}
         self._silent: set[asyncio.StreamWriter] = set()
         self._listener: asyncio.Server | None = None
         self._session: aiohttp.ClientSession | None = None
@@ -217,7 +217,7 @@ class FaultProxy:
         """Return True if nothing may be written to this connection any more."""
         return writer in self._silent
 
-    async def ask(self, asked: Asked) -> Answer:
+    async def ask(self, asked: ProxiedRequest) -> Answer:
         """Ask the server, and note what it was talked into."""
         async with self.opened(asked) as upstream:
             answer = await _whole(upstream)
@@ -226,7 +226,7 @@ class FaultProxy:
         return answer
 
     @asynccontextmanager
-    async def opened(self, asked: Asked) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def opened(self, asked: ProxiedRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         """The server's answer as it comes."""
         assert self._session is not None
         headers = {name: value for name, value in asked.headers.items() if name in _PASSED_ON}
@@ -314,7 +314,7 @@ async def _whole(upstream: aiohttp.ClientResponse) -> Answer:
     return Answer(upstream.status, await upstream.read(), headers)
 
 
-async def _read(reader: asyncio.StreamReader) -> Asked | None:
+async def _read(reader: asyncio.StreamReader) -> ProxiedRequest | None:
     """The next call on a connection, None when there is none."""
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -326,7 +326,7 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     parts = urlsplit(target)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-    return Asked(method, target, parts.path, query, headers, body)
+    return ProxiedRequest(method, target, parts.path, query, headers, body)
 
 
 def status(code: int, reason: str, message: str, retry_after: int | None = None) -> Answer:

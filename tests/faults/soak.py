@@ -26,12 +26,8 @@ from pyscheduler.embedded.cluster import EmbeddedCluster
 from tests.controlplane.cluster import ControlPlane
 from tests.e2e.client import ApiClient, ApiError
 from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
-from tests.faults.asked import Asked, anything, bindings, calls, evictions, lists, pod_statuses, watches
 from tests.faults.churn import Churn
-from tests.faults.plot import Line, svg
-from tests.faults.proxy import Rule
-from tests.faults.subject import MEMORY_SLACK, PATIENCE, Level, Subject, configuration, proxied, started
-from tests.faults.troubles import (
+from tests.faults.fault_actions import (
     GONE,
     INTERNAL,
     TOO_MANY,
@@ -47,7 +43,28 @@ from tests.faults.troubles import (
     stalls,
     twice,
 )
-from tests.faults.world import World, staged
+from tests.faults.fault_namespace import FaultNamespace, staged
+from tests.faults.plot import Line, svg
+from tests.faults.proxy import Rule
+from tests.faults.request_matchers import (
+    ProxiedRequest,
+    anything,
+    bindings,
+    calls,
+    evictions,
+    lists,
+    pod_statuses,
+    watches,
+)
+from tests.faults.scheduler_under_test import (
+    MEMORY_SLACK,
+    PATIENCE,
+    ResourceUsage,
+    SchedulerUnderTest,
+    configuration,
+    proxied,
+    started,
+)
 
 NAMESPACE = "soak"
 SAMPLES = 1.0
@@ -59,7 +76,7 @@ LASTS = 3.0
 
 
 @dataclass
-class Course:
+class SoakSamples:
     """What was seen, moment by moment."""
 
     seconds: list[float] = field(default_factory=list)
@@ -86,12 +103,12 @@ class Course:
 class Soak:
     """One run."""
 
-    world: World
-    subject: Subject
+    world: FaultNamespace
+    subject: SchedulerUnderTest
     chance: random.Random
-    course: Course = field(default_factory=Course)
+    course: SoakSamples = field(default_factory=SoakSamples)
 
-    async def run(self, seconds: float) -> tuple[Level, Level, Churn]:
+    async def run(self, seconds: float) -> tuple[ResourceUsage, ResourceUsage, Churn]:
         """What the scheduler took at rest before it and after it. AssertionError if the cluster is not well then."""
         churn = Churn(self.world, self.chance)
         await churn.begin()
@@ -124,7 +141,7 @@ class Soak:
                 if not left:
                     raise
 
-    async def _at_rest(self, before: Level) -> Level:
+    async def _at_rest(self, before: ResourceUsage) -> ResourceUsage:
         """What it takes when nothing is left to be done, or after a minute."""
         for _ in range(120):
             found = await self.subject.level()
@@ -157,7 +174,7 @@ class Soak:
     def _rules(self) -> list[Callable[[], AbstractContextManager[Rule]]]:
         proxy, pods = self.world.proxy, watches("pods")
 
-        def some_writes(asked: Asked) -> bool:
+        def some_writes(asked: ProxiedRequest) -> bool:
             return (bindings(asked) or pod_statuses(asked) or evictions(asked)) and self.chance.random() < 0.3
 
         on_writes = (
@@ -197,7 +214,7 @@ class Soak:
                 _say(f"{course.told()}, {self.world.proxy.faults} faults")
 
 
-def grown(before: Level, after: Level) -> list[str]:
+def grown(before: ResourceUsage, after: ResourceUsage) -> list[str]:
     """What has leaked."""
     found = []
     if after.memory > before.memory + MEMORY_SLACK:
@@ -230,7 +247,7 @@ async def soak(target: str, seconds: float, seed: int, out: Path) -> list[str]:
                 started(plane, configuration(), Path(folder), proxy) as running,
                 staged(plane, NAMESPACE, proxy) as world,
             ):
-                run = Soak(world, Subject(running, plane.api, proxy), random.Random(seed))
+                run = Soak(world, SchedulerUnderTest(running, plane.api, proxy), random.Random(seed))
                 try:
                     before, after, churn = await run.run(seconds)
                 finally:
@@ -243,7 +260,7 @@ async def soak(target: str, seconds: float, seed: int, out: Path) -> list[str]:
                 return grown(before, after)
 
 
-def _figures(run: Soak, before: Level, after: Level, churn: Churn) -> dict[str, Any]:
+def _figures(run: Soak, before: ResourceUsage, after: ResourceUsage, churn: Churn) -> dict[str, Any]:
     proxy, course = run.world.proxy, run.course
     return {
         "seconds": round(max(course.seconds, default=0)),

@@ -12,10 +12,7 @@ import pytest
 
 from tests.e2e.story import alive
 from tests.e2e.workloads import placed
-from tests.faults.asked import Asked, Matcher, events, evictions, lists, pod_statuses, watches, within
-from tests.faults.proxy import Exchange, Fault, Rule
-from tests.faults.subject import PATIENCE
-from tests.faults.troubles import (
+from tests.faults.fault_actions import (
     GONE,
     INTERNAL,
     TOO_MANY,
@@ -29,7 +26,19 @@ from tests.faults.troubles import (
     says_500_though_done,
     stalls,
 )
-from tests.faults.world import NODES, World
+from tests.faults.fault_namespace import NODES, FaultNamespace
+from tests.faults.proxy import Exchange, Fault, Rule
+from tests.faults.request_matchers import (
+    Matcher,
+    ProxiedRequest,
+    events,
+    evictions,
+    lists,
+    pod_statuses,
+    watches,
+    within,
+)
+from tests.faults.scheduler_under_test import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -65,7 +74,7 @@ KINDS = (
 
 
 @contextmanager
-def each_fault(world: World, *matches: Matcher, times: int = 1) -> Iterator[list[Rule]]:
+def each_fault(world: FaultNamespace, *matches: Matcher, times: int = 1) -> Iterator[list[Rule]]:
     """One call after the other meets with another fault, each so many times; with several matches, each has them."""
     with ExitStack() as stack:
         every = itertools.product(matches, FAULTS.values())
@@ -77,7 +86,7 @@ async def all_met(rules: Iterable[Rule]) -> None:
         await rule.met()
 
 
-async def test_connection_refused(world: World) -> None:
+async def test_connection_refused(world: FaultNamespace) -> None:
     await world.flood(20, prefix="before")
     async with world.proxy.refusing():
         await world.flood(20, prefix="meanwhile")
@@ -85,18 +94,18 @@ async def test_connection_refused(world: World) -> None:
     await world.many_bound(40)
 
 
-async def test_bindings(world: World) -> None:
+async def test_bindings(world: FaultNamespace) -> None:
     with each_fault(world, world.bindings, times=2) as rules:
         await world.flood(40)
         await world.many_bound(40)
         await all_met(rules)
 
 
-async def test_lists(world: World) -> None:
+async def test_lists(world: FaultNamespace) -> None:
     """All watches have to start over from lists, and each of them goes wrong in another way."""
     begun: set[str] = set()
 
-    def first_time(asked: Asked) -> bool:
+    def first_time(asked: ProxiedRequest) -> bool:
         return asked.is_watch and asked.path not in begun and not begun.add(asked.path)  # type: ignore[func-returns-value]
 
     with ExitStack() as stack:
@@ -111,7 +120,7 @@ async def test_lists(world: World) -> None:
         await world.all_watched(before)
 
 
-async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world: World) -> None:
+async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world: FaultNamespace) -> None:
     """Nodes are chosen while bindings of other pods are in flight; some of these fail later."""
     own = {"matchLabels": {"app": world.namespace}}
     evenly = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
@@ -134,7 +143,7 @@ async def test_many_bindings_in_flight_that_fail_leave_pods_evenly_spread(world:
     assert max(on_each.values()) - min(on_each.values()) <= 1
 
 
-async def test_preemption(world: World) -> None:
+async def test_preemption(world: FaultNamespace) -> None:
     """Nominations and evictions go wrong in all ways, and nobody has to go in vain."""
     everywhere, urgent = NODES * 4, ("a", "b", "c", "d", "e")
     await world.flood(everywhere, prefix="low", cpu="1")
@@ -148,15 +157,15 @@ async def test_preemption(world: World) -> None:
     assert len(placed(left)) == everywhere - len(urgent)
 
 
-async def test_events_that_nobody_takes(world: World) -> None:
+async def test_events_that_nobody_takes(world: FaultNamespace) -> None:
     with world.proxy.rule(within(world.namespace, events), refuses(INTERNAL)) as rule:
         await world.flood(20)
         await world.many_bound(20)
         await rule.met(1)
 
 
-async def test_409_somebody_else_binds_it_first(world: World) -> None:
-    async def elsewhere(asked: Asked) -> None:
+async def test_409_somebody_else_binds_it_first(world: FaultNamespace) -> None:
+    async def elsewhere(asked: ProxiedRequest) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": world.hollow.names[0]}
         name = asked.pod.partition("/")[2]
         await world.plane.api.create(asked.path, {"metadata": {"name": name}, "target": target})
@@ -170,8 +179,8 @@ async def test_409_somebody_else_binds_it_first(world: World) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["for good", "and made again"])
-async def test_404_a_pod_deleted_between_decision_and_binding(world: World, again: bool) -> None:
-    async def delete(asked: Asked) -> None:
+async def test_404_a_pod_deleted_between_decision_and_binding(world: FaultNamespace, again: bool) -> None:
+    async def delete(asked: ProxiedRequest) -> None:
         name = asked.pod.partition("/")[2]
         await world.plane.api.delete(f"{world.pods}/{name}", gracePeriodSeconds=0)
         if again:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.e2e.test_failover import Times, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
-from tests.faults.subject import configuration, started
+from tests.faults.fault_namespace import FaultNamespace
+from tests.faults.scheduler_under_test import configuration, started
 from tests.faults.waiting import until
-from tests.faults.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -40,7 +40,7 @@ def jump(clock: Path, wall: float, now: float = 0.0) -> None:
     clock.write_text(f"{wall} {now}")
 
 
-async def test_under_load(world: World, tmp_path: Path, clock: Path) -> None:
+async def test_under_load(world: FaultNamespace, tmp_path: Path, clock: Path) -> None:
     name = world.namespace
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "scheduler"):
         await world.pod("giant", name, cpu="64")
@@ -51,7 +51,7 @@ async def test_under_load(world: World, tmp_path: Path, clock: Path) -> None:
 
 
 async def test_the_leader_goes_on_to_lead(
-    world: World, tmp_path: Path, clock: Path, monkeypatch: pytest.MonkeyPatch
+    world: FaultNamespace, tmp_path: Path, clock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await without_lease(world.plane)
     text = electing(world.namespace, SHORT, 5000)

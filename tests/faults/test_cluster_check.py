@@ -7,7 +7,15 @@ from fractions import Fraction
 import pytest
 
 from tests.e2e.client import Json
-from tests.faults.cluster_check import Witness, amount, left_behind, oversold, requests, stale_nominations, stranded
+from tests.faults.cluster_check import (
+    BindingWitness,
+    amount,
+    left_behind,
+    oversold,
+    requests,
+    stale_nominations,
+    stranded,
+)
 
 
 def node(name: str = "n", cpu: str = "4", **spec: object) -> Json:
@@ -89,7 +97,7 @@ def test_a_pod_on_a_node_that_is_gone_is_stranded() -> None:
 
 
 def test_a_pod_that_moves_was_bound_twice() -> None:
-    witness = Witness()
+    witness = BindingWitness()
     for on in ("", "a", "a"):
         witness.see(pod(on=on))
     assert witness.bound_twice({"ns/p": 1, "elsewhere/p": 9}) == []
@@ -98,7 +106,7 @@ def test_a_pod_that_moves_was_bound_twice() -> None:
 
 
 def test_a_pod_that_the_server_bound_more_often_than_it_was_made_was_bound_twice() -> None:
-    witness = Witness()
+    witness = BindingWitness()
     witness.see(pod(on="a"))
     assert len(witness.bound_twice({"ns/p": 2})) == 1
     witness.see(pod(on="b", metadata={"uid": "another of that name"}))

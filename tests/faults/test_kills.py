@@ -12,11 +12,11 @@ import pytest
 from tests.e2e.scheduler import SchedulerProcess
 from tests.e2e.test_failover import SHORT, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
-from tests.faults.asked import Asked, evictions, leases, within, writes
-from tests.faults.subject import Subject, configuration, started
-from tests.faults.troubles import INTERNAL, Held, passes, refuses
+from tests.faults.fault_actions import INTERNAL, HeldCalls, passes, refuses
+from tests.faults.fault_namespace import NODES, FaultNamespace
+from tests.faults.request_matchers import ProxiedRequest, evictions, leases, within, writes
+from tests.faults.scheduler_under_test import SchedulerUnderTest, configuration, started
 from tests.faults.waiting import until
-from tests.faults.world import NODES, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -24,7 +24,7 @@ URGENT = "system-cluster-critical"
 PODS = 12
 
 
-def scheduler(world: World, folder: Path, sane: bool = False) -> AbstractAsyncContextManager[SchedulerProcess]:
+def scheduler(world: FaultNamespace, folder: Path, sane: bool = False) -> AbstractAsyncContextManager[SchedulerProcess]:
     """One for the pods of this story only."""
     name = world.namespace
     return started(world.plane, configuration(name, f"{name}-faulty", sane), folder, world.proxy)
@@ -38,8 +38,8 @@ async def killed(running: SchedulerProcess) -> None:
 @pytest.mark.parametrize(
     "arrives", [False, True], ids=["which never arrive", "which arrive when the next one is at work"]
 )
-async def test_before_its_bindings_arrive(world: World, tmp_path: Path, arrives: bool) -> None:
-    held = Held()
+async def test_before_its_bindings_arrive(world: FaultNamespace, tmp_path: Path, arrives: bool) -> None:
+    held = HeldCalls()
     with world.proxy.rule(world.bindings, held, times=4) as rule:
         async with scheduler(world, tmp_path / "first") as first:
             await world.flood(PODS, world.namespace)
@@ -52,8 +52,8 @@ async def test_before_its_bindings_arrive(world: World, tmp_path: Path, arrives:
             await world.many_bound(PODS)
 
 
-async def test_after_its_bindings_were_made_and_before_it_heard_of_it(world: World, tmp_path: Path) -> None:
-    held = Held(after=True)
+async def test_after_its_bindings_were_made_and_before_it_heard_of_it(world: FaultNamespace, tmp_path: Path) -> None:
+    held = HeldCalls(after=True)
     with world.proxy.rule(world.bindings, held, times=4) as rule:
         async with scheduler(world, tmp_path / "first") as first:
             await world.flood(PODS, world.namespace)
@@ -65,8 +65,8 @@ async def test_after_its_bindings_were_made_and_before_it_heard_of_it(world: Wor
 
 
 @pytest.mark.parametrize("evicted", [0, 1], ids=["before the first victim goes", "between two victims"])
-async def test_during_preemption(world: World, tmp_path: Path, evicted: int) -> None:
-    held, theirs = Held(), within(world.namespace, evictions)
+async def test_during_preemption(world: FaultNamespace, tmp_path: Path, evicted: int) -> None:
+    held, theirs = HeldCalls(), within(world.namespace, evictions)
     with world.proxy.rule(theirs, held) as rule, world.proxy.rule(theirs, passes, times=evicted):
         async with scheduler(world, tmp_path / "first") as first:
             await world.flood(NODES * 4, world.namespace, prefix="low", cpu="1")
@@ -79,27 +79,27 @@ async def test_during_preemption(world: World, tmp_path: Path, evicted: int) -> 
         await world.bound("urgent")
 
 
-async def test_while_pods_are_parked_by_permit(world: World, tmp_path: Path) -> None:
+async def test_while_pods_are_parked_by_permit(world: FaultNamespace, tmp_path: Path) -> None:
     faulty = f"{world.namespace}-faulty"
     async with scheduler(world, tmp_path / "first") as first:
         for i in range(3):
             await world.pod(f"parked-{i}", faulty, labels={"parked": "yes"})
-        await Subject(first, world.plane.api, world.proxy).has_assumed(3)
+        await SchedulerUnderTest(first, world.plane.api, world.proxy).has_assumed(3)
         await killed(first)
     async with scheduler(world, tmp_path / "second") as second:
-        await Subject(second, world.plane.api, world.proxy).has_assumed(3)
+        await SchedulerUnderTest(second, world.plane.api, world.proxy).has_assumed(3)
         await world.pod("key", faulty, labels={"opens": "yes"})
         await world.bound("key", *(f"parked-{i}" for i in range(3)))
 
 
 async def test_a_leader_whose_renewals_are_refused_ends_and_its_last_calls_do_no_harm(
-    world: World, tmp_path: Path
+    world: FaultNamespace, tmp_path: Path
 ) -> None:
-    def renewals(asked: Asked) -> bool:
+    def renewals(asked: ProxiedRequest) -> bool:
         return leases(asked) and writes(asked)
 
     await without_lease(world.plane)
-    text, held = electing(world.namespace, SHORT, 5000), Held()
+    text, held = electing(world.namespace, SHORT, 5000), HeldCalls()
     async with started(world.plane, text, tmp_path / "leader", world.proxy) as leader:
         await until(partial(holder, world.plane))
         async with started(world.plane, text, tmp_path / "follower"):

@@ -8,11 +8,11 @@ import pytest
 
 from pyscheduler.embedded.hollow import NodeTemplate
 from tests.e2e.workloads import in_pool, placed
-from tests.faults.asked import Asked
+from tests.faults.fault_actions import INTERNAL
+from tests.faults.fault_namespace import NODES, FaultNamespace
 from tests.faults.proxy import Exchange, status
-from tests.faults.subject import FAULTY, Subject
-from tests.faults.troubles import INTERNAL
-from tests.faults.world import NODES, World
+from tests.faults.request_matchers import ProxiedRequest
+from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -21,17 +21,17 @@ FULL = NODES * 4
 KEYS = 20
 
 
-async def short_lived(world: World) -> str:
+async def short_lived(world: FaultNamespace) -> str:
     """One more node, the roomiest of all."""
     template = in_pool(NodeTemplate(f"{world.namespace}-short-lived", cpu="8"), world.namespace)
     await world.hollow.add(template)
     return template.name
 
 
-async def test_with_bindings_on_their_way(world: World) -> None:
+async def test_with_bindings_on_their_way(world: FaultNamespace) -> None:
     name, gone = await short_lived(world), asyncio.Event()
 
-    def to_it(asked: Asked) -> bool:
+    def to_it(asked: ProxiedRequest) -> bool:
         return world.bindings(asked) and name.encode() in asked.body
 
     async def lost(exchange: Exchange) -> None:
@@ -46,7 +46,7 @@ async def test_with_bindings_on_their_way(world: World) -> None:
         await world.many_bound(FULL)
 
 
-async def test_with_pods_parked_by_permit(world: World, subject: Subject) -> None:
+async def test_with_pods_parked_by_permit(world: FaultNamespace, subject: SchedulerUnderTest) -> None:
     name = await short_lived(world)
     for i in range(FULL):
         await world.pod(f"parked-{i}", FAULTY, cpu="1", labels={"parked": "yes"})

@@ -13,9 +13,9 @@ import yaml
 from tests.e2e.exposition import Page
 from tests.e2e.test_failover import Times, holder, without_lease
 from tests.e2e.test_failover import configuration as electing
-from tests.faults.subject import FAULTY, Subject, configuration, started
+from tests.faults.fault_namespace import FaultNamespace
+from tests.faults.scheduler_under_test import FAULTY, SchedulerUnderTest, configuration, started
 from tests.faults.waiting import until
-from tests.faults.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -32,7 +32,7 @@ QUIET = 3.0
 SHORT = Times(lease=6.0, deadline=4.0, retry=0.5)
 
 
-async def test_a_plugin_that_misbehaves_once_costs_its_pod_one_backoff(world: World) -> None:
+async def test_a_plugin_that_misbehaves_once_costs_its_pod_one_backoff(world: FaultNamespace) -> None:
     names = [fault.replace("_", "-").replace(".", "-") for fault in MISBEHAVIOURS]
     for name, fault in zip(names, MISBEHAVIOURS, strict=True):
         await world.pod(name, FAULTY, labels={"fault": fault})
@@ -41,7 +41,7 @@ async def test_a_plugin_that_misbehaves_once_costs_its_pod_one_backoff(world: Wo
     await world.many_bound(len(names) + 10)
 
 
-async def test_a_plugin_that_fails_to_make_room_leaves_others_alone(world: World) -> None:
+async def test_a_plugin_that_fails_to_make_room_leaves_others_alone(world: FaultNamespace) -> None:
     for how in ("raises", "nonsense"):
         await world.pod(f"giant-{how}", FAULTY, cpu="64", labels={"fault": f"post_filter.{how}"})
     await world.flood(10, FAULTY)
@@ -49,11 +49,11 @@ async def test_a_plugin_that_fails_to_make_room_leaves_others_alone(world: World
 
 
 @pytest.mark.parametrize("point", ACTING)
-async def test_pods_whose_bindings_never_end_hold_nobody_up(world: World, tmp_path: Path, point: str) -> None:
+async def test_pods_whose_bindings_never_end_hold_nobody_up(world: FaultNamespace, tmp_path: Path, point: str) -> None:
     """More of them than there are workers; and when they are deleted, nothing of them goes on."""
     name, labels = world.namespace, {"fault": f"{point}.hangs"}
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging") as running:
-        subject = Subject(running, world.plane.api, world.proxy)
+        subject = SchedulerUnderTest(running, world.plane.api, world.proxy)
         for i in range(HANGING):
             await world.pod(f"hung-{i}", f"{name}-faulty", cpu="10m", labels=labels)
         await world.flood(20, name)
@@ -80,7 +80,9 @@ def binding(metrics: Page) -> float:
     return number
 
 
-async def test_pods_whose_preparations_never_end_are_taken_up_by_the_next(world: World, tmp_path: Path) -> None:
+async def test_pods_whose_preparations_never_end_are_taken_up_by_the_next(
+    world: FaultNamespace, tmp_path: Path
+) -> None:
     name = world.namespace
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "hanging"):
         for i in range(40):
@@ -91,7 +93,7 @@ async def test_pods_whose_preparations_never_end_are_taken_up_by_the_next(world:
         await world.many_bound(60)
 
 
-async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: World, tmp_path: Path) -> None:
+async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: FaultNamespace, tmp_path: Path) -> None:
     """Nothing else runs meanwhile, so /livez fails, and the kubelet starts another one."""
     name = world.namespace
     async with started(world.plane, configuration(name, f"{name}-faulty"), tmp_path / "blocked") as blocked:
@@ -106,7 +108,7 @@ async def test_a_plugin_that_never_comes_back_is_seen_from_outside(world: World,
         await world.many_bound(11)
 
 
-async def test_a_leader_that_a_plugin_blocks_for_ever_is_followed(world: World, tmp_path: Path) -> None:
+async def test_a_leader_that_a_plugin_blocks_for_ever_is_followed(world: FaultNamespace, tmp_path: Path) -> None:
     """Its lease is not renewed once it counts as dead, and it writes nothing more."""
     await without_lease(world.plane)
     name = world.namespace

@@ -12,11 +12,9 @@ import pytest
 
 from pyscheduler.embedded.server import ApiServer
 from tests.e2e.client import Json
-from tests.faults.asked import anything, bindings, lists, watches, writes
-from tests.faults.proxy import FaultProxy
-from tests.faults.troubles import (
-    Held,
-    Memory,
+from tests.faults.fault_actions import (
+    HeldCalls,
+    WatchRecorder,
     breaks_off,
     cut_after,
     gone_event,
@@ -28,6 +26,8 @@ from tests.faults.troubles import (
     stays_silent_after,
     twice,
 )
+from tests.faults.proxy import FaultProxy
+from tests.faults.request_matchers import anything, bindings, lists, watches, writes
 from tests.faults.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -103,7 +103,7 @@ async def test_broken_calls(proxy: FaultProxy, client: aiohttp.ClientSession, fa
 async def test_held_calls_arrive_when_they_are_let_go_though_nobody_waits(
     proxy: FaultProxy, client: aiohttp.ClientSession
 ) -> None:
-    held = Held()
+    held = HeldCalls()
     with proxy.rule(writes, held, times=1) as rule:
         making = asyncio.create_task(make(client, proxy, "a"))
         await rule.met()
@@ -127,7 +127,7 @@ async def test_nobody_listens_and_then_somebody_does_at_the_same_place(
 async def test_watches_that_misbehave(proxy: FaultProxy, client: aiohttp.ClientSession) -> None:
     for name in "abc":
         await make(client, proxy, name)
-    memory = Memory()
+    memory = WatchRecorder()
     everything = ["ADDED a", "ADDED b", "ADDED c"]
     with proxy.rule(watches("configmaps"), memory, times=1):
         assert await told(client, proxy, 3) == everything

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from tests.e2e.plane import Plane
-from tests.faults.asked import watches
-from tests.faults.subject import configuration, started
-from tests.faults.world import World
+from tests.faults.fault_namespace import FaultNamespace
+from tests.faults.request_matchers import watches
+from tests.faults.scheduler_under_test import configuration, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -33,11 +33,11 @@ async def restart_etcd(plane: Plane) -> None:
     if plane.real is not None:
         await plane.real.restart("etcd")
     elif plane.embedded is not None:
-        plane.embedded.server.api.world.store.compact()
+        plane.embedded.server.api.state.store.compact()
 
 
 @pytest.mark.parametrize("restart", [restart_api_server, restart_etcd], ids=["API server", "etcd"])
-async def test_under_load(world: World, tmp_path: Path, restart: Callable[[Plane], Awaitable[None]]) -> None:
+async def test_under_load(world: FaultNamespace, tmp_path: Path, restart: Callable[[Plane], Awaitable[None]]) -> None:
     document = yaml.safe_load(configuration(world.namespace, f"{world.namespace}-faulty"))
     document["clientConnection"] = {"qps": RATE, "burst": 1}
     async with started(world.plane, yaml.safe_dump(document), tmp_path / "scheduler"):

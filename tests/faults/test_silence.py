@@ -18,11 +18,21 @@ import yaml
 
 from tests.e2e.plane import Plane
 from tests.e2e.scheduler import SchedulerProcess
-from tests.faults.asked import Matcher, bindings, events, evictions, leases, lists, pod_statuses, watches, within
+from tests.faults.fault_actions import GONE, dies_on_the_way_back, dies_on_the_way_there, refuses
+from tests.faults.fault_namespace import NODES, FaultNamespace, staged
 from tests.faults.proxy import Fault, FaultProxy
-from tests.faults.subject import configuration, proxied, started
-from tests.faults.troubles import GONE, dies_on_the_way_back, dies_on_the_way_there, refuses
-from tests.faults.world import NODES, World, staged
+from tests.faults.request_matchers import (
+    Matcher,
+    bindings,
+    events,
+    evictions,
+    leases,
+    lists,
+    pod_statuses,
+    watches,
+    within,
+)
+from tests.faults.scheduler_under_test import configuration, proxied, started
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -65,7 +75,7 @@ async def running(
 @pytest_asyncio.fixture(loop_scope="session")
 async def quiet(
     control_plane: Plane, namespace: str, silent_proxy: FaultProxy, running: SchedulerProcess
-) -> AsyncIterator[World]:
+) -> AsyncIterator[FaultNamespace]:
     """A world in which the scheduler has bound something, so that it has idle connections."""
     async with staged(control_plane, namespace, silent_proxy) as world:
         await world.flood(8, NAME, "before")
@@ -73,7 +83,7 @@ async def quiet(
         yield world
 
 
-async def first_binding(world: World, name: str, since: float) -> float:
+async def first_binding(world: FaultNamespace, name: str, since: float) -> float:
     """Wait until the pod is bound; returns the seconds since then."""
     await world.bound(name, seconds=LIMIT)
     took = asyncio.get_running_loop().time() - since
@@ -85,7 +95,7 @@ async def first_binding(world: World, name: str, since: float) -> float:
 @pytest.mark.parametrize("fault", DIRECTIONS.values(), ids=DIRECTIONS)
 @pytest.mark.parametrize("kind", [bindings, leases, events], ids=["bindings", "leases", "events"])
 async def test_a_pod_is_bound_after_all_connections_died_during_a_call(
-    quiet: World, running: SchedulerProcess, kind: Matcher, fault: Fault
+    quiet: FaultNamespace, running: SchedulerProcess, kind: Matcher, fault: Fault
 ) -> None:
     with quiet.proxy.rule(kind, fault, times=1) as rule:
         await quiet.pod("during", NAME)
@@ -97,7 +107,7 @@ async def test_a_pod_is_bound_after_all_connections_died_during_a_call(
     assert running.process.returncode is None
 
 
-async def test_a_pod_is_bound_after_all_watches_died_silently(quiet: World) -> None:
+async def test_a_pod_is_bound_after_all_watches_died_silently(quiet: FaultNamespace) -> None:
     assert quiet.proxy.silence() > 1
     died = asyncio.get_running_loop().time()
     await quiet.pod("after", NAME)
@@ -105,7 +115,7 @@ async def test_a_pod_is_bound_after_all_watches_died_silently(quiet: World) -> N
 
 
 @pytest.mark.parametrize("fault", DIRECTIONS.values(), ids=DIRECTIONS)
-async def test_a_pod_is_bound_after_all_connections_died_during_a_list(quiet: World, fault: Fault) -> None:
+async def test_a_pod_is_bound_after_all_connections_died_during_a_list(quiet: FaultNamespace, fault: Fault) -> None:
     with (
         quiet.proxy.rule(watches("pods"), refuses(GONE), times=1),
         quiet.proxy.rule(lists("pods"), fault, times=1) as rule,
@@ -118,7 +128,9 @@ async def test_a_pod_is_bound_after_all_connections_died_during_a_list(quiet: Wo
 
 
 @pytest.mark.parametrize("fault", DIRECTIONS.values(), ids=DIRECTIONS)
-async def test_a_condition_is_written_after_all_connections_died_during_its_patch(quiet: World, fault: Fault) -> None:
+async def test_a_condition_is_written_after_all_connections_died_during_its_patch(
+    quiet: FaultNamespace, fault: Fault
+) -> None:
     with quiet.proxy.rule(within(quiet.namespace, pod_statuses), fault, times=1) as rule:
         await quiet.pod("large", NAME, cpu="64")
         await rule.met()
@@ -131,7 +143,9 @@ async def test_a_condition_is_written_after_all_connections_died_during_its_patc
 
 
 @pytest.mark.parametrize("fault", DIRECTIONS.values(), ids=DIRECTIONS)
-async def test_a_preemptor_is_bound_after_all_connections_died_during_an_eviction(quiet: World, fault: Fault) -> None:
+async def test_a_preemptor_is_bound_after_all_connections_died_during_an_eviction(
+    quiet: FaultNamespace, fault: Fault
+) -> None:
     await quiet.empty()
     everywhere = NODES * 4
     await quiet.flood(everywhere, NAME, "low", cpu="1")

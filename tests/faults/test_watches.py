@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.asked import Matcher, lists, watches
-from tests.faults.proxy import Fault
-from tests.faults.subject import Subject
-from tests.faults.troubles import (
+from tests.faults.fault_actions import (
     GONE,
     INTERNAL,
     TOO_MANY,
-    Memory,
+    WatchRecorder,
     bookmark,
     cut_after,
     gone_event,
@@ -22,7 +19,10 @@ from tests.faults.troubles import (
     stays_silent_after,
     twice,
 )
-from tests.faults.world import NODES, World
+from tests.faults.fault_namespace import NODES, FaultNamespace
+from tests.faults.proxy import Fault
+from tests.faults.request_matchers import Matcher, lists, watches
+from tests.faults.scheduler_under_test import SchedulerUnderTest
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -31,7 +31,7 @@ FULL = NODES * 4
 """Pods of one core that fill the nodes."""
 
 
-def asked_for(world: World, matches: Matcher) -> int:
+def asked_for(world: FaultNamespace, matches: Matcher) -> int:
     """How often the scheduler has asked."""
     return sum(map(matches, world.proxy.log))
 
@@ -48,7 +48,7 @@ def asked_for(world: World, matches: Matcher) -> int:
         pytest.param(says(b'{"type": "MODI', after=3), 1, id="half a line"),
     ],
 )
-async def test_a_watch_that_ends_badly(world: World, fault: Fault, times: int) -> None:
+async def test_a_watch_that_ends_badly(world: FaultNamespace, fault: Fault, times: int) -> None:
     with world.proxy.rule(POD_WATCH, fault, times) as rule:
         assert world.proxy.cut(POD_WATCH)
         await world.flood(20)
@@ -56,7 +56,7 @@ async def test_a_watch_that_ends_badly(world: World, fault: Fault, times: int) -
         await world.many_bound(20)
 
 
-async def test_all_watches_cut_at_once(world: World) -> None:
+async def test_all_watches_cut_at_once(world: FaultNamespace) -> None:
     before = world.proxy.watches
     await world.flood(20, prefix="before")
     assert world.proxy.cut(watches()) == before.total() > 1
@@ -65,7 +65,7 @@ async def test_all_watches_cut_at_once(world: World) -> None:
     await world.all_watched(before)
 
 
-async def test_everything_is_told_twice(world: World) -> None:
+async def test_everything_is_told_twice(world: FaultNamespace) -> None:
     with world.proxy.rule(POD_WATCH, twice) as rule:
         world.proxy.cut(POD_WATCH)
         await rule.met()
@@ -73,7 +73,7 @@ async def test_everything_is_told_twice(world: World) -> None:
     world.proxy.cut(POD_WATCH)
 
 
-async def test_everything_is_told_in_another_order(world: World) -> None:
+async def test_everything_is_told_in_another_order(world: FaultNamespace) -> None:
     with world.proxy.rule(POD_WATCH, shuffled) as rule:
         world.proxy.cut(POD_WATCH)
         await rule.met()
@@ -82,8 +82,8 @@ async def test_everything_is_told_in_another_order(world: World) -> None:
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
-async def test_what_was_told_before_a_relist_is_told_again(world: World, backwards: bool) -> None:
-    memory = Memory()
+async def test_what_was_told_before_a_relist_is_told_again(world: FaultNamespace, backwards: bool) -> None:
+    memory = WatchRecorder()
     with world.proxy.rule(POD_WATCH, memory, times=1) as rule:
         world.proxy.cut(POD_WATCH)
         await rule.met()
@@ -101,7 +101,7 @@ async def test_what_was_told_before_a_relist_is_told_again(world: World, backwar
     assert asked_for(world, lists("pods")) > before
 
 
-async def test_nothing_but_bookmarks(world: World, subject: Subject) -> None:
+async def test_nothing_but_bookmarks(world: FaultNamespace, subject: SchedulerUnderTest) -> None:
     """A quiet watch that is cut goes on from the last bookmark, and asks for no list."""
     version = (await world.plane.api.get("/api/v1/pods", limit=1))["metadata"]["resourceVersion"]
     with world.proxy.rule(POD_WATCH, stays_silent_after(bookmark("Pod", version)), times=1) as rule:
@@ -110,7 +110,7 @@ async def test_nothing_but_bookmarks(world: World, subject: Subject) -> None:
         await world.flood(20)
         await subject.metrics()  # whoever answers this has read the bookmark, which came before
     before = asked_for(world, lists("pods"))
-    with world.proxy.rule(POD_WATCH, Memory(), times=1) as resumed:
+    with world.proxy.rule(POD_WATCH, WatchRecorder(), times=1) as resumed:
         world.proxy.cut(POD_WATCH)
         await resumed.met()
         await world.many_bound(20)
@@ -118,7 +118,7 @@ async def test_nothing_but_bookmarks(world: World, subject: Subject) -> None:
     assert asked_for(world, lists("pods")) == before
 
 
-async def refill(world: World) -> None:
+async def refill(world: FaultNamespace) -> None:
     """Fill all nodes, twice: what is taken to be there and is not would keep the second from their places."""
     for prefix in ("one", "two"):
         await world.flood(FULL, prefix=prefix, cpu="1")

@@ -152,12 +152,14 @@ PODS: dict[str, Hostile] = {
     "5,000 node affinity terms": Hostile(lambda: node_terms("a"), WAITS, 3_000),
     "5,000 node preferences": Hostile(node_preferences, SCHEDULED, 3_000),
     "5,000 anti-affinity terms, all of one topology": Hostile(
-        lambda: hostile().apart(*(term("kubernetes.io/hostname", i) for i in range(MANY))), SCHEDULED, 2_000
+        lambda: hostile().pod_anti_affinity(*(term("kubernetes.io/hostname", i) for i in range(MANY))), SCHEDULED, 2_000
     ),
     "5,000 anti-affinity terms, each of its own topology": Hostile(
-        lambda: hostile().apart(*(term(f"t{i}", i) for i in range(MANY))), SCHEDULED, 3_000
+        lambda: hostile().pod_anti_affinity(*(term(f"t{i}", i) for i in range(MANY))), SCHEDULED, 3_000
     ),
-    "5,000 affinity terms": Hostile(lambda: hostile().near(*(term(f"t{i}", i) for i in range(MANY))), WAITS, 3_000),
+    "5,000 affinity terms": Hostile(
+        lambda: hostile().pod_affinity(*(term(f"t{i}", i) for i in range(MANY))), WAITS, 3_000
+    ),
     "5,000 preferred anti-affinity terms": Hostile(preferred_terms, SCHEDULED, 3_000),
     "5,000 spread constraints that must hold": Hostile(lambda: spreads("DoNotSchedule"), WAITS, 3_000),
     "5,000 spread constraints that should hold": Hostile(lambda: spreads("ScheduleAnyway"), SCHEDULED, 3_000),

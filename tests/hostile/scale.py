@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyscheduler.testing import PodBuilder, pod
-from tests.hostile.world import World, plain
+from tests.hostile.pod_fixture import HostilePodFixture, plain
 
 ALIVE = 200
 """Pods that there are at the same time, in the flood of shapes."""
@@ -79,7 +79,7 @@ def shape(i: int) -> bytes:
 
 def flood(count: int, told: Callable[[str], None] = lambda _: None) -> Shapes:
     """So many shapes come and go, a few at a time; `told` is how far it has come."""
-    world = World(nodes=NODES)
+    world = HostilePodFixture(nodes=NODES)
     tenth = count // 10
     spent: list[float] = []
     memory: list[int] = []
@@ -104,7 +104,7 @@ def flood(count: int, told: Callable[[str], None] = lambda _: None) -> Shapes:
 
 def burst(count: int, fits: bool) -> Burst:
     """One tenant makes so many pods at once, and a neighbour some behind, beside and after them."""
-    world = World(nodes=NODES if not fits else max(NODES, count // 900))
+    world = HostilePodFixture(nodes=NODES if not fits else max(NODES, count // 900))
     plain_cost = _cost(world, [plain(f"warm-{i}") for i in range(200)]) / 200
     amount = "1m" if fits else "1000"
     pods = [pod(f"burst-{i}").requests(cpu=amount).label("app", "burst") for i in range(count)]
@@ -144,17 +144,17 @@ def check_burst(found: Burst) -> None:
     assert found.longest < 0.5, found
 
 
-def _until_bound(world: World, name: str) -> int:
+def _until_bound(world: HostilePodFixture, name: str) -> int:
     """Make attempts until the pod is bound; how many."""
     before = world.attempts
-    while name not in world.where:
+    while name not in world.assignments:
         tried = world.attempts
         world.run(most=1)
         assert world.attempts > tried, f"{name} is not tried"
     return world.attempts - before
 
 
-def _cost(world: World, pods: list[PodBuilder]) -> float:
+def _cost(world: HostilePodFixture, pods: list[PodBuilder]) -> float:
     began = time.process_time()
     for each in pods:
         world.see(each)

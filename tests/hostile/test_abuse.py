@@ -14,7 +14,7 @@ from pyscheduler.intree.gang_scheduling import POD_GROUP
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from pyscheduler_plugins.pod_group import POD_GROUP as OUR_POD_GROUP
 from pyscheduler_plugins.pod_group import POD_GROUP_LABEL
-from tests.hostile.world import World, cpu, plain
+from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 GANGS = default(parse(["GenericWorkload=true,GangScheduling=true"]))
 OUR_GANGS = """
@@ -47,7 +47,7 @@ def attempts(of: Harness) -> int:
 def attempts_until_bound(of: Harness, name: str, most: int = 10_000) -> int:
     """How many attempts there are before the pod is bound."""
     for done in range(most):
-        if name in of.where:
+        if name in of.assignments:
             return done
         commands = of.machine.cycle(of.now)
         assert commands is not None, f"{name} is not tried"
@@ -83,7 +83,7 @@ def test_who_wakes_his_hopeless_pods_again_and_again_gets_one_try_for_each_event
         # A pod that runs and ends makes room, which wakes everybody who lacks some.
         them.add(pod(f"bait-{second}"), pod(f"neighbour-{second}"))
         them.run()
-        assert f"neighbour-{second}" in them.where
+        assert f"neighbour-{second}" in them.assignments
         them.delete_pod(f"bait-{second}")
         while (commands := them.machine.cycle(them.now)) is not None:
             them._carry_out(commands)
@@ -136,7 +136,7 @@ def test_a_flood_of_high_priority_evicts_no_more_than_it_needs() -> None:
     them.run()
     them.advance(60)
     assert len(them.evicted()) == 3
-    assert sum(name.startswith("p") for name in them.where) == 5
+    assert sum(name.startswith("p") for name in them.assignments) == 5
 
 
 def test_the_same_victims_are_not_evicted_again_by_each_of_many_preemptors() -> None:
@@ -156,7 +156,7 @@ def test_a_nomination_of_ones_own_making_holds_back_no_higher_pod_and_no_other_n
     them.run()
     them.add(pod("higher").requests(cpu="4").priority(1), pod("equal").requests(cpu="4"))
     them.run()
-    assert sorted(them.where) == ["equal", "higher"]
+    assert sorted(them.assignments) == ["equal", "higher"]
 
 
 def test_nominations_go_with_their_pods() -> None:
@@ -181,7 +181,7 @@ def test_gangs_that_can_never_be_whole_hold_no_place() -> None:
     assert not list(them.handle.waiting_pods())
     them.add(pod("neighbour").requests(cpu="4"))
     them.run()
-    assert them.where == {"neighbour": "n1"}
+    assert them.assignments == {"neighbour": "n1"}
 
 
 def test_our_gangs_that_can_never_be_whole_hold_no_place_either() -> None:
@@ -196,7 +196,7 @@ def test_our_gangs_that_can_never_be_whole_hold_no_place_either() -> None:
     assert not list(them.handle.waiting_pods())
     them.add(pod("neighbour").requests(cpu="4"))
     them.run()
-    assert them.where == {"neighbour": "n1"}
+    assert them.assignments == {"neighbour": "n1"}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_pod_group_that_makes_no_sense_harms_its_own_pods_only(spec: object) -
     them.add_object(OUR_POD_GROUP, {"metadata": {"namespace": "default", "name": "g"}, "spec": spec})
     them.add(pod("member").label(POD_GROUP_LABEL, "g"), pod("neighbour"))
     them.run()
-    assert "neighbour" in them.where
+    assert "neighbour" in them.assignments
 
 
 def test_what_happens_while_a_gang_waits_is_not_kept_without_end() -> None:
@@ -232,20 +232,20 @@ def test_what_happens_while_a_gang_waits_is_not_kept_without_end() -> None:
 
 
 def test_pods_full_of_terms_do_not_make_their_neighbours_dear() -> None:
-    calm, them = World(), World()
+    calm, them = HostilePodFixture(), HostilePodFixture()
     for i in range(30):
         terms = (
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {f"k{i}-{j}": "v"}}}
             for j in range(300)
         )
-        them.see(plain(f"hostile-{i}").apart(*terms))
+        them.see(plain(f"hostile-{i}").pod_anti_affinity(*terms))
         them.run()
 
-    def neighbours(of: World) -> None:
+    def neighbours(of: HostilePodFixture) -> None:
         for i in range(200):
             of.see(plain(f"neighbour-{i}"))
             of.run()
 
     undisturbed = cpu(lambda: neighbours(calm))
     assert cpu(lambda: neighbours(them)) < 10 * undisturbed + 0.5
-    assert sum(name.startswith("neighbour") for name in them.where) == 200
+    assert sum(name.startswith("neighbour") for name in them.assignments) == 200

@@ -12,7 +12,7 @@ import pytest
 from pyscheduler.api.cycle import EVALUATION_LIMIT
 from pyscheduler.testing import NodeBuilder, PodBuilder, node
 from tests.hostile.largest import NAMES, SERIAL, largest
-from tests.hostile.world import World, cpu, plain
+from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 NODES = 5_000
 MOST_FOR_AN_ATTEMPT = 0.4
@@ -29,9 +29,9 @@ def node_of(i: int) -> NodeBuilder:
 
 
 @pytest.fixture(scope="module")
-def world() -> World:
+def world() -> HostilePodFixture:
     """5,000 nodes, 500 of them with a taint of their own, and pods of 1,000 kinds on them."""
-    made = World(nodes=0)
+    made = HostilePodFixture(nodes=0)
     for i in range(NODES):
         made.see_node(node_of(i).manifest)
         made.see(plain(f"placed-{i}").label("app", f"a{i % 1000}").on(f"n{i}"))
@@ -40,7 +40,7 @@ def world() -> World:
     return made
 
 
-def costs(world: World, name: str) -> tuple[float, float, float, float]:
+def costs(world: HostilePodFixture, name: str) -> tuple[float, float, float, float]:
     """CPU seconds for reading the pod, one attempt, a node's event and a pod's event beside it."""
     raw = largest(name)
     read = cpu(lambda: world.see_pod(raw))
@@ -58,7 +58,7 @@ def costs(world: World, name: str) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_largest_pod_takes_no_attempt_and_no_event_long(world: World, name: str) -> None:
+def test_the_largest_pod_takes_no_attempt_and_no_event_long(world: HostilePodFixture, name: str) -> None:
     found = costs(world, name)
     for _ in range(2):
         if found[1] < MOST_FOR_AN_ATTEMPT:
@@ -72,10 +72,10 @@ def test_the_largest_pod_takes_no_attempt_and_no_event_long(world: World, name: 
     largest.cache_clear()
 
 
-def test_a_pod_beyond_the_limit_waits_with_a_reason_and_wakes_for_no_event(world: World) -> None:
+def test_a_pod_beyond_the_limit_waits_with_a_reason_and_wakes_for_no_event(world: HostilePodFixture) -> None:
     world.see_pod(largest("spreading, distinct topologies, hard"))
     world.run()
-    reason = world.harness.why_pending("hostile")
+    reason = world.harness.pending_message("hostile")
     assert reason.startswith("topology spread with ")
     assert reason.endswith(f"terms over 5000 nodes exceeds the limit of {EVALUATION_LIMIT} {TOO_EXPENSIVE}")
     attempts = world.attempts
@@ -98,7 +98,7 @@ def spread_over(keys: int) -> PodBuilder:
 
 @pytest.mark.parametrize(("terms", "is_bound"), [(10, True), (2_000, True), (2_001, False)])
 def test_the_limit_counts_terms_times_nodes(terms: int, is_bound: bool) -> None:
-    few = World(nodes=EVALUATION_LIMIT // 2_000)
+    few = HostilePodFixture(nodes=EVALUATION_LIMIT // 2_000)
     few.see_pod(json.dumps(spread_over(terms).manifest).encode())
     few.run()
-    assert ("spread" in few.where) is is_bound
+    assert ("spread" in few.assignments) is is_bound

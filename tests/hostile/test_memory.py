@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.testing import node
 from tests.docs.pages import ROOT
-from tests.hostile.world import World, plain
+from tests.hostile.pod_fixture import HostilePodFixture, plain
 
 pytestmark = pytest.mark.slow
 KIB = 1 << 10
@@ -31,28 +31,28 @@ def stated(row: str, unit: str) -> int:
     return int(found["number"])
 
 
-def held(world: World, change: Callable[[], None]) -> int:
+def held(world: HostilePodFixture, change: Callable[[], None]) -> int:
     """Bytes that a change of the world takes."""
     before = in_use(world)
     change()
     return in_use(world) - before
 
 
-def in_use(world: World) -> int:
+def in_use(world: HostilePodFixture) -> int:
     world.clear_history()
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
 
 @pytest.fixture
-def world(traced: None) -> World:
-    world = World(nodes=3)
+def world(traced: None) -> HostilePodFixture:
+    world = HostilePodFixture(nodes=3)
     world.see(*(plain(f"warm-{i}") for i in range(20)))
     world.run()
     return world
 
 
-def test_a_node_takes_what_the_guide_states(world: World) -> None:
+def test_a_node_takes_what_the_guide_states(world: HostilePodFixture) -> None:
     nodes = [node(f"more-{i}", cpu="64", pods="1000").zone("z1").label("rack", f"r{i % 50}") for i in range(2_000)]
 
     def add() -> None:
@@ -62,7 +62,7 @@ def test_a_node_takes_what_the_guide_states(world: World) -> None:
     assert held(world, add) < 2_000 * stated("a node", " KiB") * KIB
 
 
-def test_a_pod_takes_what_the_guide_states(world: World) -> None:
+def test_a_pod_takes_what_the_guide_states(world: HostilePodFixture) -> None:
     def add() -> None:
         for i in range(2_000):
             world.see(plain(f"more-{i}"))
@@ -109,7 +109,9 @@ def large(make: Callable[[int], dict[str, Any]], i: int, cpu: str, node_name: st
     return json.dumps({"metadata": {**metadata, "annotations": {"number": str(i)}}, "spec": spec}).encode()
 
 
-def see_large(world: World, make: Callable[[int], dict[str, Any]], number: int, first: int, **where: str) -> int:
+def see_large(
+    world: HostilePodFixture, make: Callable[[int], dict[str, Any]], number: int, first: int, **where: str
+) -> int:
     """The JSON bytes of so many large pods, which the watch shows and the scheduler tries to place."""
     size = 0
     for i in range(first, first + number):
@@ -123,7 +125,7 @@ def see_large(world: World, make: Callable[[int], dict[str, Any]], number: int, 
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
 def test_a_large_pod_that_waits_takes_what_the_guide_states(
-    world: World, make: Callable[[int], dict[str, Any]]
+    world: HostilePodFixture, make: Callable[[int], dict[str, Any]]
 ) -> None:
     assert "| a pod of more than 64 KiB that waits | as much as its JSON, compressed less |" in GUIDE
     see_large(world, make, 3, 0, cpu="1000")  # two of them are kept decoded
@@ -133,7 +135,9 @@ def test_a_large_pod_that_waits_takes_what_the_guide_states(
 
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
-def test_a_large_pod_on_a_node_takes_what_the_guide_states(world: World, make: Callable[[int], dict[str, Any]]) -> None:
+def test_a_large_pod_on_a_node_takes_what_the_guide_states(
+    world: HostilePodFixture, make: Callable[[int], dict[str, Any]]
+) -> None:
     times = stated("a pod of more than 64 KiB on a node", " times its JSON")
     before = in_use(world)
     size = see_large(world, make, 3, 0, cpu="1", node_name="n1")
@@ -142,7 +146,7 @@ def test_a_large_pod_on_a_node_takes_what_the_guide_states(world: World, make: C
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
 def test_an_attempt_of_a_large_pod_takes_what_the_guide_states(
-    world: World, make: Callable[[int], dict[str, Any]]
+    world: HostilePodFixture, make: Callable[[int], dict[str, Any]]
 ) -> None:
     times = stated("an attempt of such a pod", " times its JSON")
     see_large(world, make, 1, 0, cpu="1000")

@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.testing import PodBuilder, node
 from tests.hostile.objects import LEFT_ALONE, PODS, SCHEDULED, SKIPPED, WAITS, Hostile
-from tests.hostile.world import World, cpu, plain
+from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 NEIGHBOURS = 40
 TIMES_ITS_SIZE = 60
@@ -18,25 +18,25 @@ TIMES_ITS_SIZE = 60
 MIB = 1 << 20
 
 
-def schedule(world: World, name: str, number: int) -> None:
+def schedule(world: HostilePodFixture, name: str, number: int) -> None:
     """Pods without wishes come and are scheduled."""
     for i in range(number):
         world.see(plain(f"{name}-{i}"))
         world.run()
-    assert all(f"{name}-{i}" in world.where for i in range(number))
+    assert all(f"{name}-{i}" in world.assignments for i in range(number))
 
 
 @pytest.fixture(scope="module")
 def plain_pod() -> float:
     """What a plain pod costs, in CPU seconds."""
-    world = World()
+    world = HostilePodFixture()
     schedule(world, "warm", 50)
     return cpu(lambda: schedule(world, "plain", 200)) / 200
 
 
-def fate_in(world: World) -> str:
+def fate_in(world: HostilePodFixture) -> str:
     context = world.harness.machine.context
-    if "hostile" in world.where:
+    if "hostile" in world.assignments:
         return SCHEDULED
     if world.skipped:
         return SKIPPED
@@ -45,7 +45,7 @@ def fate_in(world: World) -> str:
 
 def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
     """What a hostile pod costs, and what each of its neighbours costs while it is there, in plain pods."""
-    world = World()
+    world = HostilePodFixture()
     raw = hostile.raw
 
     def try_it() -> None:
@@ -85,7 +85,7 @@ LARGE = (
 
 @pytest.mark.parametrize("hostile", [pytest.param(PODS[name], id=name) for name in LARGE])
 def test_what_a_large_pod_took_is_given_back_when_it_is_gone(hostile: Hostile, traced: None) -> None:
-    world = World(nodes=3)
+    world = HostilePodFixture(nodes=3)
     schedule(world, "before", 5)
     world.see(hostile_like(hostile, "first"))  # what is made once, is made now
     world.run()
@@ -110,7 +110,7 @@ def hostile_like(hostile: Hostile, turn: str) -> PodBuilder:
     return made.annotation("turn", turn).spec(hostname=turn, priorityClassName=turn)
 
 
-def memory(world: World) -> int:
+def memory(world: HostilePodFixture) -> int:
     """Bytes in use, without what the test itself holds."""
     world.clear_history()
     gc.collect()
@@ -152,7 +152,7 @@ HUGE = {"cpu": "1e30", "memory": "9" * 30, "pods": "1e30"}
     ],
 )
 def test_a_hostile_node_harms_nobody_else(path: str, value: Any, skipped: bool, plain_pod: float) -> None:
-    world = World(nodes=20)
+    world = HostilePodFixture(nodes=20)
     schedule(world, "before", 10)
     bad = node("bad", cpu="64")._with(path, value).manifest
     spent = cpu(lambda: world.see_node(bad))
@@ -165,9 +165,9 @@ def test_a_hostile_node_harms_nobody_else(path: str, value: Any, skipped: bool, 
 
 def test_an_image_without_end_is_like_a_big_one() -> None:
     """It is the node that tells how big images are, and pods of that image should not suffer for it."""
-    world = World(nodes=2)
+    world = HostilePodFixture(nodes=2)
     world.see_node(node("bad")._with("status.images", [{"names": ["huge:1"], "sizeBytes": 10**400}]).manifest)
     world.see(plain("wanted").image("huge:1"))
     world.run()
-    assert world.where == {"wanted": "bad"}
+    assert world.assignments == {"wanted": "bad"}
     world.sound()

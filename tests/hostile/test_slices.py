@@ -55,7 +55,7 @@ class Backlogged:
         """Fail an attempt of every pod in the queue, with these plugins as rejectors."""
         queue = self.harness.machine.context.queue
         while (queued := queue.pop(self.harness.now)) is not None:
-            queue.put_back(queued, queued.pod, rejectors, set(), self.harness.now)
+            queue.add_unschedulable(queued, queued.pod, rejectors, set(), self.harness.now)
         self.harness.now += 20.0
 
     def calls_until_idle(self, happen: Callable[[Harness], None]) -> int:
@@ -74,7 +74,7 @@ class Backlogged:
 
 
 def _tick(harness: Harness) -> None:
-    harness.tell(Tick(harness.now))
+    harness.handle_event(Tick(harness.now))
 
 
 def _node_added(harness: Harness) -> None:
@@ -82,7 +82,7 @@ def _node_added(harness: Harness) -> None:
 
 
 def _pod_gone(harness: Harness) -> None:
-    harness.tell(PodGone(harness.now, "default", "old", ""))
+    harness.handle_event(PodGone(harness.now, "default", "old", ""))
 
 
 def _unhelpful_pod_gone(harness: Harness) -> None:
@@ -119,7 +119,7 @@ def test_pods_are_admitted_under_other_profiles_in_slices() -> None:
         world.harness.add(pod(f"o{i}").scheduler("others"))
     profiles = tuple(build_profiles(loads(OTHERS), world.harness.handle))
     changed = Reconfigured(world.harness.now, profiles, 1.0, 10.0)
-    assert world.calls_until_idle(lambda harness: harness.tell(changed)) >= WAITING / SLICE
+    assert world.calls_until_idle(lambda harness: harness.handle_event(changed)) >= WAITING / SLICE
     assert world.harness.machine.context.queue.pending_counts()["active"] == 1.9 * WAITING
 
 

@@ -17,7 +17,7 @@ from pyscheduler.core.decide import decider
 from pyscheduler.core.state import columns, placed
 from pyscheduler.intree import inter_pod_affinity
 from pyscheduler.testing import PodBuilder
-from tests.hostile.world import World, plain
+from tests.hostile.pod_fixture import HostilePodFixture, plain
 
 pytestmark = pytest.mark.slow
 POD_COUNT = 120
@@ -48,9 +48,9 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
     "host ports": lambda i: plain(f"p{i}").host_port(i + 1),
     "images": lambda i: plain(f"p{i}").image(f"image-{i}"),
     "priorities": lambda i: plain(f"p{i}").priority(i),
-    "anti-affinity": lambda i: plain(f"p{i}").label(f"key-{i}", "x").apart(_selecting(i)),
-    "preferred affinity": lambda i: plain(f"p{i}").label(f"key-{i}", "x").prefers_near(1, _selecting(i)),
-    "topologies": lambda i: plain(f"p{i}").apart({**_selecting(i), "topologyKey": f"topology-{i}"}),
+    "anti-affinity": lambda i: plain(f"p{i}").label(f"key-{i}", "x").pod_anti_affinity(_selecting(i)),
+    "preferred affinity": lambda i: plain(f"p{i}").label(f"key-{i}", "x").preferred_pod_affinity(1, _selecting(i)),
+    "topologies": lambda i: plain(f"p{i}").pod_anti_affinity({**_selecting(i), "topologyKey": f"topology-{i}"}),
     "spread constraints": lambda i: plain(f"p{i}").spec(topologySpreadConstraints=_spread(i, "kubernetes.io/hostname")),
     "spread over topologies": lambda i: plain(f"p{i}").spec(topologySpreadConstraints=_spread(i, f"topology-{i}")),
     "gates": lambda i: plain(f"p{i}").gate(f"gate-{i}"),
@@ -72,7 +72,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inter_pod_affinity, "_SHAPES", 16)
 
 
-def flood(world: World, make: Callable[[int], PodBuilder], start: int) -> int:
+def flood(world: HostilePodFixture, make: Callable[[int], PodBuilder], start: int) -> int:
     """Pods come and go; how much memory is taken after that."""
     for i in range(start, start + POD_COUNT):
         world.see(make(i))
@@ -93,7 +93,7 @@ def flood(world: World, make: Callable[[int], PodBuilder], start: int) -> int:
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in FLOODS.items()])
 def test_a_flood_leaves_no_more_than_the_one_before(make: Callable[[int], PodBuilder], traced: None) -> None:
-    world = World(nodes=5)
+    world = HostilePodFixture(nodes=5)
     flood(world, make, 0)
     before = flood(world, make, 1_000)
     left = flood(world, make, 2_000) - before
@@ -101,7 +101,7 @@ def test_a_flood_leaves_no_more_than_the_one_before(make: Callable[[int], PodBui
 
 
 def test_a_table_that_piles_up_is_noticed(traced: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, kept = World(nodes=5), []
+    world, kept = HostilePodFixture(nodes=5), []
     handle = world.harness.machine.context.handle
     set_pod = handle.set_pod
 
@@ -117,7 +117,7 @@ def test_a_table_that_piles_up_is_noticed(traced: None, monkeypatch: pytest.Monk
 
 
 def test_objects_that_cannot_be_read_are_remembered_for_a_while_only() -> None:
-    world = World(nodes=1)
+    world = HostilePodFixture(nodes=1)
     for i in range(3_000):
         world.see(plain(f"p{i}").requests(cpu="lots"))
     assert len(world.skipped) == 3_000

@@ -16,7 +16,7 @@ WAKES = {
     "Claims": {"claim added", "pod deleted"},
     "Gate": {"pod labelled"},
 }
-INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST, IN_VAIN = 1.0, 10.0, 300.0, 30.0, 0.1, 0.01
+INITIAL, MAXIMUM, TIMEOUT, PERIOD, REST, EARLY_POP_PAUSE = 1.0, 10.0, 300.0, 30.0, 0.1, 0.01
 
 
 def fit_cares(uid: str) -> bool:
@@ -112,7 +112,11 @@ class ModelQueue:
 
     def rested(self, pod: ModelPod) -> float:
         """From when on the pod may be popped before its backoff is over."""
-        return pod.timestamp + REST if self.failed_at is None else max(pod.timestamp + REST, self.failed_at + IN_VAIN)
+        return (
+            pod.timestamp + REST
+            if self.failed_at is None
+            else max(pod.timestamp + REST, self.failed_at + EARLY_POP_PAUSE)
+        )
 
     def soonest(self) -> list[ModelPod]:
         """The rejected pods whose backoff ends first, and of these the ones of the best rank."""
@@ -124,7 +128,7 @@ class ModelQueue:
         pod.tier = "inflight"
         pod.popped_at = len(self.log)
 
-    def put_back(self, pod: ModelPod, rejectors: set[str], pending: set[str], now: float) -> None:
+    def add_unschedulable(self, pod: ModelPod, rejectors: set[str], pending: set[str], now: float) -> None:
         pod.rejectors, pod.pending = set(rejectors), set(pending)
         failed = not rejectors | pending
         pod.errors = pod.errors + 1 if failed else 0

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from tests.properties.machine_world import WHAT, Step, prove_sound, prove_woken
+from tests.properties.machine_model import WHAT, Step, prove_sound, prove_woken
 
 LONGEST = 40
 """Steps of a sequence."""
@@ -80,7 +80,7 @@ def shortened(broken: Broken) -> Broken:
     return Broken(broken.number, steps, why)
 
 
-class Hunt:
+class SequenceSearch:
     """Plays sequences `start` to `start + count` of a seed; `played` says how far it has come without finding any."""
 
     def __init__(self, seed: int, start: int, count: int) -> None:
@@ -131,7 +131,7 @@ class Hunt:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Hunts; 1 if a sequence breaks something, told with its steps and with the line that plays it again."""
     options = _arguments(arguments)
-    hunt = Hunt(options.seed, options.start, options.count)
+    hunt = SequenceSearch(options.seed, options.start, options.count)
     logging.disable()  # bindings fail by the thousand, as they are told to
     try:
         broken = hunt.run(options.processes, options.seconds)

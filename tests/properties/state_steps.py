@@ -6,9 +6,9 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from pyscheduler.core.state import ClusterState, Shapes
-from tests.properties.picture import COUNTS, REQUIREMENTS, UIDS, Resources
-from tests.properties.pieces import NAMES, NODE_KINDS, POD_KINDS, node_of, pod_of
+from pyscheduler.core.state import ClusterState, PodSignatures
+from tests.properties.sample_objects import NAMES, NODE_KINDS, POD_KINDS, node_of, pod_of
+from tests.properties.state_snapshot import COUNTS, REQUIREMENTS, UIDS, Resources
 
 Step = tuple[str, int, int, int]
 """What to do, to which pod, of which kind, on which node."""
@@ -45,7 +45,7 @@ class StateWorld:
 
     def __init__(self) -> None:
         self.state = ClusterState()
-        self.shapes = Shapes()
+        self.shapes = PodSignatures()
         self.nodes: dict[str, int] = {}
         self.pods: dict[str, tuple[int, str, bool]] = {}
 
@@ -85,7 +85,7 @@ class StateWorld:
         assert (self.state.remove(UIDS[who]) is None) == (known is None)
 
     def _replace(self, who: int, kind: int, _: int) -> None:
-        """A new version of the pod: another shape, which may ask for less or more."""
+        """A new version of the pod: another signature, which may ask for less or more."""
         uid = UIDS[who]
         if uid in self.pods:
             _, where, deleting = self.pods[uid]
@@ -102,7 +102,7 @@ class StateWorld:
 
     def _look(self, who: int, _kind: int, _where: int) -> None:
         """Reading builds columns, which must be kept up from then on."""
-        self.state.table().label_holds(REQUIREMENTS[who % len(REQUIREMENTS)])
+        self.state.table().matches_requirement(REQUIREMENTS[who % len(REQUIREMENTS)])
         self.state.table().requested("ephemeral-storage")
         self.state.table().count_pods(COUNTS[who % len(COUNTS)])
-        self.state.table().carried(Resources())
+        self.state.table().attribute_counts(Resources())

@@ -72,7 +72,9 @@ class Cluster:
         attempt = int(meta["annotations"][ATTEMPT])
         held = FINALIZER in meta.get("finalizers", ())
         uid = f"uid-{self.version + 1}"
-        pod = PodState(name=name, uid=uid, version=0, task=task, attempt=attempt, held=held, created_at=self.now())
+        pod = PodState(
+            name=name, uid=uid, version=0, task=task, attempt=attempt, has_finalizer=held, created_at=self.now()
+        )
         self.created[task] += 1
         self.put(pod)
         self._begin(self._live(name, uid, self._fate(task, attempt)))
@@ -87,7 +89,7 @@ class Cluster:
         return pod
 
     def release(self, name: str, uid: str) -> None:
-        self.put(msgspec.structs.replace(self.find(name, uid), held=False))
+        self.put(msgspec.structs.replace(self.find(name, uid), has_finalizer=False))
 
     def delete(self, name: str, uid: str = "", grace: int | None = None) -> None:
         pod = self.find(name, uid)
@@ -100,7 +102,7 @@ class Cluster:
             self._begin(self._stop(name, pod.uid))
 
     def all(self) -> PodsSnapshot:
-        return PodsSnapshot(pods=dict(self.pods), complete=True, place=self.version)
+        return PodsSnapshot(pods=dict(self.pods), complete=True, resource_version=self.version)
 
     async def watch(self, place: int) -> AsyncGenerator[PodsSnapshot, None]:
         """Events one by one or in pieces, a bookmark now and then."""
@@ -122,7 +124,7 @@ class Cluster:
                 else:
                     pods[pod.name] = pod
             since, place = place, news[-1][1].version
-            yield PodsSnapshot(pods=pods, gone=gone, since=since, place=place)
+            yield PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=place)
 
     def compact(self) -> None:
         """Forget the past, so that watches that are behind hear 410."""
@@ -135,7 +137,7 @@ class Cluster:
         """Store a pod; one that is deleted and kept by nothing goes."""
         self.version += 1
         pod = msgspec.structs.replace(pod, version=self.version)
-        gone = pod.deleting and pod.grace == 0 and not pod.held
+        gone = pod.deleting and pod.grace == 0 and not pod.has_finalizer
         if gone:
             self.pods.pop(pod.name, None)
         else:
@@ -201,7 +203,7 @@ class Cluster:
             if self._change(name, uid, disruption="DeletionByTaintManager", reason="lost"):
                 self.delete(name, uid)
         elif fate is Fate.STRIP:
-            if self._change(name, uid, held=False):
+            if self._change(name, uid, has_finalizer=False):
                 self.delete(name, uid, 0)
         else:
             words = {Fate.EVICT: "EvictionByEvictionAPI", Fate.PREEMPT: "PreemptionByScheduler"}

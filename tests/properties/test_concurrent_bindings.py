@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pyscheduler.api import Pod
 from pyscheduler.config.load import loads
 from pyscheduler.config.loaded import LoadedConfig
-from pyscheduler.core import attempts, binding
-from pyscheduler.core.context import Assumed, Context
+from pyscheduler.core import binding, scheduling_cycle
+from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 from tests.properties.profiles import assert_caught, quick
 
@@ -47,7 +47,7 @@ def _pod(name: str, constraint: str) -> PodBuilder:
     if constraint == SPREAD:
         evenly = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
         return built.spec(topologySpreadConstraints=[evenly])
-    return built.apart({"topologyKey": HOSTNAME, "labelSelector": own}) if constraint == APART else built
+    return built.pod_anti_affinity({"topologyKey": HOSTNAME, "labelSelector": own}) if constraint == APART else built
 
 
 def _refused(refusal: str, _pod: Pod, _node: str) -> str:
@@ -59,7 +59,7 @@ class Cluster:
 
     def __init__(self, constraints: list[str], seed: int) -> None:
         self.harness = Harness(_config(), seed=seed)
-        self.harness.answer_bindings = False
+        self.harness.complete_bindings = False
         room = {"cpu": f"{PODS_PER_NODE // 2}"}
         for i in range(NODES):
             self.harness.add(node(f"n{i}", **room).label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"n{i}"))
@@ -75,11 +75,11 @@ class Cluster:
 
     def answer(self, chance: random.Random, failing: int) -> None:
         """Answer all bindings in flight, in any order; so many of a hundred fail."""
-        names = [bind.pod.name for bind in self.harness.held.values()]
+        names = [bind.pod.name for bind in self.harness.pending_bindings.values()]
         chance.shuffle(names)
         for name in names:
             refusal = "connection reset" if chance.randrange(100) < failing else ""
-            self.harness.refuse_binding = partial(_refused, refusal)
+            self.harness.binding_error = partial(_refused, refusal)
             self.harness.finish_binding(name)
             if chance.random() < 0.2:
                 self.harness.run()
@@ -88,14 +88,16 @@ class Cluster:
 
     def check(self) -> None:
         """No node is oversold by what is bound and in flight, and no two pods share one that keep apart."""
-        where = self.harness.where | {bind.pod.name: bind.node_name for bind in self.harness.held.values()}
+        where = self.harness.assignments | {
+            bind.pod.name: bind.node_name for bind in self.harness.pending_bindings.values()
+        }
         assert all(pods <= PODS_PER_NODE for pods in Counter(where.values()).values())
         apart = Counter(node for name, node in where.items() if self.constraints[name] == APART)
         assert all(pods == 1 for pods in apart.values())
 
     def check_end(self) -> None:
         """Every pod is bound, and evenly over the zones where that is required."""
-        where = self.harness.where
+        where = self.harness.assignments
         assert where.keys() == self.constraints.keys()
         zones = Counter(
             int(where[name][1:]) % ZONES for name, constraint in self.constraints.items() if constraint == SPREAD
@@ -110,7 +112,7 @@ def prove_respected(script: Script) -> None:
     chance, cluster = random.Random(seed), Cluster(constraints, seed)
     cluster.check()
     for round_ in range(_ROUNDS):
-        if not cluster.harness.held:
+        if not cluster.harness.pending_bindings:
             break
         cluster.answer(chance, failing if round_ < _ROUNDS // 2 else 0)
     cluster.check_end()
@@ -128,18 +130,18 @@ def test_bindings_that_fail_in_flight_oversell_no_node_and_break_no_constraint(s
 def test_a_place_that_is_taken_only_once_it_is_bound_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     start_binding = binding.start_binding
 
-    def start(context: Context, assumed: Assumed, now: float) -> object:
+    def start(context: Context, assumed: AssumedPod, now: float) -> object:
         context.state.remove(assumed.pod.uid)
         assumed.confirmed = True
         return start_binding(context, assumed, now)
 
-    monkeypatch.setattr(attempts, "start_binding", start)
+    monkeypatch.setattr(scheduling_cycle, "start_binding", start)
     monkeypatch.setattr("pyscheduler.testing.harness.validate", lambda _: None)
     assert_caught(prove_respected, SCRIPTS)
 
 
 def test_a_place_that_a_failed_binding_does_not_give_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def keep(context: Context, assumed: Assumed) -> None:
+    def keep(context: Context, assumed: AssumedPod) -> None:
         context.assumed.pop(assumed.pod.uid, None)
 
     monkeypatch.setattr("pyscheduler.core.binding.release", keep)

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 
 from pyscheduler.api import Cycle
-from pyscheduler.core.commands import Bind, CallOff, Command, Consult, Evict, GetPod, PatchStatus, Record
+from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, Evict, GetPod, PatchStatus, Record
 from pyscheduler.testing import Harness, node, pod
-from tests.properties.evaluation_world import EvaluationWorld
-from tests.properties.machine_world import STEPS, WHAT, MachineWorld, Step
+from tests.properties.evaluation_model import EvaluationWorld
+from tests.properties.machine_model import STEPS, WHAT, MachineWorld, Step
+from tests.properties.probe_plugins import LEVELS, Class, Narrow
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.readers import LEVELS, Class, Narrow
 
 
 def commands_of(script: list[Step], seed: int = 0) -> list[str]:
@@ -32,7 +32,7 @@ def _told(command: Command) -> str:
     match command:
         case Bind():
             return f"bind {command.pod.uid} to {command.node_name}, attempt {command.cycle.attempt}"
-        case CallOff():
+        case CancelBinding():
             return f"call off {command.uid}"
         case PatchStatus():
             return f"patch {command.pod.uid} {command.condition} {command.nominated_node_name}"
@@ -42,7 +42,7 @@ def _told(command: Command) -> str:
             return f"{command.reason} {command.regarding.uid} {command.note}"
         case GetPod():
             return f"get {command.pod.uid}"
-        case Consult():
+        case CallExtenders():
             return f"ask {len(command.calls)} extenders about {command.pod.uid}"
 
 
@@ -58,7 +58,7 @@ def test_the_same_events_give_the_same_commands(script: list[Step]) -> None:
 
 def test_chance_from_anywhere_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = count()
-    monkeypatch.setattr(Cycle, "chance", lambda self: next(calls))
+    monkeypatch.setattr(Cycle, "random_bits", lambda self: next(calls))
     assert_caught(prove_repeatable, STEPS, AssertionError)
 
 
@@ -99,7 +99,7 @@ def _spread(seed: int) -> dict[str, str]:
     harness.add(*(node(f"n{i}") for i in range(8)), node("small", cpu="1"))
     harness.add(pod("a").requests(cpu="2"))
     harness.run()
-    return harness.where
+    return harness.assignments
 
 
 def test_another_seed_falls_on_another_of_the_best_nodes_only() -> None:

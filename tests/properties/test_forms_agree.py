@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, Likeness, NodeTable, Plugin, Pod, Rejection, Scores, Verdicts
+from pyscheduler.api import Cycle, NodeEquivalence, NodeTable, NodeToStatus, Plugin, Pod, Rejection, Scores
 from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.core.framework.handle import CoreHandle
@@ -35,7 +35,7 @@ from pyscheduler.intree._scoring import (
 )
 from pyscheduler.intree.node_declared_features import RESTART_ALL
 from pyscheduler.intree.spread.default_selector import SERVICES
-from pyscheduler.intree.spread.score import Crowding
+from pyscheduler.intree.spread.score import SpreadScore
 from pyscheduler.intree.volumes.objects import CLAIM, CSI_NODE, VOLUME, VOLUME_ATTACHMENT
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_forms_agree
@@ -160,7 +160,14 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
         drawn = drawn.container(restartPolicyRules=[{"action": draw(st.sampled_from(["", "RestartAllContainers"]))}])
     for key, value in draw(labels).items():
         drawn = drawn.label(key, value)
-    for way in draw(st.lists(st.sampled_from(["near", "apart", "prefers_near", "prefers_apart"]), max_size=3)):
+    for way in draw(
+        st.lists(
+            st.sampled_from(
+                ["pod_affinity", "pod_anti_affinity", "preferred_pod_affinity", "preferred_pod_anti_affinity"]
+            ),
+            max_size=3,
+        )
+    ):
         weight = (draw(st.integers(0, 100)),) if way.startswith("prefers") else ()
         drawn = getattr(drawn, way)(*weight, draw(affinity_terms()))
     if draw(st.booleans()):
@@ -185,7 +192,7 @@ def choosy_pods(draw: st.DrawFn, name: str) -> PodBuilder:
     if draw(st.booleans()):
         drawn = drawn.node_affinity(*draw(st.lists(terms(), max_size=2)))
     for term in draw(st.lists(terms(sound=True), max_size=2)):
-        drawn = drawn.prefers_node(draw(st.integers(0, 100)), term)
+        drawn = drawn.preferred_node_affinity(draw(st.integers(0, 100)), term)
     return drawn.on("n1") if draw(st.booleans()) else drawn
 
 
@@ -278,7 +285,7 @@ def test_both_forms_of_every_plugin_agree(
 class OffByOne(NodeResourcesFit):
     """Rejects in the NumPy form what fits to the last bit."""
 
-    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Verdicts:
+    def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         verdicts = super().filter_all(cycle, pod, nodes)
         verdicts.reject(nodes.allocatable("cpu") == pod.requests.real["cpu"], Rejection("Insufficient cpu"))
         return verdicts
@@ -328,8 +335,8 @@ def test_the_comparison_sees_a_planted_bug(plugin: type[NodeResourcesFit], compl
 class AllAlike(NodeResourcesFit):
     """Takes nodes of a zone to be alike, whatever runs on them."""
 
-    def score_likeness(self, cycle: Cycle) -> Likeness:
-        return Likeness(("zone",))
+    def score_equivalence(self, cycle: Cycle) -> NodeEquivalence:
+        return NodeEquivalence(("zone",))
 
 
 def test_who_takes_nodes_to_be_alike_that_are_not_is_told() -> None:
@@ -337,7 +344,7 @@ def test_who_takes_nodes_to_be_alike_that_are_not_is_told() -> None:
     busy = pod("busy").requests(cpu="3").on("n3").build()
     plugin = AllAlike(AllAlike.Args(), CoreHandle())
     assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet)
-    with pytest.raises(AssertionError, match="NodeResourcesFit says by score_likeness that n1 and n3 score alike"):
+    with pytest.raises(AssertionError, match="NodeResourcesFit says by score_equivalence that n1 and n3 score alike"):
         assert_forms_agree(plugin, pod().requests(cpu="1").build(), fleet, [busy])
 
 
@@ -348,6 +355,6 @@ def test_so_is_spreading_that_overlooks_who_has_no_host_name(monkeypatch: pytest
     spread = pod().spec(topologySpreadConstraints=[{**softly, "labelSelector": {}}]).build()
     plugin = PodTopologySpread(PodTopologySpread.Args(), CoreHandle())
     assert_forms_agree(plugin, spread, [named.build(), nameless.build()])
-    monkeypatch.setattr(Crowding, "all_named", property(lambda _: True, lambda *_: None))
-    with pytest.raises(AssertionError, match="PodTopologySpread says by score_likeness that named and nameless"):
+    monkeypatch.setattr(SpreadScore, "all_have_hostname", property(lambda _: True, lambda *_: None))
+    with pytest.raises(AssertionError, match="PodTopologySpread says by score_equivalence that named and nameless"):
         assert_forms_agree(plugin, spread, [named.build(), nameless.build()])

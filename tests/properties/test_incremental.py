@@ -11,23 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Domains, Likeness, Pod, Reads
-from pyscheduler.core.decide import staleness
-from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.api import Domains, NodeEquivalence, Pod, Reads
+from pyscheduler.core.decide import invalidation
+from pyscheduler.core.decide.equivalence_cache import EquivalenceCache
 from pyscheduler.core.decide.filtering import FilterColumn, FilterColumns
-from pyscheduler.core.decide.kept_answers import KeptAnswers
-from pyscheduler.core.decide.kinds import Kinds, _Axis
-from pyscheduler.core.decide.leaders import Leaders
-from pyscheduler.core.decide.moving import MovingScores
+from pyscheduler.core.decide.invalidation import Change, Scope
+from pyscheduler.core.decide.node_equivalence import NodeEquivalenceClasses, _Axis
+from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
+from pyscheduler.core.decide.pod_dependent_scores import PodDependentScores
 from pyscheduler.core.decide.score_column import ScoreColumn
 from pyscheduler.core.decide.scoring import INFEASIBLE, ScoreColumns
-from pyscheduler.core.decide.staleness import Change, Scope
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.decide.top_scores import TopScores
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
-from tests.properties.evaluation_world import KINDS, EvaluationWorld
-from tests.properties.profiles import assert_caught, quick
-from tests.properties.readers import (
+from tests.properties.evaluation_model import KINDS, EvaluationWorld
+from tests.properties.probe_plugins import (
     IN_TREE,
     LEVELS,
     Census,
@@ -41,6 +40,7 @@ from tests.properties.readers import (
     Weather,
     Zones,
 )
+from tests.properties.profiles import assert_caught, quick
 from tests.properties.state_steps import ALL_STEPS, Step, a_step, scripts, steps
 
 Story = tuple[list[Step], list[list[Step]]]
@@ -73,7 +73,7 @@ def _of_two(steps: list[Step], kind: int) -> list[Step]:
 
 
 OF_TWO_KINDS = st.tuples(stories("place", "remove", "mark"), st.integers(0, 47)).map(_narrowed)
-"""Pods of two kinds only, so that most of them follow one of their shape and little has changed since."""
+"""Pods of two kinds only, so that most of them follow one of their signature and little has changed since."""
 OF_OBJECTS = stories(*ALL_STEPS, *RARE, "object", "object")
 PROFILES = {"all levels": LEVELS, **{cls.name: (cls,) for cls in LEVELS}}
 
@@ -125,7 +125,7 @@ def test_so_they_are_for_pods_that_follow_their_like() -> None:
 
 def _scope(change: Change, reads: Reads, planted: Scope) -> Plant:
     """The table of what makes which answers stale, with one entry wrong."""
-    return lambda patch: patch.setitem(staleness._SCOPES[change], reads, planted)
+    return lambda patch: patch.setitem(invalidation._SCOPES[change], reads, planted)
 
 
 def _identity_is_overlooked(patch: pytest.MonkeyPatch) -> None:
@@ -137,7 +137,7 @@ def _blind(init: Any) -> Any:
     def blind(self: Any, *rest: Any) -> None:
         init(self, *rest)
         self.reach = (*self.reach[: Change.ATTEMPT], Scope.NOWHERE)
-        self.moves = self.reach[Change.USAGE] is Scope.EVERYWHERE
+        self.is_volatile = self.reach[Change.USAGE] is Scope.EVERYWHERE
 
     return blind
 
@@ -148,19 +148,19 @@ def _span_is_never_renewed(patch: pytest.MonkeyPatch) -> None:
     def once(self: ScoreColumn, *rest: Any) -> bool:
         if self.span is None:
             return bool(renormalize(self, *rest))
-        self._finals = None
+        self._weighted_by_raw = None
         return False
 
     patch.setattr(ScoreColumn, "renormalize", once)
 
 
 def _who_ceased_to_fit_still_counts(patch: pytest.MonkeyPatch) -> None:
-    settle: Any = ScoreColumns.settle
-    patch.setattr(ScoreColumns, "settle", lambda self, *rest: settle(self, *rest[:-1], False))
+    settle: Any = ScoreColumns.refresh
+    patch.setattr(ScoreColumns, "refresh", lambda self, *rest: settle(self, *rest[:-1], False))
 
 
 def _pre_filter_is_asked_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Evaluation, "begin", lambda self, *_: self._pre_filter)
+    patch.setattr(EquivalenceCache, "begin", lambda self, *_: self._pre_filter)
 
 
 def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def _last_row_goes_silently(patch: pytest.MonkeyPatch) -> None:
 def _marked_pods_count_in_full(patch: pytest.MonkeyPatch) -> None:
     def replace(self: ClusterState, pod: Pod) -> None:
         node = self._node_of[pod.uid]
-        if node.pods[pod.uid].shape is pod.shape:
+        if node.pods[pod.uid].signature is pod.signature:
             node.pods[pod.uid] = pod
         else:
             self.place(pod, node.name)
@@ -193,41 +193,41 @@ def _skips_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _who_fitted_fits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FilterColumns, "still_fit", lambda self, cycle, pod, rows: (self.first[rows] == 0).all())
+    patch.setattr(FilterColumns, "still_fits", lambda self, cycle, pod, rows: (self.first[rows] == 0).all())
 
 
 def _surroundings_are_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KeptAnswers, "renew", lambda *_: None)
+    patch.setattr(PluginResultCache, "invalidate_skips", lambda *_: None)
 
 
 def _labels_are_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Evaluation, "_turn_to", lambda self, shape: setattr(self, "_shape", shape.id))
+    patch.setattr(EquivalenceCache, "_switch_signature", lambda self, signature: setattr(self, "_shape", signature.id))
 
 
 def _labels_are_overlooked_in(part: type[Any]) -> Plant:
-    return lambda patch: patch.setattr(part, "forget_those_of", lambda *_: False)
+    return lambda patch: patch.setattr(part, "invalidate_plugins", lambda *_: False)
 
 
 def _labels_are_overlooked_before_nodes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KeptAnswers, "forget", lambda *_: None)
+    patch.setattr(PluginResultCache, "invalidate", lambda *_: None)
 
 
 def _drop_goes_before_what_was_current_is_written_down(patch: pytest.MonkeyPatch) -> None:
-    drop = ScoreColumn.drop
+    drop = ScoreColumn.invalidate_rows
 
     def early(self: ScoreColumn, rows: Any) -> None:
-        only, self._only = self._only, None
+        only, self._only_fresh_rows = self._only_fresh_rows, None
         drop(self, rows)
-        self._only = only
+        self._only_fresh_rows = only
 
-    patch.setattr(ScoreColumn, "drop", early)
+    patch.setattr(ScoreColumn, "invalidate_rows", early)
 
 
 def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
     fresh = ScoreColumn.fresh
 
     def too_many(self: ScoreColumn) -> Any:
-        only, self._only = self._only, None
+        only, self._only_fresh_rows = self._only_fresh_rows, None
         if only is not None and not self.all_stale:
             self._fresh[only] = True
         return fresh(self)
@@ -236,30 +236,38 @@ def _what_was_current_once_stays_so(patch: pytest.MonkeyPatch) -> None:
 
 
 def _the_first_to_speak_goes_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Kinds, "_choose", _once_while(lambda kinds: kinds.generation, Kinds._choose))
+    patch.setattr(
+        NodeEquivalenceClasses,
+        "_choose_representatives",
+        _once_while(lambda kinds: kinds.generation, NodeEquivalenceClasses._choose_representatives),
+    )
 
 
 def _who_has_come_or_gone_is_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Kinds, "_renumber", lambda *_: True)
+    patch.setattr(NodeEquivalenceClasses, "_renumber", lambda *_: True)
 
 
 def _what_kinds_are_told_by_is_overlooked(patch: pytest.MonkeyPatch) -> None:
-    follow = Kinds.follow
-    patch.setattr(Kinds, "follow", lambda self, told, *rest: follow(self, self._told or told, *rest))
+    follow = NodeEquivalenceClasses.refresh
+    patch.setattr(NodeEquivalenceClasses, "refresh", lambda self, told, *rest: follow(self, self._told or told, *rest))
 
 
 def _kinds_are_worth_what_they_were(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumn, "speak", _once_while(lambda column: len(column.raw), ScoreColumn.speak))
+    patch.setattr(
+        ScoreColumn,
+        "score_representatives",
+        _once_while(lambda column: len(column.raw), ScoreColumn.score_representatives),
+    )
 
 
 def _what_has_changed_is_added_to_few(patch: pytest.MonkeyPatch) -> None:
-    settle_kinds = MovingScores._settle_kinds
+    settle_kinds = PodDependentScores._refresh_classes
 
-    def settled(self: MovingScores, *rest: Any) -> bool:
+    def settled(self: PodDependentScores, *rest: Any) -> bool:
         known = self._generation
-        return settle_kinds(self, *rest) or known == self._kinds.generation
+        return settle_kinds(self, *rest) or known == self._classes.generation
 
-    patch.setattr(MovingScores, "_settle_kinds", settled)
+    patch.setattr(PodDependentScores, "_refresh_classes", settled)
 
 
 def _places_run_over(patch: pytest.MonkeyPatch) -> None:
@@ -274,24 +282,24 @@ def _places_run_over(patch: pytest.MonkeyPatch) -> None:
 
 
 def _of_zones_nothing_is_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Likeness, "topologies", ())
+    patch.setattr(NodeEquivalence, "topologies", ())
 
 
 def _who_comes_to_fit_is_taken_to_have_a_total(patch: pytest.MonkeyPatch) -> None:
-    turn = ScoreColumns.turn
-    patch.setattr(ScoreColumns, "turn", lambda self, *rest: turn(self, *rest)[:0])
+    turn = ScoreColumns.flip_rows
+    patch.setattr(ScoreColumns, "flip_rows", lambda self, *rest: turn(self, *rest)[:0])
 
 
 def _who_comes_to_fit_is_not_taken_in(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ScoreColumns, "turn", lambda self, rows, _: rows[self._rest[rows] < INFEASIBLE])
+    patch.setattr(ScoreColumns, "flip_rows", lambda self, rows, _: rows[self._row_total[rows] < INFEASIBLE])
 
 
 def _leaders_are_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Leaders, "changed", lambda *_: None)
+    patch.setattr(TopScores, "update", lambda *_: None)
 
 
 def _domains_are_taken_to_be_nodes(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Domains, "tells_apart", True)
+    patch.setattr(Domains, "is_one_per_node", True)
 
 
 def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
@@ -316,7 +324,7 @@ def _once_while(state: Callable[[Any], Any], method: Any) -> Any:
         (_labels_are_overlooked_in(ScoreColumns), Taste),
         (_labels_are_overlooked_before_nodes, Model),
         (_scope(Change.USAGE, Reads.DOMAINS, Scope.ROWS), Zones),
-        (_scope(Change.USAGE, Reads.OWN_ROW, Scope.NOWHERE), Crowd),
+        (_scope(Change.USAGE, Reads.OWN_NODE_AND_PODS, Scope.NOWHERE), Crowd),
         (_scope(Change.NODE, Reads.ALL_NODES, Scope.ROWS), Census),
         (_scope(Change.NODE, Reads.OWN_NODE, Scope.NOWHERE), Model),
         (_scope(Change.ATTEMPT, Reads.EVERYTHING, Scope.NOWHERE), Weather),

@@ -16,17 +16,17 @@ from msgspec.structs import replace
 from pyscheduler.api import Cycle, Pod, Status
 from pyscheduler.core.decide import order as order_module
 from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.decide.direct import filter_node, fits_with, score_nodes
-from pyscheduler.core.decide.kept_answers import KeptAnswers
-from pyscheduler.core.decide.order import KubeSchedulerOrder, Start, nodes_to_find
+from pyscheduler.core.decide.order import KubeSchedulerOrder, NextStartNode, nodes_to_find
+from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
 from pyscheduler.core.decide.prefilter import run_pre_filter
+from pyscheduler.core.decide.uncached_evaluation import filter_node, filter_with_nominated_pods, score_nodes
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.core.state.node_order import NodeOrder, zone_of
-from tests.properties.evaluation_world import KINDS, EvaluationWorld
-from tests.properties.pieces import NAMES, node_of, pod_of
+from tests.properties.evaluation_model import KINDS, EvaluationWorld
+from tests.properties.probe_plugins import IN_TREE, LEVELS, Class
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.readers import IN_TREE, LEVELS, Class
+from tests.properties.sample_objects import NAMES, node_of, pod_of
 from tests.properties.test_incremental import FLEET, STORIES, Plant, Story
 from tests.unit.core.decide.test_order import heap_top
 
@@ -69,7 +69,7 @@ class KubeWorld(EvaluationWorld):
     def __init__(self, classes: tuple[Class, ...]) -> None:
         super().__init__(classes)
         self.profile = replace(self.profile, percentage_of_nodes_to_score=SHARE)
-        self.start = Start()
+        self.start = NextStartNode()
         self.decider = Decider(self.profile, self.state, self.nominator, Instrument(), self.start)
         self.tree, self.next_start = Tree(), 0
 
@@ -99,7 +99,7 @@ class KubeWorld(EvaluationWorld):
         """findNodesThatFitPod, findNodesThatPassFilters and selection, as with one worker."""
         state = self.rebuilt()
         rows = [node for name in names if (node := state.info(name))]
-        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+        pre = run_pre_filter(self.profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
         if pre.rejection is not None:
             return ""
         refused: set[str] = set()
@@ -127,7 +127,7 @@ class KubeWorld(EvaluationWorld):
 
     def _refusal(self, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
         others = self.nominator.rivals(pod, node.name)
-        refusal = fits_with(self.profile, cycle, pod, node, others) if others else None
+        refusal = filter_with_nominated_pods(self.profile, cycle, pod, node, others) if others else None
         return refusal or filter_node(self.profile, cycle, pod, node, cycle.skipped)
 
 

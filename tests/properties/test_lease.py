@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 
-TERMS = Terms(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
+TERMS = LeaseTimings(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
 DELAYS = st.sampled_from([0.0, 0.1, 0.5, 0.7, 1.9, 2.5, 3.1, 4.0])
 
 
@@ -26,13 +26,13 @@ class Step(Struct, frozen=True):
     lost: bool = False
 
 
-class World:
+class LeaseFixture:
     """A server with one lease, and candidates that live side by side."""
 
     def __init__(self, lives: Sequence[Sequence[Step]]) -> None:
         self.now = 100.0
         self.lease: Lease | None = None
-        self.candidates = [Candidate(f"c{i}", TERMS) for i in range(len(lives))]
+        self.candidates = [LeaderElector(f"c{i}", TERMS) for i in range(len(lives))]
         self.claims = 0
         self.lives = [self.life(candidate, steps) for candidate, steps in zip(self.candidates, lives, strict=True)]
 
@@ -44,7 +44,7 @@ class World:
             if wait is not None:
                 heapq.heappush(due, (self.now + wait, i))
 
-    def life(self, candidate: Candidate, steps: Sequence[Step]) -> Iterator[float]:
+    def life(self, candidate: LeaderElector, steps: Sequence[Step]) -> Iterator[float]:
         """What one candidate does; yields the seconds until it goes on."""
         known: Lease | None = None
         for step in steps:
@@ -69,7 +69,7 @@ class World:
 
     def check(self) -> None:
         """Another may only come to lead when an answer comes, which is when this is asked."""
-        leaders = [c.identity for c in self.candidates if c.leads(self.now)]
+        leaders = [c.identity for c in self.candidates if c.is_leader(self.now)]
         assert len(leaders) <= 1, f"{leaders} lead at {self.now:.1f}"
 
 
@@ -79,19 +79,19 @@ LIFE = st.lists(st.builds(Step, DELAYS, DELAYS, DELAYS, st.booleans(), st.boolea
 @given(st.lists(LIFE, min_size=2, max_size=3))
 @settings(max_examples=300, deadline=None)
 def test_no_two_lead_at_once(lives: list[list[Step]]) -> None:
-    World(lives).run()
+    LeaseFixture(lives).run()
 
 
 def test_a_deadline_counted_from_the_answer_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     slow_answer = [Step(way_back=2.5, looks=False)]
     sees_it_early_and_takes_it_when_it_has_run_out = [Step(pause=0.1), Step(pause=3.1)]
     lives = [slow_answer, sees_it_early_and_takes_it_when_it_has_run_out]
-    World(lives).run()
+    LeaseFixture(lives).run()
 
-    def late(self: Candidate, claim: Lease, sent: float) -> None:
+    def late(self: LeaderElector, claim: Lease, sent: float) -> None:
         self.observe(claim, sent)
         self.deadline = sent + slow_answer[0].way_back + TERMS.renew_deadline
 
-    monkeypatch.setattr(Candidate, "accepted", late)
+    monkeypatch.setattr(LeaderElector, "accepted", late)
     with pytest.raises(AssertionError, match="lead at"):
-        World(lives).run()
+        LeaseFixture(lives).run()

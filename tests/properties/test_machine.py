@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pyscheduler.api import Hint, Reads
-from pyscheduler.core import attempts, binding, intake, machine
+from pyscheduler.api import QueueingHint, Reads
+from pyscheduler.core import binding, event_handlers, machine, scheduling_cycle
 from pyscheduler.core.confirmation import Unconfirmed
-from pyscheduler.core.context import Assumed, Context
-from pyscheduler.core.decide import staleness
-from pyscheduler.core.decide.staleness import Change, Scope
+from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.decide import invalidation
+from pyscheduler.core.decide.invalidation import Change, Scope
 from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.intree import NodeResourcesFit
-from tests.properties.machine_world import STEPS, Step, prove_sound, prove_woken
+from tests.properties.machine_model import STEPS, Step, prove_sound, prove_woken
 from tests.properties.profiles import assert_caught, quick
 
 
@@ -39,22 +39,22 @@ def test_nobody_sleeps_on_who_would_fit(script: list[Step]) -> None:
 def _places_are_kept(patch: pytest.MonkeyPatch) -> None:
     release = binding.release
 
-    def keep(context: Context, assumed: Assumed) -> None:
+    def keep(context: Context, assumed: AssumedPod) -> None:
         assumed.confirmed = True
         release(context, assumed)
 
-    for module in (attempts, binding, intake):
+    for module in (scheduling_cycle, binding, event_handlers):
         patch.setattr(module, "release", keep)
 
 
 def _usage_is_overlooked(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(staleness._SCOPES[Change.USAGE], Reads.OWN_ROW, Scope.NOWHERE)
+    patch.setitem(invalidation._SCOPES[Change.USAGE], Reads.OWN_NODE_AND_PODS, Scope.NOWHERE)
 
 
 def _reservations_are_kept(patch: pytest.MonkeyPatch) -> None:
     unreserve = binding._unreserve
 
-    def keep(context: Context, assumed: Assumed) -> None:
+    def keep(context: Context, assumed: AssumedPod) -> None:
         if not assumed.pod.priority:
             unreserve(context, assumed)
 
@@ -66,39 +66,39 @@ def _seen_is_over(patch: pytest.MonkeyPatch) -> None:
         context.unconfirmed.discard(pod.uid)
         del context.assumed[pod.uid]
 
-    patch.setattr(intake, "_confirm", forget)
+    patch.setattr(event_handlers, "_confirm", forget)
 
 
 def _failure_beats_the_watch(patch: pytest.MonkeyPatch) -> None:
-    bind_failed = binding.bind_failed
+    handle_bind_failed = binding.handle_bind_failed
 
     def fail(context: Context, event: Any) -> Any:
         if event.uid in context.assumed:
             context.assumed[event.uid].confirmed = False
-        return bind_failed(context, event)
+        return handle_bind_failed(context, event)
 
-    patch.setattr(machine, "bind_failed", fail)
+    patch.setattr(machine, "handle_bind_failed", fail)
 
 
 def _nobody_is_put_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(SchedulingQueue, "put_back", lambda self, queued, pod, *_: self.done(pod.uid))
+    patch.setattr(SchedulingQueue, "add_unschedulable", lambda self, queued, pod, *_: self.done(pod.uid))
 
 
 def _the_dead_stay_assumed(patch: pytest.MonkeyPatch) -> None:
-    pod_gone = intake.pod_gone
+    handle_pod_deletion = event_handlers.handle_pod_deletion
 
     def gone(context: Context, uid: str, now: float) -> None:
         assumed = context.assumed.pop(uid, None)
-        pod_gone(context, uid, now)
+        handle_pod_deletion(context, uid, now)
         if assumed is not None:
             context.assumed[uid] = assumed
 
-    patch.setattr(intake, "pod_gone", gone)
+    patch.setattr(event_handlers, "handle_pod_deletion", gone)
 
 
 def _recorded_twice(patch: pytest.MonkeyPatch) -> None:
-    bound = binding.bound
-    patch.setattr(machine, "bound", lambda context, event: bound(context, event) * 2)
+    bound = binding.handle_bound
+    patch.setattr(machine, "handle_bound", lambda context, event: bound(context, event) * 2)
 
 
 def _errors_never_end(patch: pytest.MonkeyPatch) -> None:
@@ -138,11 +138,11 @@ def test_a_broken_promise_is_noticed(
 
 
 def _nodes_wake_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(intake, "node_events", lambda before, now: [])
+    patch.setattr(event_handlers, "node_events", lambda before, now: [])
 
 
 def _freed_room_wakes_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NodeResourcesFit, "_room_made", lambda self, pod, event: Hint.SKIP)
+    patch.setattr(NodeResourcesFit, "_resources_freed", lambda self, pod, event: QueueingHint.SKIP)
 
 
 @pytest.mark.parametrize("plant", [_nodes_wake_nobody, _freed_room_wakes_nobody])

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from pyscheduler.api import Cycle, NodeInfo, NodeTable, Pod, ScorePlugin, Scores
 from pyscheduler.api.nodes import Mask
 from pyscheduler.core.state.table import ColumnTable
-from tests.properties.evaluation_world import KINDS, Answers, EvaluationWorld, as_decided, kinds_of
-from tests.properties.pieces import NAMES, NODE_KINDS, pod_of
+from tests.properties.evaluation_model import KINDS, Answers, EvaluationWorld, as_decided, kinds_of
+from tests.properties.probe_plugins import IN_TREE, LEVELS, Class
 from tests.properties.profiles import assert_caught, quick
-from tests.properties.readers import IN_TREE, LEVELS, Class
+from tests.properties.sample_objects import NAMES, NODE_KINDS, pod_of
 from tests.properties.state_steps import Step, steps
 
 Fleet = list[tuple[str, int]]
@@ -77,5 +77,5 @@ def test_a_mask_that_forgets_its_rows_is_noticed(monkeypatch: pytest.MonkeyPatch
     def among_first(self: ColumnTable, _: object) -> Mask:
         return np.arange(len(self)) < 2
 
-    monkeypatch.setattr(ColumnTable, "label_holds", among_first)
+    monkeypatch.setattr(ColumnTable, "matches_requirement", among_first)
     assert_caught(proof_for(IN_TREE), stories(), AssertionError)

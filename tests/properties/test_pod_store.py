@@ -43,7 +43,7 @@ class History:
         return len(self.changes)
 
     def listed(self, place: int) -> PodsSnapshot:
-        return PodsSnapshot(pods=self.at[place], complete=True, place=place)
+        return PodsSnapshot(pods=self.at[place], complete=True, resource_version=place)
 
     def watched(self, since: int, place: int) -> PodsSnapshot:
         pods: dict[str, PodState] = {}
@@ -54,7 +54,7 @@ class History:
                 pods.pop(pod.name, None)
             else:
                 pods[pod.name] = pod
-        return PodsSnapshot(pods=pods, gone=gone, since=since, place=place)
+        return PodsSnapshot(pods=pods, deleted=gone, since=since, resource_version=place)
 
     def answered(self, version: int) -> PodsSnapshot:
         pod, gone = self.changes[version - 1]
@@ -76,7 +76,7 @@ class Reader:
         if not self.subscription._ready.is_set():
             return
         told = asyncio.run(self.subscription.next())
-        for uid, pod in told.gone.items():
+        for uid, pod in told.deleted.items():
             self.went.add(uid)
             if pod.name in self.pods and self.pods[pod.name].uid == uid:
                 del self.pods[pod.name]
@@ -97,7 +97,7 @@ def check(history: History, store: PodSnapshotStore, reader: Reader, everything:
     for pod in store.pods.values():
         assert pod.version >= everything.get(pod.uid, 0), f"{pod.uid} went back to version {pod.version}"
         everything[pod.uid] = pod.version
-    place = store.place
+    place = store.resource_version
     if store.synced and place is not None:
         there = {pod.uid: pod.version for pod in store.pods.values()}
         assert not history.went_by(place) & there.keys(), f"what went by {place} is still there: {there}"
@@ -151,8 +151,8 @@ def leads_to_the_same_picture(drawn: Drawn) -> None:
     reader.look()
     assert store.pods == history.at[history.end]
     assert reader.pods == store.pods
-    assert store.place == history.end
-    assert store.remembered == 0, "deletions are remembered that nobody can contradict any more"
+    assert store.resource_version == history.end
+    assert store.history_size == 0, "deletions are remembered that nobody can contradict any more"
 
 
 def _no_tombstones(store: PodSnapshotStore, pod: PodState, at: int) -> None:
@@ -168,7 +168,7 @@ def _no_versions(store: PodSnapshotStore, pod: PodState, *, exists: bool) -> Non
 
 
 def _bold_list(store: PodSnapshotStore, told: PodsSnapshot) -> None:
-    _listed(store, msgspec.structs.replace(told, place=1_000))
+    _listed(store, msgspec.structs.replace(told, resource_version=1_000))
 
 
 def _all_news(store: PodSnapshotStore, pod: PodState, *, exists: bool) -> None:

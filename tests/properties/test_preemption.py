@@ -10,17 +10,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyscheduler.api import Cycle, Diagnosis, NodeInfo, NodeTable, Pod, StatusError, Verdicts
+from pyscheduler.api import Cycle, Diagnosis, NodeInfo, NodeTable, NodeToStatus, Pod, StatusError
 from pyscheduler.api.preemption import PreemptionSearch
 from pyscheduler.core.events import PodGone
-from pyscheduler.core.framework.failure import PluginFailed
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder, node, pod
 from tests.properties import preemption_storage
-from tests.properties.picture import of_cluster
 from tests.properties.profiles import quick
+from tests.properties.state_snapshot import of_cluster
 from tests.unit.intree.storage import using
 
 (PDB,) = DefaultPreemption.watches
@@ -127,10 +127,10 @@ def test_a_trial_leaves_no_trace(harness: Harness, of: PodBuilder, ends_early: i
     for row in list(state.rows):
         steps = list(row.pods.values())
         try:
-            with harness.handle.trial(cycle, pod, row.name) as trial:
+            with harness.handle.dry_run(cycle, pod, row.name) as trial:
                 for other in steps:
                     trial.remove(other)
-                    trial.refusal()
+                    trial.run_filters()
                 for other in steps[ends_early:]:
                     trial.add(other)
                 raise InterruptedError
@@ -149,15 +149,15 @@ def test_a_trial_that_ends_as_it_began_hears_the_same(harness: Harness, of: PodB
     if diagnosis is None or diagnosis.pre_filter is not None:
         return
     for row in harness.machine.context.state.rows:
-        with harness.handle.trial(cycle, pod, row.name) as trial:
-            first = trial.refusal()
+        with harness.handle.dry_run(cycle, pod, row.name) as trial:
+            first = trial.run_filters()
             assert first == diagnosis.status_of(row.name)
-            one_port_each = len(row.used_ports) == sum(len(p.shape.host_ports) for p in row.pods.values())
+            one_port_each = len(row.used_ports) == sum(len(p.signature.host_ports) for p in row.pods.values())
             if one_port_each and not any(p.deleting for p in row.pods.values()):
                 for other in list(row.pods.values()):
                     trial.remove(other)
                     trial.add(other)
-                assert trial.refusal() == first
+                assert trial.run_filters() == first
 
 
 class Unseeing:
@@ -166,10 +166,12 @@ class Unseeing:
     def __init__(self, handle: CoreHandle) -> None:
         self._handle = handle
 
-    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
-        return Verdicts(len(self._handle.nodes()))
+    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
+        return NodeToStatus(len(self._handle.nodes()))
 
-    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+    def reprieve_pods(
+        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
+    ) -> Mapping[int, Sequence[bool]]:
         return {}
 
     def __getattr__(self, name: str) -> Any:
@@ -226,9 +228,9 @@ def happenings(draw: st.DrawFn) -> Callable[[Harness], object]:
         lambda harness: harness.add(comes),
         lambda harness: harness.add(comes.deleting()),
         lambda harness: harness.add(comes.started("2026-01-01T00:00:00Z")),
-        lambda harness: harness.tell(PodGone(harness.now, "default", name, "")),
+        lambda harness: harness.handle_event(PodGone(harness.now, "default", name, "")),
         lambda harness: harness.add(promised),
-        lambda harness: harness.tell(PodGone(harness.now, "default", "promised", "")),
+        lambda harness: harness.handle_event(PodGone(harness.now, "default", "promised", "")),
         lambda harness: harness.add(another),
         lambda harness: harness.add_object(PDB, {**budget, "status": {"disruptionsAllowed": 1}}),
     ]
@@ -255,14 +257,14 @@ def test_what_is_ruled_out_is_told_as_a_trial_would_hear_it(harness: Harness, of
     cycle, pod, diagnosis = decided(harness, of)
     if diagnosis is None:
         return
-    verdicts = harness.handle.refused_anyway(cycle, pod, pod.priority)
+    verdicts = harness.handle.filter_without_lower_priority(cycle, pod, pod.priority)
     for place, row in enumerate(list(harness.machine.context.state.rows)):
         said = verdicts.at(place)
         if said is None:
             continue
-        with harness.handle.trial(cycle, pod, row.name) as trial:
+        with harness.handle.dry_run(cycle, pod, row.name) as trial:
             for other in [p for p in row.pods.values() if p.priority < pod.priority]:
                 trial.remove(other)
-            heard = trial.refusal()
+            heard = trial.run_filters()
         assert heard is not None
         assert (heard.code, heard.reasons) == (said.code, said.reasons)

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod, QueuedPod, Rejection
+from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueuedPod, QueueingHint, Rejection
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.core.queue.backlog import SLICE, Backlog, Move
@@ -25,7 +25,7 @@ from pyscheduler.core.queue.backoff import BackoffQueue
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.testing.builders import pod
 from tests.properties.queue_model import INITIAL, MAXIMUM, TIMEOUT, ModelPod, ModelQueue, fit_cares
-from tests.unit.core.queue.world import Gate, PrioritySort
+from tests.unit.core.queue.queue_fixture import Gate, PrioritySort
 
 EVENTS = {
     "node added": ClusterEvent("Node", Action.ADD),
@@ -47,16 +47,16 @@ class LabelGate(Gate):
         return Rejection("closed") if "closed" in pod.labels else None
 
 
-def _fit_hint(pod: Pod, event: ClusterEvent) -> Hint:
-    return Hint.QUEUE if fit_cares(pod.uid) else Hint.SKIP
+def _fit_hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
+    return QueueingHint.QUEUE if fit_cares(pod.uid) else QueueingHint.SKIP
 
 
 INTERESTS = (
-    ("Nodes", Interest("Node", Action.ADD)),
-    ("Fit", Interest("Pod", Action.DELETE, _fit_hint)),
-    ("Claims", Interest("PersistentVolumeClaim", Action.ADD)),
-    ("Claims", Interest("Pod", Action.DELETE)),
-    ("Gate", Interest("Pod", Action.UPDATE_POD_LABEL)),
+    ("Nodes", ClusterEventWithHint("Node", Action.ADD)),
+    ("Fit", ClusterEventWithHint("Pod", Action.DELETE, _fit_hint)),
+    ("Claims", ClusterEventWithHint("PersistentVolumeClaim", Action.ADD)),
+    ("Claims", ClusterEventWithHint("Pod", Action.DELETE)),
+    ("Gate", ClusterEventWithHint("Pod", Action.UPDATE_POD_LABEL)),
 )
 
 
@@ -154,15 +154,15 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
     @precondition(lambda self: self.flying or self.binding)
     @rule(data=st.data(), rejectors=PLUGINS, pending=PENDING)
-    def put_back(self, data: st.DataObject, rejectors: set[str], pending: set[str]) -> None:
+    def add_unschedulable(self, data: st.DataObject, rejectors: set[str], pending: set[str]) -> None:
         self.fail(data.draw(st.sampled_from([*self.flying, *self.binding]), label="pod"), rejectors, pending)
 
     def fail(self, uid: str, rejectors: set[str], pending: set[str]) -> None:
         queued = self.flying.pop(uid, None) or self.binding.pop(uid)
         chosen = self.model.pods[uid]
         newest = _pod(uid, chosen.priority, chosen.closed)
-        self.queue.put_back(queued, newest, rejectors, pending, self.now)
-        self.model.put_back(chosen, rejectors, pending, self.now)
+        self.queue.add_unschedulable(queued, newest, rejectors, pending, self.now)
+        self.model.add_unschedulable(chosen, rejectors, pending, self.now)
 
     @precondition(lambda self: self.flying)
     @rule(data=st.data())

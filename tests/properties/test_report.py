@@ -10,13 +10,13 @@ import pytest
 from pyscheduler.api import Cycle, Pod, Skip, Status
 from pyscheduler.cli.evaluate import Evaluator
 from pyscheduler.core.context import Context
-from pyscheduler.core.decide.direct import filter_node, fits_with
-from pyscheduler.core.decide.kept_answers import KeptAnswers
+from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
 from pyscheduler.core.decide.prefilter import run_pre_filter
 from pyscheduler.core.decide.report import report
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.decide.uncached_evaluation import filter_node, filter_with_nominated_pods
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
-from pyscheduler.core.inventory import take_in
+from pyscheduler.core.snapshot import load_snapshot
 from pyscheduler.core.state.node import NodeRow
 from tests.conformance.generator import draw
 
@@ -28,9 +28,9 @@ def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
     """(status by node, normalised and weighted scores by plugin and node); nothing is kept, no columns are read."""
     profile, state = context.profiles[pod.scheduler_name], context.state
     cycle = Cycle(0.0, profile.name, pod.uid)
-    pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), KeptAnswers())
+    pre = run_pre_filter(profile.pre_filter, cycle, pod, state.table(), PluginResultCache())
     statuses: dict[str, Status | None] = {}
-    nominated = state.info(context.queue.nominator.promised(pod)) if pre.rejection is None else None
+    nominated = state.info(context.queue.nominator.nominated_node(pod)) if pre.rejection is None else None
     refusal = None if nominated is None else _filter_status(context, profile, cycle, pod, nominated)
     for node in state.rows:
         if pre.rejection is not None:
@@ -47,7 +47,7 @@ def asked_one_by_one(context: Context, pod: Pod) -> tuple[Nodes, Scores]:
 
 def _filter_status(context: Context, profile: Profile, cycle: Cycle, pod: Pod, node: NodeRow) -> Status | None:
     others = context.queue.nominator.rivals(pod, node.name)
-    with_others = fits_with(profile, cycle, pod, node, others) if others else None
+    with_others = filter_with_nominated_pods(profile, cycle, pod, node, others) if others else None
     return with_others or filter_node(profile, cycle, pod, node, cycle.skipped)
 
 
@@ -68,7 +68,7 @@ def _scored(context: Context, profile: Profile, cycle: Cycle, pod: Pod, fitting:
 def test_the_answers_are_those_of_asking_one_by_one(seed: int) -> None:
     document = draw(seed).document
     machine = Evaluator().machine(document.get("config"))
-    sources = take_in(machine, document["objects"])
+    sources = load_snapshot(machine, document["objects"])
     for name in document["pods"]:
         pod = machine.context.shapes.pod(sources[name])
         said = report(machine.context, pod)

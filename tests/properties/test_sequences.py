@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.core import attempts, binding, intake
-from pyscheduler.core.context import Assumed, Context
+from pyscheduler.core import binding, event_handlers, scheduling_cycle
+from pyscheduler.core.context import AssumedPod, Context
 from pyscheduler.core.queue import SchedulingQueue
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from tests.properties import sequences
-from tests.properties.sequences import Broken, Hunt, drawn, play, shortened
+from tests.properties.sequences import Broken, SequenceSearch, drawn, play, shortened
 
 
 def test_two_hundred_sequences_break_nothing() -> None:
-    hunt = Hunt(seed=1, start=0, count=200)
+    hunt = SequenceSearch(seed=1, start=0, count=200)
     assert hunt.run(processes=1) is None, "python -m tests.properties.sequences --seed 1 --count 200"
     assert hunt.played == 200
 
@@ -27,10 +27,10 @@ def test_a_sequence_is_drawn_from_its_seed_and_number_alone() -> None:
 
 
 def _the_assumed_are_never_forgotten(patch: pytest.MonkeyPatch) -> None:
-    def keep(context: Context, assumed: Assumed) -> None:
+    def keep(context: Context, assumed: AssumedPod) -> None:
         context.handle.waiting.pop(assumed.pod.uid, None)
 
-    for module in (attempts, binding, intake):
+    for module in (scheduling_cycle, binding, event_handlers):
         patch.setattr(module, "release", keep)
 
 

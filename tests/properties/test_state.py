@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pyscheduler.core.state import ClusterState
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.node_columns import NodeColumns
 from pyscheduler.core.state.placed import PlacedPods
-from pyscheduler.core.state.store import NodeColumns
-from tests.properties.picture import assert_consistent, of_cluster
 from tests.properties.profiles import assert_caught, quick
+from tests.properties.state_snapshot import assert_consistent, of_cluster
 from tests.properties.state_steps import ALL_STEPS, POD_STEPS, StateWorld, Step, steps
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -28,7 +28,9 @@ def prove_rebuilt(script: list[Step]) -> None:
     picture, fresh = of_cluster(world.state), of_cluster(world.rebuilt())
     for seen in (picture, fresh):
         # The pods come as equal objects rather than the same.
-        seen["pods"] = {name: {p.uid: (p.shape, p.deleting) for p in on.values()} for name, on in seen["pods"].items()}
+        seen["pods"] = {
+            name: {p.uid: (p.signature, p.deleting) for p in on.values()} for name, on in seen["pods"].items()
+        }
     assert picture == fresh
     assert_consistent(world.state)
 
@@ -62,7 +64,7 @@ def _try_out(world: StateWorld, nested: Any, raises: bool) -> None:
     first, inner, last = nested
     pods = dict(world.pods)
     try:
-        with world.state.trial():
+        with world.state.dry_run():
             for step in first:
                 world.do(step)
             between = of_cluster(world.state), _order(world.state)
@@ -124,7 +126,7 @@ def _ghosts_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 
     def remove(self: ClusterState, name: str) -> Any:
         before = remove_node(self, name)
-        self._ghosts.clear()
+        self._missing_nodes.clear()
         return before
 
     patch.setattr(ClusterState, "remove_node", remove)
@@ -209,9 +211,9 @@ def _errors_keep_the_trial(patch: pytest.MonkeyPatch) -> None:
                 open_for_ever.append(stack.pop_all())
                 raise
 
-    whole: Callable[[ClusterState], AbstractContextManager[None]] = ClusterState.trial
+    whole: Callable[[ClusterState], AbstractContextManager[None]] = ClusterState.dry_run
     open_for_ever: list[ExitStack] = []
-    patch.setattr(ClusterState, "trial", trial)
+    patch.setattr(ClusterState, "dry_run", trial)
 
 
 @pytest.mark.parametrize("plant", [_oldest_first, _removals_are_for_good, _order_is_lost, _errors_keep_the_trial])

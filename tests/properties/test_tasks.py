@@ -17,23 +17,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.backend import ClusterProblem, UpdateGuard, guard, lifecycle, process
-from pyscheduler.backend.decide import Sight, observe
-from pyscheduler.backend.hands import Hands
+from pyscheduler.backend import ClusterProblem, TaskTable, lifecycle, process, task_table
+from pyscheduler.backend.decide import Observation, observe
+from pyscheduler.backend.executor import ApiCallExecutor
 from pyscheduler.backend.lifecycle import TaskPodsLifecycleManager
 from pyscheduler.backend.pods import PodState
 from pyscheduler.backend.task import Json, TaskRecord
 from pyscheduler.backend.template import pod_body
-from pyscheduler.backend.updates import Outbox
+from pyscheduler.backend.updates import UpdateQueue
 from tests.properties.task_cluster import Fate
-from tests.properties.task_world import Story, Task, World
+from tests.properties.task_simulation import Task, TaskScenario, TaskSimulation
 from tests.properties.virtual_loop import run
 
 FATES = st.lists(st.sampled_from(Fate), min_size=1, max_size=4).map(tuple)
 WHENS = st.none() | st.floats(0.0, 60.0)
 TASKS = st.builds(Task, fates=FATES, killed_after=WHENS, updated_after=WHENS, refused=st.sampled_from((0, 0, 2)))
 STORIES = st.builds(
-    Story,
+    TaskScenario,
     tasks=st.lists(TASKS, min_size=1, max_size=6).map(tuple),
     lives=st.lists(st.floats(0.0, 40.0), max_size=5).map(tuple),
     trouble=st.sampled_from((0.0, 0.05, 0.2)),
@@ -50,17 +50,17 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-async def play(story: Story) -> None:
-    await World(story).run()
+async def play(story: TaskScenario) -> None:
+    await TaskSimulation(story).run()
 
 
 @given(STORIES)
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-def test_every_task_ends_once_and_leaves_nothing(story: Story) -> None:
+def test_every_task_ends_once_and_leaves_nothing(story: TaskScenario) -> None:
     run(play(story))
 
 
-def drawn(seed: int) -> Story:
+def drawn(seed: int) -> TaskScenario:
     """A story of the same kind without hypothesis: what does not shrink is drawn fast."""
     chance = random.Random(seed)
 
@@ -73,18 +73,22 @@ def drawn(seed: int) -> Story:
 
     tasks = tuple(task() for _ in range(chance.randint(1, 6)))
     lives = tuple(chance.uniform(0.0, 40.0) for _ in range(chance.randint(0, 5)))
-    return Story(tasks, lives, chance.choice((0.0, 0.05, 0.2)), chance.choice((0.0, 0.3)), seed)
+    return TaskScenario(tasks, lives, chance.choice((0.0, 0.05, 0.2)), chance.choice((0.0, 0.3)), seed)
 
 
 # Each bug takes the place of what it spoils; what it needs of that is here.
 _body, _observe = pod_body, observe
-_round, _sight, _commit = TaskPodsLifecycleManager._go_round, TaskPodsLifecycleManager._sight, UpdateGuard.commit
+_round, _observation, _commit = (
+    TaskPodsLifecycleManager._reconcile,
+    TaskPodsLifecycleManager._observation,
+    TaskTable.commit,
+)
 
 
 async def _acts_first(manager: TaskPodsLifecycleManager) -> None:
     for task in list(manager._dirty):
-        record = manager._guard.records.get(task)
-        if record is not None and not manager._moments[task].busy:
+        record = manager._table.records.get(task)
+        if record is not None and not manager._runtimes[task].busy:
             manager._act(record, manager._clock())
     await _round(manager)
 
@@ -95,38 +99,38 @@ def _unfinalized(*args: Any, **named: Any) -> Json:
     return body
 
 
-async def _forgets_to_delete(hands: Hands, pod: PodState) -> None:
+async def _forgets_to_delete(hands: ApiCallExecutor, pod: PodState) -> None:
     await hands._unless_gone(hands._client.release_pod(pod.name, pod.uid))
 
 
-def _takes_leave_for_gone(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Sight:
-    sight = _sight(manager, record)
-    others = tuple(msgspec.structs.replace(pod, grace=0) for pod in sight.others)
-    pod = msgspec.structs.replace(sight.pod, grace=0) if sight.pod is not None else None
-    return msgspec.structs.replace(sight, pod=pod, others=others)
+def _takes_leave_for_gone(manager: TaskPodsLifecycleManager, record: TaskRecord) -> Observation:
+    observation = _observation(manager, record)
+    others = tuple(msgspec.structs.replace(pod, grace=0) for pod in observation.others)
+    pod = msgspec.structs.replace(observation.pod, grace=0) if observation.pod is not None else None
+    return msgspec.structs.replace(observation, pod=pod, others=others)
 
 
-def _knows_before_it_sees(record: TaskRecord, sight: Sight, *rest: Any) -> Any:
-    return _observe(record, msgspec.structs.replace(sight, synced=True), *rest)
+def _knows_before_it_sees(record: TaskRecord, observation: Observation, *rest: Any) -> Any:
+    return _observe(record, msgspec.structs.replace(observation, synced=True), *rest)
 
 
 def _does_not_count_what_is_next(old: TaskRecord, new: TaskRecord) -> bool:
     return old.final == new.final
 
 
-async def _confirms_at_once(outbox: Outbox, on_update: Callable[[TaskRecord], Any]) -> None:
+async def _confirms_at_once(outbox: UpdateQueue, on_update: Callable[[TaskRecord], Any]) -> None:
     async def first(record: TaskRecord) -> None:
-        outbox._took(record)
+        outbox._mark_delivered(record)
         await on_update(record)
 
     await _call(outbox, first)
 
 
-async def _takes_taken_for_refused(hands: Hands, record: TaskRecord, name: str) -> PodState:
+async def _takes_taken_for_refused(hands: ApiCallExecutor, record: TaskRecord, name: str) -> PodState:
     raise ClusterProblem(422, "AlreadyExists", f"{name} exists")
 
 
-async def _forgetful_commit(guard: UpdateGuard, place: str | None = None) -> Any:
+async def _forgetful_commit(guard: TaskTable, place: str | None = None) -> Any:
     try:
         return await _commit(guard, place)
     except Exception:
@@ -135,18 +139,18 @@ async def _forgetful_commit(guard: UpdateGuard, place: str | None = None) -> Any
         raise
 
 
-_call = Outbox.call
+_call = UpdateQueue.call
 
 PLANTED: dict[str, tuple[Any, str, Any]] = {
-    "acts before it has written down": (TaskPodsLifecycleManager, "_go_round", _acts_first),
+    "acts before it has written down": (TaskPodsLifecycleManager, "_reconcile", _acts_first),
     "pods without the finalizer": (process, "pod_body", _unfinalized),
-    "lets go of pods and does not delete them": (Hands, "_release", _forgets_to_delete),
+    "lets go of pods and does not delete them": (ApiCallExecutor, "_release", _forgets_to_delete),
     "what is not seen before the first list does not exist": (lifecycle, "observe", _knows_before_it_sees),
-    "an update of a running task is not counted": (guard, "_counts_alike", _does_not_count_what_is_next),
-    "told is what was tried to be told": (Outbox, "call", _confirms_at_once),
-    "a name that is taken is a refusal": (Hands, "_adopted", _takes_taken_for_refused),
-    "a pod that is being deleted has stopped": (TaskPodsLifecycleManager, "_sight", _takes_leave_for_gone),
-    "a failed commit is forgotten": (UpdateGuard, "commit", _forgetful_commit),
+    "an update of a running task is not counted": (task_table, "_counts_alike", _does_not_count_what_is_next),
+    "told is what was tried to be told": (UpdateQueue, "call", _confirms_at_once),
+    "a name that is taken is a refusal": (ApiCallExecutor, "_get_own_pod", _takes_taken_for_refused),
+    "a pod that is being deleted has stopped": (TaskPodsLifecycleManager, "_observation", _takes_leave_for_gone),
+    "a failed commit is forgotten": (TaskTable, "commit", _forgetful_commit),
 }
 
 
@@ -157,7 +161,7 @@ def test_a_planted_bug_is_found(planted: str, monkeypatch: pytest.MonkeyPatch) -
     assert any(_fails(drawn(seed)) for seed in range(400)), "no story has found it"
 
 
-def _fails(story: Story) -> bool:
+def _fails(story: TaskScenario) -> bool:
     try:
         run(play(story))
     except (AssertionError, ExceptionGroup):

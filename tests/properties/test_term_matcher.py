@@ -19,8 +19,14 @@ from pyscheduler.intree import _term_matcher
 from pyscheduler.intree._preferred import ManyPreferences
 from pyscheduler.intree._term_matcher import NODE_NAME, MappingRows, NodeRows, TermMatcher, node_requirements
 from pyscheduler.intree._tolerations import TolerationSet
-from pyscheduler.intree.affinity.counts import Drawing, KeepingOff, MeantByAll, Newcomer, TimesMeant
-from pyscheduler.intree.affinity.terms import Peers, Term, Weighted, affinity_terms
+from pyscheduler.intree.affinity.counts import (
+    AffinityWeight,
+    ExistingAntiAffinityCount,
+    IncomingPod,
+    MatchingTermCount,
+    PodsMatchingAllTerms,
+)
+from pyscheduler.intree.affinity.terms import Peers, Term, WeightedTerm, affinity_terms
 from pyscheduler.testing import node, pod
 from tests.properties.profiles import assert_caught, quick
 
@@ -177,19 +183,19 @@ def test_counts_of_many_pod_affinity_terms_are_those_of_each(
     weighted: list[tuple[Peers, int]], placed: list[tuple[str, dict[str, str]]]
 ) -> None:
     shapes = [
-        pod(f"p{i}").namespace(namespace)._with("metadata.labels", of).build().shape
+        pod(f"p{i}").namespace(namespace)._with("metadata.labels", of).build().signature
         for i, (namespace, of) in enumerate(placed)
     ]
     all_of = tuple(each for each, _ in weighted)
-    wishes = tuple(Weighted(Term("zone", each), weight) for each, weight in weighted)
-    newcomer = Newcomer(pod("new").build().shape, {})
+    wishes = tuple(WeightedTerm(Term("zone", each), weight) for each, weight in weighted)
+    incoming_pod = IncomingPod(pod("new").build().signature, {})
     for count in (
-        TimesMeant(all_of),
-        MeantByAll(all_of),
-        Drawing(newcomer, "zone", wishes, 1),
-        Drawing(newcomer, "zone", wishes, 1, weighed=False),
+        MatchingTermCount(all_of),
+        PodsMatchingAllTerms(all_of),
+        AffinityWeight(incoming_pod, "zone", wishes, 1),
+        AffinityWeight(incoming_pod, "zone", wishes, 1, weighed=False),
     ):
-        assert [int(amount) for amount in count.of_all(shapes)] == [count.of(shape) for shape in shapes], count
+        assert [int(amount) for amount in count.of_all(shapes)] == [count.of(signature) for signature in shapes], count
 
 
 @quick(30)
@@ -215,11 +221,13 @@ def test_terms_of_a_placed_pod_include_a_newcomer_together_as_one_by_one(
         }
         for i, (key, operator) in enumerate(kinds)
     ]
-    placed = pod("placed").apart(*stated).build().shape
+    placed = pod("placed").pod_anti_affinity(*stated).build().signature
     assert placed.size > _term_matcher.SMALL
-    newcomer = Newcomer(pod("new").namespace(namespace)._with("metadata.labels", of_pod).build().shape, of_namespace)
-    alone = sum(newcomer.is_meant_by(term) for term in affinity_terms(placed).anti_affinity)
-    assert KeepingOff(newcomer, "zone").of(placed) == alone
+    incoming_pod = IncomingPod(
+        pod("new").namespace(namespace)._with("metadata.labels", of_pod).build().signature, of_namespace
+    )
+    alone = sum(incoming_pod.is_matched_by(term) for term in affinity_terms(placed).anti_affinity)
+    assert ExistingAntiAffinityCount(incoming_pod, "zone").of(placed) == alone
 
 
 # -- taints ----------------------------------------------------------------------------------------------------------

@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.api import ClusterEvent, Hint, Pod
+from pyscheduler.api import ClusterEvent, Pod, QueueingHint
 from pyscheduler.core.context import Context
 from pyscheduler.intree import NodeResourcesFit, TaintToleration
 from pyscheduler.intree.affinity.hints import AffinityHints
 from pyscheduler.intree.volumes.hints import VolumeHints
 from tests.properties import wakeups
 from tests.properties.wakeup.story import play
-from tests.properties.wakeups import Hunt
+from tests.properties.wakeups import WakeupSearch
 
 Patch = pytest.MonkeyPatch
 
 
 def test_no_pod_stays_parked_that_fits() -> None:
-    hunt = Hunt(seed=7, start=0, events=2_000)
+    hunt = WakeupSearch(seed=7, start=0, events=2_000)
     assert hunt.run(processes=1) is None, "python -m tests.properties.wakeups --seed 7 --events 2000"
     assert hunt.looks > 1_000
 
@@ -29,8 +29,8 @@ def test_a_story_is_drawn_from_its_seed_and_number_alone() -> None:
     assert play(3, "", 14).lines != play(4, "", 14).lines
 
 
-def _skip(self: object, pod: Pod, event: ClusterEvent) -> Hint:
-    return Hint.SKIP
+def _skip(self: object, pod: Pod, event: ClusterEvent) -> QueueingHint:
+    return QueueingHint.SKIP
 
 
 def _removed_taints_are_missed(patch: Patch) -> None:
@@ -42,8 +42,8 @@ def _larger_nodes_are_missed(patch: Patch) -> None:
 
 
 def _freed_anti_affinity_is_missed(patch: Patch) -> None:
-    patch.setattr(AffinityHints, "_repels_no_longer", lambda *_: False)
-    patch.setattr(AffinityHints, "_keeps_off_no_longer", lambda *_: False)
+    patch.setattr(AffinityHints, "_ends_anti_affinity", lambda *_: False)
+    patch.setattr(AffinityHints, "_ends_existing_anti_affinity", lambda *_: False)
 
 
 def _new_volumes_are_missed(patch: Patch) -> None:

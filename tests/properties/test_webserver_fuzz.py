@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
+from pyscheduler.shell.serving.webserver import Request, Response, WebServer
 
 pytestmark = pytest.mark.slow
 
@@ -49,9 +49,9 @@ async def exchange(*connections: bytes) -> tuple[list[str], list[bytes]]:
     """The paths that were served and what came back on each connection, made one after the other."""
     served: list[str] = []
 
-    async def page(question: Question) -> Answer:
+    async def page(question: Request) -> Response:
         served.append(question.path)
-        return Answer(b"found\n")
+        return Response(b"found\n")
 
     server = WebServer(page, "127.0.0.1", 0)
     await server.start()

@@ -25,7 +25,7 @@ _CHUNK = 10
 """Stories that a process is given at once."""
 
 
-class Hunt:
+class WakeupSearch:
     """Plays the stories of a seed until there have been so many events, or one of them has been missed."""
 
     def __init__(self, seed: int, start: int, events: int, feature: str = "") -> None:
@@ -73,7 +73,7 @@ class Hunt:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Hunts; 1 if an event is missed, with the events that matter and the command that plays them again."""
     options = _arguments(arguments)
-    hunt = Hunt(options.seed, options.start, options.events, options.feature)
+    hunt = WakeupSearch(options.seed, options.start, options.events, options.feature)
     logging.disable()  # bindings fail by the thousand, as they are refused
     try:
         story = hunt.run(options.processes)

@@ -18,12 +18,11 @@ from pyscheduler.api import (
     ApiWriter,
     BindPlugin,
     ClusterEvent,
+    ClusterEventWithHint,
     Cycle,
     Diagnosis,
     FilterPlugin,
     Handle,
-    Hint,
-    Interest,
     NodeInfo,
     NodeNames,
     NodeTable,
@@ -37,6 +36,7 @@ from pyscheduler.api import (
     PreFilterPlugin,
     PreScorePlugin,
     QueuedPod,
+    QueueingHint,
     QueueSortPlugin,
     Reads,
     Rejection,
@@ -53,7 +53,7 @@ calls: list[tuple[str, str]] = []
 LICENCE = ResourceKind("example.com", "v1", "licences", "Licence", namespaced=False)
 
 
-class Everywhere(
+class EveryExtensionPoint(
     PreFilterPlugin,
     FilterPlugin,
     PostFilterPlugin,
@@ -67,7 +67,7 @@ class Everywhere(
 ):
     """Serves every extension point of an attempt, says yes to everything and writes down that it was asked."""
 
-    name = "Everywhere"
+    name = "EveryExtensionPoint"
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
         calls.append(("PreFilter", pod.name))
@@ -101,7 +101,7 @@ class Everywhere(
             return Wait(float(seconds))
         return Rejection("not permitted") if pod.labels.get("permit") == "no" else None
 
-    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
+    def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:
         match pod.labels.get("preflight"):
             case "idle":
                 return SKIP
@@ -199,7 +199,7 @@ class Relay(ReservePlugin, PermitPlugin):
     name = "Relay"
     indexes = ("name",)
 
-    def interests(self) -> tuple[Interest, ...]:
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return ()
 
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
@@ -207,7 +207,7 @@ class Relay(ReservePlugin, PermitPlugin):
 
     def unreserve(self, cycle: Cycle, pod: Pod, node_name: str) -> None:
         called = pod.labels.get("calls", "")
-        self.handle.activate(self.handle.pods_labelled("name", pod.namespace, called).values())
+        self.handle.activate(self.handle.pods_by_label("name", pod.namespace, called).values())
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         if "calls" in pod.labels:
@@ -222,14 +222,17 @@ class Licence(PermitPlugin):
     watches = (LICENCE,)
     indexes = ("licence",)
 
-    def interests(self) -> tuple[Interest, ...]:
-        return (Interest(LICENCE.kind, Action.ALL), Interest(POD, Action.DELETE, self._gives_a_token_back))
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(LICENCE.kind, Action.ALL),
+            ClusterEventWithHint(POD, Action.DELETE, self._gives_a_token_back),
+        )
 
-    def _gives_a_token_back(self, pod: Pod, event: ClusterEvent) -> Hint:
-        calls.append(("Hint", pod.name))
+    def _gives_a_token_back(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        calls.append(("QueueingHint", pod.name))
         if pod.labels.get("break") == "hint":
             raise ZeroDivisionError("one over nothing")
-        return Hint.QUEUE if event.old.labels.get("licence") == pod.labels.get("licence") else Hint.SKIP
+        return QueueingHint.QUEUE if event.old.labels.get("licence") == pod.labels.get("licence") else QueueingHint.SKIP
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | Rejection | None:
         name = pod.labels.get("licence")
@@ -242,8 +245,8 @@ class Licence(PermitPlugin):
         spec = licence["spec"]
         if spec["tokens"] == "broken":
             raise ZeroDivisionError("one over nothing")
-        users = self.handle.pods_labelled("licence", pod.namespace, name)
-        used = sum(self.handle.has_place(uid) for uid in users)
+        users = self.handle.pods_by_label("licence", pod.namespace, name)
+        used = sum(self.handle.is_assigned_or_assumed(uid) for uid in users)
         if used <= spec["tokens"] or cycle.now >= spec.get("freeFrom", math.inf):
             return None
         return Wait(20.0, f"{used - spec['tokens']} too many for licence {name}", spec.get("recheckEvery", 0.0))
@@ -261,7 +264,7 @@ class Undeclared(FilterPlugin):
             case "version":
                 self.handle.objects_version(LICENCE)
             case "pods":
-                self.handle.pods_labelled("app", pod.namespace, "x")
+                self.handle.pods_by_label("app", pod.namespace, "x")
         return None
 
 
@@ -293,14 +296,14 @@ class Approval(PermitPlugin):
 
     name = "Approval"
 
-    def interests(self) -> tuple[Interest, ...]:
-        return (Interest(POD, Action.UPDATE_POD_LABEL),)
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(POD, Action.UPDATE_POD_LABEL),)
 
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Wait | None:
         return None if pod.labels.get("approved", "yes") == "yes" else Wait(60.0, "not approved yet")
 
 
-class Wild(
+class MisbehavingPlugin(
     PreEnqueuePlugin,
     PreFilterPlugin,
     FilterPlugin,
@@ -315,7 +318,7 @@ class Wild(
 ):
     """Does what `acts` holds at the method that the pod's `at` label names: raises an exception, or returns a value."""
 
-    name = "Wild"
+    name = "MisbehavingPlugin"
     acts: ClassVar[list[Any]] = []
 
     def _act(self, pod: Pod, method: str, otherwise: Any = None) -> Any:
@@ -325,11 +328,11 @@ class Wild(
             raise self.acts[0]
         return self.acts[0]
 
-    def interests(self) -> tuple[Interest, ...]:
-        return (Interest(NODE, Action.ALL, self._hint),)
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(NODE, Action.ALL, self._hint),)
 
-    def _hint(self, pod: Pod, event: ClusterEvent) -> Hint:
-        return cast(Hint, self._act(pod, "hint", Hint.QUEUE))
+    def _hint(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+        return cast(QueueingHint, self._act(pod, "hint", QueueingHint.QUEUE))
 
     def pre_enqueue(self, pod: Pod) -> Any:
         return self._act(pod, "pre_enqueue")
@@ -364,8 +367,8 @@ class Wild(
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Any:
         return Rejection("not now") if pod.labels.get("at") == "unreserve" else self._act(pod, "permit")
 
-    def pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Any:
-        return self._act(pod, "pre_flight")
+    def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Any:
+        return self._act(pod, "pre_bind_pre_flight")
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
         return self._act(pod, "pre_bind")
@@ -429,8 +432,10 @@ class HoldsEvictions(PermitPlugin, PreEnqueuePlugin):
     def permit(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         return None
 
-    def unplaced(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None) -> Rejection | None:
-        calls.append(("unplaced", f"{pod.name} {nominated.node_name if nominated else ''}".rstrip()))
+    def handle_unschedulable(
+        self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, nominated: Nominate | None
+    ) -> Rejection | None:
+        calls.append(("handle_unschedulable", f"{pod.name} {nominated.node_name if nominated else ''}".rstrip()))
         match pod.labels.get("evict"):
             case "no":
                 return Rejection("not now")

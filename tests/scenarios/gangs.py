@@ -40,7 +40,7 @@ class Cluster(Harness):
 
     def members(self, group: str) -> int:
         """Number of bound members of a gang."""
-        return sum(name.startswith(group) for name in self.where)
+        return sum(name.startswith(group) for name in self.assignments)
 
     @property
     def waiting(self) -> set[str]:

@@ -17,7 +17,7 @@ def config(*plugins: str, queue_sort: str = "") -> str:
     queueSort:
       disabled: [{{name: "*"}}]
       enabled: [{{name: tests.scenarios.fakes:{queue_sort}}}]"""
-    bind = "\n    bind: {disabled: [{name: DefaultBinder}]}" if "Everywhere" in plugins else ""
+    bind = "\n    bind: {disabled: [{name: DefaultBinder}]}" if "EveryExtensionPoint" in plugins else ""
     multi = f"\n    multiPoint:\n      enabled:{enabled}" if plugins else ""
     return f"""
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -35,20 +35,20 @@ def calls() -> list[tuple[str, str]]:
 
 
 def test_every_extension_point_is_asked_in_order(calls: list[tuple[str, str]]) -> None:
-    harness = Harness(config("Everywhere"))
+    harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1"), node("n2"), pod("a"))
     harness.run()
     points = list(dict.fromkeys(point for point, _ in calls))
     assert points == ["PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "Bind", "PostBind"]
-    assert "a" in harness.where
+    assert "a" in harness.assignments
 
 
 def test_post_filter_is_asked_when_nothing_fits(calls: list[tuple[str, str]]) -> None:
-    harness = Harness(config("Everywhere"))
+    harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1"), pod("a").label("fit", "no"))
     harness.run()
     assert [point for point, _ in calls] == ["PreFilter", "Filter", "PostFilter"]
-    why = harness.why_pending("a")
+    why = harness.pending_message("a")
     # The default plugins speak first.
     assert why.startswith("0/1 nodes are available: 1 node(s) were full up. no new claims to deallocate, ")
     assert why.endswith(", nothing to be done")
@@ -63,7 +63,7 @@ def test_post_filter_is_asked_when_nothing_fits(calls: list[tuple[str, str]]) ->
     ],
 )
 def test_a_late_no_gives_the_place_back(label: str, message: str, reason: str, calls: list[tuple[str, str]]) -> None:
-    harness = Harness(config("Everywhere"))
+    harness = Harness(config("EveryExtensionPoint"))
     harness.add(node("n1", cpu="1"), pod("a").label(label, "no").requests(cpu="1"))
     harness.run()
     assert harness.events("a") == [("FailedScheduling", message)]
@@ -71,7 +71,7 @@ def test_a_late_no_gives_the_place_back(label: str, message: str, reason: str, c
     assert ("Unreserve", "a") in calls
     harness.add(pod("b").requests(cpu="1"))
     harness.run()
-    assert harness.where == {"b": "n1"}
+    assert harness.assignments == {"b": "n1"}
 
 
 @pytest.mark.parametrize("point", ["filter", "reserve", "permit"])
@@ -79,7 +79,7 @@ def test_a_plugin_that_raises_costs_its_pod_one_backoff_and_the_loop_lives(point
     harness = Harness(config("Broken"))
     harness.add(node("n1"), pod("bad").label("break", point), pod("good"))
     harness.run()
-    assert harness.where == {"good": "n1"}
+    assert harness.assignments == {"good": "n1"}
     (reason, note), *_ = harness.events("bad")
     assert reason == "FailedScheduling"
     where = '"Broken" filter plugin' if point == "filter" else f'{point.capitalize()} plugin "Broken"'
@@ -101,7 +101,7 @@ def test_a_bug_of_the_scheduler_costs_its_pod_one_backoff_and_the_loop_lives(mon
     monkeypatch.setattr(decider, "decide", stumbling)
     harness.add(node("n1"), pod("odd"), pod("plain"))
     harness.run()
-    assert harness.where == {"plain": "n1"}
+    assert harness.assignments == {"plain": "n1"}
     assert harness.events("odd") == [("FailedScheduling", "the attempt failed: KeyError('missing')")]
 
 
@@ -110,8 +110,8 @@ def test_pre_filter_may_narrow_the_nodes() -> None:
     harness.add(node("n1"), node("n2"), node("n3", cpu="1"))
     harness.add(pod("a").label("node", "n2"), pod("b").label("node", "n3").requests(cpu="2"))
     harness.run()
-    assert harness.where == {"a": "n2"}
-    assert harness.why_pending("b").startswith(
+    assert harness.assignments == {"a": "n2"}
+    assert harness.pending_message("b").startswith(
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [OnlyNode]."
     )
 
@@ -120,7 +120,7 @@ def test_scores_decide_and_their_args_are_used() -> None:
     harness = Harness(config("LastNamed"))
     harness.add(node("n-a"), node("n-c"), node("n-b"), pod("x"))
     harness.run()
-    assert harness.where == {"x": "n-c"}
+    assert harness.assignments == {"x": "n-c"}
 
 
 def test_the_queue_is_in_the_order_of_the_profiles_queue_sort() -> None:
@@ -137,7 +137,7 @@ def test_without_nodes_the_pod_waits_and_says_so() -> None:
     assert harness.events("a") == [("FailedScheduling", "no nodes available to schedule pods")]
     harness.add(node("n1"))
     harness.advance(3)
-    assert harness.where == {"a": "n1"}
+    assert harness.assignments == {"a": "n1"}
 
 
 def test_a_gated_pod_is_not_tried_until_its_gates_are_gone() -> None:
@@ -147,17 +147,17 @@ def test_a_gated_pod_is_not_tried_until_its_gates_are_gone() -> None:
     assert harness.commands == []
     harness.add(pod("a"))
     harness.run()
-    assert harness.where == {"a": "n1"}
+    assert harness.assignments == {"a": "n1"}
 
 
 def test_pods_of_other_schedulers_are_left_alone_but_counted() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="2"), pod("theirs").scheduler("other").requests(cpu="1"))
     harness.run()
-    assert harness.where == {}
+    assert harness.assignments == {}
     harness.add(pod("theirs").scheduler("other").requests(cpu="1").on("n1"), pod("ours").requests(cpu="2"))
     harness.run()
-    assert harness.why_pending("ours").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert harness.pending_message("ours").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
 def test_a_pod_that_is_being_deleted_is_skipped() -> None:
@@ -165,7 +165,7 @@ def test_a_pod_that_is_being_deleted_is_skipped() -> None:
     harness.add(node("n1"), pod("a").deleting())
     harness.run()
     assert harness.events("a") == [("FailedScheduling", "skip schedule deleting pod: default/a")]
-    assert harness.where == {}
+    assert harness.assignments == {}
 
 
 def test_a_nominated_pod_keeps_its_room_against_pods_of_lower_rank() -> None:
@@ -177,5 +177,5 @@ def test_a_nominated_pod_keeps_its_room_against_pods_of_lower_rank() -> None:
     harness.delete_pod("running")
     harness.add(pod("low").requests(cpu="1"))
     harness.advance(3)
-    assert harness.where == {"high": "n1"}
-    assert harness.why_pending("low").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert harness.assignments == {"high": "n1"}
+    assert harness.pending_message("low").startswith("0/1 nodes are available: 1 Insufficient cpu.")

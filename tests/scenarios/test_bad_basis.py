@@ -7,7 +7,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from pyscheduler.api import Cycle, FilterPlugin, Likeness, NodeInfo, Pod, PodCount, PodShape, Reads, ScorePlugin
+from pyscheduler.api import (
+    Cycle,
+    FilterPlugin,
+    NodeEquivalence,
+    NodeInfo,
+    Pod,
+    PodCount,
+    PodSignature,
+    Reads,
+    ScorePlugin,
+)
 from pyscheduler.testing import Harness, node, pod
 
 
@@ -21,17 +31,17 @@ class Baseless(FilterPlugin, ScorePlugin):
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> None:
         return None
 
-    def filter_basis(self, cycle: Cycle) -> Any:
+    def filter_cache_key(self, cycle: Cycle) -> Any:
         return self._say("Filter")
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return 1
 
-    def score_likeness(self, cycle: Cycle) -> Any:
+    def score_equivalence(self, cycle: Cycle) -> Any:
         return self._say("Score")
 
     def _say(self, point: str) -> Any:
-        said: Any = self.says.get(point, Likeness())
+        said: Any = self.says.get(point, NodeEquivalence())
         if isinstance(said, Exception):
             raise said
         return np.array(said) if isinstance(said, list) else said
@@ -53,7 +63,7 @@ class Uncounted(PodCount):
 
     terminating = True
 
-    def of(self, shape: PodShape) -> int:
+    def of(self, signature: PodSignature) -> int:
         raise RuntimeError("of whom?")
 
 
@@ -64,8 +74,8 @@ class Uncounted(PodCount):
         pytest.param("Filter", COLUMN, id="a basis that cannot be compared"),
         pytest.param("Score", RuntimeError("no idea"), id="a likeness that raises"),
         pytest.param("Score", COLUMN, id="a likeness that is none"),
-        pytest.param("Score", Likeness((["zone"],)), id="a likeness by what is no key"),  # type: ignore[arg-type]
-        pytest.param("Score", Likeness((), (Uncounted(),)), id="a likeness by what cannot be counted"),
+        pytest.param("Score", NodeEquivalence((["zone"],)), id="a likeness by what is no key"),  # type: ignore[arg-type]
+        pytest.param("Score", NodeEquivalence((), (Uncounted(),)), id="a likeness by what cannot be counted"),
     ],
 )
 def test_it_is_named_and_the_loop_goes_on(point: str, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +86,8 @@ def test_it_is_named_and_the_loop_goes_on(point: str, said: Any, monkeypatch: py
     for name in ("first", "second"):
         world.add(pod(name))
         world.run()
-    assert "second" not in world.where
-    assert "Baseless" in world.why_pending("second")
+    assert "second" not in world.assignments
+    assert "Baseless" in world.pending_message("second")
     monkeypatch.setattr(Baseless, "says", {})
     world.advance(60)
-    assert {"first", "second"} <= world.where.keys()
+    assert {"first", "second"} <= world.assignments.keys()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.core.commands import Bind, CallOff, GetPod, PatchStatus
+from pyscheduler.core.commands import Bind, CancelBinding, GetPod, PatchStatus
 from pyscheduler.core.events import BindFailed, Bound, PodFound
 from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
@@ -17,30 +17,30 @@ from tests.scenarios.test_attempts import config
 def test_a_refused_binding_gives_the_place_back_and_is_tried_again_after_its_backoff() -> None:
     world = Harness()
     world.add(node("n1", cpu="1"))
-    world.refuse_binding = lambda _pod, _node: "etcd is down"
+    world.binding_error = lambda _pod, _node: "etcd is down"
     world.add(pod("a").requests(cpu="1"))
     world.run()
     patches = [c for c in world.commands if isinstance(c, PatchStatus) and c.condition]
     assert [(p.condition.reason, p.condition.message) for p in patches if p.condition] == [
         ("SchedulerError", 'running Bind plugin "DefaultBinder": etcd is down')
     ]
-    world.refuse_binding = lambda _pod, _node: ""
+    world.binding_error = lambda _pod, _node: ""
     world.add(pod("b").requests(cpu="1").priority(9))
     world.run()
-    assert world.where == {"b": "n1"}
+    assert world.assignments == {"b": "n1"}
     world.delete_pod("b")
     world.advance(3)
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
 
 
 def test_the_watch_may_show_a_pod_bound_although_the_call_failed() -> None:
     world = Harness()
     world.add(node("n1"))
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(pod("a"))
     world.run()
     world.add(pod("a").on("n1"))
-    world.tell(BindFailed(world.now, "a", "timed out"))
+    world.handle_event(BindFailed(world.now, "a", "timed out"))
     assert world.events("a") == [("Scheduled", "Successfully assigned default/a to n1")]
     world.advance(20)
     assert world.bound_order == ["a"]
@@ -49,11 +49,11 @@ def test_the_watch_may_show_a_pod_bound_although_the_call_failed() -> None:
 def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_place_it_had_here() -> None:
     world = Harness()
     world.add(node("n1", cpu="1"))
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(pod("a").requests(cpu="1"))
     world.run()
     world.add(node("n2", cpu="1"), pod("a").requests(cpu="1").on("n2"))
-    world.tell(BindFailed(world.now, "a", "already assigned"))
+    world.handle_event(BindFailed(world.now, "a", "already assigned"))
     world.add(pod("b").requests(cpu="1"))
     world.run()
     assert [(b.pod.name, b.node_name) for b in world.commands if isinstance(b, Bind)] == [("a", "n1"), ("b", "n1")]
@@ -75,13 +75,13 @@ def test_a_pod_that_loses_its_place_has_its_binding_called_off_and_the_room_is_f
 ) -> None:
     world = Harness()
     world.add(node("n1", cpu="1"))
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(pod("a").requests(cpu="1"), pod("b").requests(cpu="1").node_selector(**{"kubernetes.io/hostname": "n1"}))
     world.run()
     happens(world)
     world.advance(3)
-    assert [c.uid for c in world.commands if isinstance(c, CallOff)] == ["a"]
-    world.tell(BindFailed(world.now, "a", "too late"))
+    assert [c.uid for c in world.commands if isinstance(c, CancelBinding)] == ["a"]
+    world.handle_event(BindFailed(world.now, "a", "too late"))
     assert [(c.pod.name, c.node_name) for c in world.commands if isinstance(c, Bind)] == [("a", "n1"), ("b", "n1")]
     validate(world.machine.context)
 
@@ -92,7 +92,7 @@ def test_a_pod_whose_binding_has_come_true_is_not_called_off() -> None:
     world.run()
     world.add(pod("a").requests(cpu="1").on("n1").deleting())
     world.delete_pod("a")
-    assert not [c for c in world.commands if isinstance(c, CallOff)]
+    assert not [c for c in world.commands if isinstance(c, CancelBinding)]
 
 
 def test_a_pod_made_again_under_its_name_is_another_pod() -> None:
@@ -101,7 +101,7 @@ def test_a_pod_made_again_under_its_name_is_another_pod() -> None:
     world.run()
     world.add(pod("a").uid("second").requests(cpu="1"))
     world.run()
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert [c.pod.uid for c in world.commands if isinstance(c, Bind)] == ["a", "second"]
 
 
@@ -112,7 +112,7 @@ def test_a_pod_that_has_ended_frees_its_room(phase: str) -> None:
     world.run()
     world.add(pod("done").requests(cpu="1").on("n1").phase(phase))
     world.advance(3)
-    assert world.where["next"] == "n1"
+    assert world.assignments["next"] == "n1"
 
 
 def test_a_node_that_changes_wakes_only_the_pods_that_it_may_help() -> None:
@@ -123,31 +123,31 @@ def test_a_node_that_changes_wakes_only_the_pods_that_it_may_help() -> None:
     attempts = len(world.events("big"))
     world.add(node("n1").label("disk", "ssd"))
     world.advance(10)
-    assert world.where == {"labelled": "n1"}
+    assert world.assignments == {"labelled": "n1"}
     assert len(world.events("big")) == attempts
 
 
 @pytest.mark.parametrize(("says", "asked"), [("busy", True), ("idle", False), ("broken", True)])
 def test_pre_bind_is_asked_where_the_plugin_has_work_to_do_or_cannot_tell(says: str, asked: bool) -> None:
-    world = Harness(config("Everywhere"))
+    world = Harness(config("EveryExtensionPoint"))
     fakes.calls.clear()
     world.add(node("n1"), pod("a").label("preflight", says))
     world.run()
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert (("PreBind", "a") in fakes.calls) is asked
     (bind,) = (c for c in world.commands if isinstance(c, Bind))
-    assert [p.name for p in bind.plan.pre_bind] == (["Everywhere"] if asked else [])
+    assert [p.name for p in bind.plan.pre_bind] == (["EveryExtensionPoint"] if asked else [])
 
 
 def accepted(world: Harness, is_made: bool) -> None:
     """Answer the binding of "a" as the API server would; it was made, or only confirmed."""
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(pod("a").requests(cpu="1"))
     world.run()
-    bind = world.held.pop("default/a")
+    bind = world.pending_bindings.pop("default/a")
     if is_made:
         world.find_pod = lambda found: pod("a").requests(cpu="1").on(bind.node_name).version(9)
-    world.tell(Bound(world.now, "a"))
+    world.handle_event(Bound(world.now, "a"))
 
 
 def lookups(world: Harness) -> int:
@@ -162,11 +162,11 @@ def test_a_pod_is_requeued_when_its_accepted_binding_was_never_made() -> None:
     world = Harness()
     world.add(node("n1", cpu="1"))
     accepted(world, is_made=False)
-    world.answer_bindings = True
+    world.complete_bindings = True
     world.advance(59)
-    assert (lookups(world), world.where) == (0, {})
+    assert (lookups(world), world.assignments) == (0, {})
     world.advance(4)
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert bindings(world) == ["n1", "n1"]
     assert ("FailedScheduling", "the binding to n1 was accepted but not made") in world.events("a")
     world.advance(300)
@@ -202,7 +202,7 @@ def test_a_pod_is_forgotten_when_the_lookup_does_not_find_it() -> None:
     accepted(world, is_made=False)
     world.find_pod = lambda _: None
     world.advance(61)
-    world.answer_bindings = True
+    world.complete_bindings = True
     world.add(pod("b").requests(cpu="1"))
     world.run()
     assert bindings(world) == ["n1", "n1"], "its place is another's"
@@ -224,7 +224,8 @@ def test_a_lookup_without_an_answer_is_repeated_every_minute_and_the_place_is_ke
     world = Harness()
     world.add(node("n1", cpu="1"))
     accepted(world, is_made=False)
-    handle, world.tell = world.tell, lambda event: None if isinstance(event, PodFound) else handle(event)  # type: ignore[method-assign]
+    handle = world.handle_event
+    world.handle_event = lambda event: None if isinstance(event, PodFound) else handle(event)  # type: ignore[method-assign]
     world.add(pod("b").requests(cpu="1"))
     world.advance(200)
     assert lookups(world) == 3

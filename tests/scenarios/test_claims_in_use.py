@@ -39,13 +39,13 @@ def test_the_next_pod_gets_the_claim_when_its_user_goes() -> None:
     harness.run()
     harness.add(using("second", "alone"))
     harness.run()
-    assert harness.why_pending("second").startswith(
+    assert harness.pending_message("second").startswith(
         "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
         "already in-use by another pod. no new claims to deallocate, preemption: "
     )
     harness.delete_pod("first")
     harness.advance(3)
-    assert set(harness.where) >= {"second"}
+    assert set(harness.assignments) >= {"second"}
 
 
 def test_the_user_of_a_claim_makes_room_for_a_more_important_pod() -> None:
@@ -56,24 +56,24 @@ def test_the_user_of_a_claim_makes_room_for_a_more_important_pod() -> None:
     harness.run()
     harness.advance(3)
     assert harness.evicted() == ["user"]
-    assert "boss" in harness.where
+    assert "boss" in harness.assignments
 
 
 def test_a_pod_without_its_claim_is_told_in_kube_schedulers_words_each_time() -> None:
-    """DynamicResources has no state where an earlier plugin ended PreFilter, also after it had some for the shape."""
+    """DynamicResources has no state where an earlier plugin ended PreFilter, also after it had some for the signature."""
     missing = '0/2 nodes are available: persistentvolumeclaim "many" not found. not found'
     harness = world()
     harness.add(using("a", "many"))
     harness.run()
-    assert harness.why_pending("a") == missing
+    assert harness.pending_message("a") == missing
     harness.add_object(CLAIM, claim("many", "ReadWriteMany"))
     harness.add_object(VOLUME, volume("many"))
     harness.advance(3)
-    assert set(harness.where) == {"a"}
+    assert set(harness.assignments) == {"a"}
     harness.remove_object(CLAIM, "many")
     harness.add(using("b", "many"))
     harness.run()
-    assert harness.why_pending("b") == missing
+    assert harness.pending_message("b") == missing
 
 
 def test_a_full_node_takes_the_next_volume_when_one_is_gone() -> None:
@@ -85,7 +85,7 @@ def test_a_full_node_takes_the_next_volume_when_one_is_gone() -> None:
     harness.run()
     harness.add(using("second", "two"))
     harness.run()
-    assert harness.why_pending("second").startswith("0/1 nodes are available: 1 node(s) exceed max volume count. ")
+    assert harness.pending_message("second").startswith("0/1 nodes are available: 1 node(s) exceed max volume count. ")
     harness.delete_pod("first")
     harness.advance(3)
-    assert "second" in harness.where
+    assert "second" in harness.assignments

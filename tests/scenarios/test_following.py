@@ -1,4 +1,4 @@
-"""Pods of one shape one after the other, each decided on from what is kept of the one before."""
+"""Pods of one signature one after the other, each decided on from what is kept of the one before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def zones_of(pods: int, **spec: Any) -> list[str]:
     for i in range(pods):
         harness.add(pod(f"p{i}").label("app", "web").requests(cpu="100m").spec(**spec))
     harness.run()
-    where = harness.where
+    where = harness.assignments
     return [f"z{int(where[name][1:]) % ZONES}" for name in (f"p{i}" for i in range(pods)) if name in where]
 
 

@@ -1,4 +1,4 @@
-"""Pods of one shape that should be spread, one after the other: of nodes that score alike one is asked."""
+"""Pods of one signature that should be spread, one after the other: of nodes that score alike one is asked."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import PodShape
-from pyscheduler.intree.affinity.counts import Drawing, Newcomer
-from pyscheduler.intree.affinity.seen import Sight
+from pyscheduler.api import PodSignature
+from pyscheduler.intree.affinity.counts import AffinityWeight, IncomingPod
+from pyscheduler.intree.affinity.matching_terms import MatchingTermsCache
 from pyscheduler.testing import Harness, node, pod
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -52,11 +52,11 @@ class Fleet:
 
     @property
     def on_each(self) -> Counter[str]:
-        return Counter(self.harness.where.values())
+        return Counter(self.harness.assignments.values())
 
     @property
     def in_each_zone(self) -> Counter[str]:
-        return Counter(f"z{int(name[1:]) % ZONES}" for name in self.harness.where.values())
+        return Counter(f"z{int(name[1:]) % ZONES}" for name in self.harness.assignments.values())
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_where_it_is_both_one_is_asked_of_those_of_a_zone_with_as_many_pods() ->
 def test_nodes_that_share_a_host_name_are_one_domain() -> None:
     fleet = Fleet(hosts=NODES // 2)
     fleet.place(APART, NODES // 2)
-    hosts = Counter(int(name[1:]) % (NODES // 2) for name in fleet.harness.where.values())
+    hosts = Counter(int(name[1:]) % (NODES // 2) for name in fleet.harness.assignments.values())
     assert set(hosts.values()) == {1}
 
 
@@ -113,39 +113,41 @@ def test_what_each_host_has_is_found_out_where_nodes_come_to_share_one() -> None
     fleet.place(APART, 2)
     for i in range(NODES):
         fleet.harness.add(node(f"n{i}").label(ZONE, f"z{i % ZONES}").label(HOSTNAME, f"h{i % 2}"))
-    taken = {int(name[1:]) % 2 for name in fleet.harness.where.values()}
+    taken = {int(name[1:]) % 2 for name in fleet.harness.assignments.values()}
     fleet.place(APART, 2 - len(taken))
-    assert {int(name[1:]) % 2 for name in fleet.harness.where.values()} == {0, 1}
+    assert {int(name[1:]) % 2 for name in fleet.harness.assignments.values()} == {0, 1}
 
 
-@pytest.mark.parametrize("own_labels", [False, True], ids=["of one shape", "with labels of their own"])
+@pytest.mark.parametrize("own_labels", [False, True], ids=["of one signature", "with labels of their own"])
 def test_pods_that_are_the_same_to_all_terms_are_counted_for_once(
     own_labels: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: Counter[str] = Counter()
-    of = Drawing.of
+    of = AffinityWeight.of
 
-    def counted(self: Drawing, shape: PodShape) -> int:
-        asked[shape.labels.get("turn", "")] += 1
-        return of(self, shape)
+    def counted(self: AffinityWeight, signature: PodSignature) -> int:
+        asked[signature.labels.get("turn", "")] += 1
+        return of(self, signature)
 
-    monkeypatch.setattr(Drawing, "of", counted)
+    monkeypatch.setattr(AffinityWeight, "of", counted)
     fleet = Fleet()
     fleet.place(APART, NODES, own_labels=own_labels)
     assert set(fleet.on_each.values()) == {1}
-    assert max(asked.values()) <= 4, "each shape once a kept count, of hosts and by host, before and after the first"
+    assert max(asked.values()) <= 4, (
+        "each signature once a kept count, of hosts and by host, before and after the first"
+    )
 
 
 def where_the_second_goes() -> str:
-    """One of two pods of a shape is placed before there is a pod that draws them, the other after."""
+    """One of two pods of a signature is placed before there is a pod that draws them, the other after."""
     fleet = Fleet()
     of_db = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "db"}}}
-    fleet.harness.add(pod("fan-of-others").on("n1").requests(cpu="1").prefers_near(100, of_db))
+    fleet.harness.add(pod("fan-of-others").on("n1").requests(cpu="1").preferred_pod_affinity(100, of_db))
     fleet.place({}, 1)
     of_web = {"topologyKey": HOSTNAME, "labelSelector": WEB}
-    fleet.harness.add(pod("fan").on("n2").requests(cpu="1").prefers_near(100, of_web))
+    fleet.harness.add(pod("fan").on("n2").requests(cpu="1").preferred_pod_affinity(100, of_web))
     fleet.place({}, 1)
-    return fleet.harness.where["p2"]
+    return fleet.harness.assignments["p2"]
 
 
 def test_who_comes_to_draw_a_pod_is_heard() -> None:
@@ -153,11 +155,11 @@ def test_who_comes_to_draw_a_pod_is_heard() -> None:
 
 
 def test_it_is_noticed_if_it_is_found_out_once_who_speaks_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
-    of: Any = Sight.of
+    of: Any = MatchingTermsCache.of
     known: dict[Any, Any] = {}
 
-    def once(self: Sight, newcomer: Newcomer, *rest: Any) -> Any:
-        return known.setdefault((self, newcomer), of(self, newcomer, *rest))
+    def once(self: MatchingTermsCache, incoming_pod: IncomingPod, *rest: Any) -> Any:
+        return known.setdefault((self, incoming_pod), of(self, incoming_pod, *rest))
 
-    monkeypatch.setattr(Sight, "of", once)
+    monkeypatch.setattr(MatchingTermsCache, "of", once)
     assert where_the_second_goes() != "n2"

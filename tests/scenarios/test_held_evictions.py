@@ -41,7 +41,7 @@ def test_victims_stay_while_a_permit_plugin_holds_their_eviction_back() -> None:
     harness = world(urgent(evict="no"))
     assert harness.evicted() == []
     assert nominations(harness) == []
-    assert harness.why_pending("urgent") == "0/1 nodes are available: 1 Insufficient cpu. not now"
+    assert harness.pending_message("urgent") == "0/1 nodes are available: 1 Insufficient cpu. not now"
 
 
 def test_the_room_is_reserved_meanwhile_for_pods_of_no_higher_priority() -> None:
@@ -49,7 +49,7 @@ def test_the_room_is_reserved_meanwhile_for_pods_of_no_higher_priority() -> None
     assert promised(harness) == "n1"
     harness.add(pod("equal").requests(cpu="1").priority(100), pod("higher").requests(cpu="1").priority(101))
     harness.run()
-    assert set(harness.where) == {"low", "higher"}
+    assert set(harness.assignments) == {"low", "higher"}
 
 
 def test_they_are_evicted_when_a_later_attempt_is_permitted() -> None:
@@ -59,17 +59,17 @@ def test_they_are_evicted_when_a_later_attempt_is_permitted() -> None:
     harness.advance(15)
     assert harness.evicted() == ["low"]
     assert nominations(harness) == ["n1"]
-    assert "urgent" in harness.where
+    assert "urgent" in harness.assignments
 
 
 def test_a_plugin_may_give_the_reservation_up() -> None:
     harness = world(urgent(evict="no"), pod("equal").requests(cpu="1").priority(100))
-    assert "equal" not in harness.where
+    assert "equal" not in harness.assignments
     harness.add(urgent(evict="never"))
     harness.handle.activate([harness.machine.context.pods["urgent"]])
     harness.advance(30)
     assert promised(harness) == ""
-    assert "equal" in harness.where
+    assert "equal" in harness.assignments
 
 
 def test_a_nomination_in_the_status_is_cleared_with_it() -> None:
@@ -91,7 +91,7 @@ def test_a_standing_nomination_is_shown_to_the_plugin_again() -> None:
     fakes.calls.clear()
     harness.handle.activate([harness.machine.context.pods["urgent"]])
     harness.advance(5)
-    assert fakes.calls == [("unplaced", "urgent n1")]
+    assert fakes.calls == [("handle_unschedulable", "urgent n1")]
     assert harness.evicted() == ["low"]
 
 
@@ -99,10 +99,10 @@ def test_a_standing_nomination_is_shown_to_the_plugin_again() -> None:
     ("needs", "called"),
     [
         pytest.param({}, [], id="it has a place"),
-        pytest.param({"nodeSelector": {"k": "v"}}, [("unplaced", "a")], id="no node fits"),
+        pytest.param({"nodeSelector": {"k": "v"}}, [("handle_unschedulable", "a")], id="no node fits"),
         pytest.param(
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]},
-            [("unplaced", "a")],
+            [("handle_unschedulable", "a")],
             id="PostFilter ended with an error",
         ),
     ],
@@ -112,20 +112,20 @@ def test_a_permit_plugin_learns_of_each_pod_without_a_place(
 ) -> None:
     harness = world(pod("a").spec(**needs))
     assert fakes.calls == called
-    assert ("a" in harness.where) == (called == [])
+    assert ("a" in harness.assignments) == (called == [])
 
 
 def test_a_plugin_that_returns_a_wait_where_no_node_fits_fails_by_name() -> None:
     harness = world(urgent(evict="wrong"))
     assert harness.evicted() == []
-    reason = harness.why_pending("urgent")
-    assert reason == "plugin HoldsEvictions: unplaced returned Wait, expected None or Rejection"
+    reason = harness.pending_message("urgent")
+    assert reason == "plugin HoldsEvictions: handle_unschedulable returned Wait, expected None or Rejection"
 
 
 def test_a_plugin_that_raises_evicts_no_pods_and_costs_one_backoff() -> None:
     harness = world(urgent(evict="broken"))
     assert harness.evicted() == []
-    assert 'running Permit plugin "HoldsEvictions": ZeroDivisionError: one over nothing' in harness.why_pending(
+    assert 'running Permit plugin "HoldsEvictions": ZeroDivisionError: one over nothing' in harness.pending_message(
         "urgent"
     )
 
@@ -143,9 +143,9 @@ def test_succeeded_pods_stay_in_the_index_until_they_are_deleted() -> None:
     harness = world(pod("a").label("job", "j").on("n1"), pod("b").label("job", "j").on("n1"), pod("c").on("n1"))
     harness.add(pod("a").label("job", "j").on("n1").phase("Succeeded"), pod("c").on("n1").phase("Succeeded"))
     harness.add(pod("b").label("job", "j").on("n1").phase("Failed"))
-    assert list(harness.handle.pods_labelled("job", "default", "j")) == ["a"]
+    assert list(harness.handle.pods_by_label("job", "default", "j")) == ["a"]
     assert set(harness.machine.context.pods) == {"low"}
     harness.add(pod("a").label("job", "j").on("n1"))
     assert set(harness.machine.context.pods) == {"low"}, "news of a watch that lags behind does not revive it"
     harness.delete_pod("a")
-    assert not harness.handle.pods_labelled("job", "default", "j")
+    assert not harness.handle.pods_by_label("job", "default", "j")

@@ -15,8 +15,8 @@ def test_a_request_beyond_all_bounds_fits_nowhere(resource: str, amount: str) ->
     world = Harness()
     world.add(node("n1").has("nvidia.com/gpu", "1"), pod("greedy").request(resource, amount), pod("modest"))
     world.run()
-    assert world.where == {"modest": "n1"}
-    assert world.why_pending("greedy").startswith(f"0/1 nodes are available: 1 Insufficient {resource}.")
+    assert world.assignments == {"modest": "n1"}
+    assert world.pending_message("greedy").startswith(f"0/1 nodes are available: 1 Insufficient {resource}.")
 
 
 def test_requests_that_together_are_beyond_all_bounds_fill_a_node_and_leave_it_again() -> None:
@@ -24,11 +24,11 @@ def test_requests_that_together_are_beyond_all_bounds_fill_a_node_and_leave_it_a
     world.add(node("n1"), *(pod(f"big-{i}").requests(memory=HUGE, cpu=HUGE).on("n1") for i in range(3)))
     world.add(pod("modest").requests(memory="1Gi"))
     world.run()
-    assert world.why_pending("modest").startswith("0/1 nodes are available: 1 Insufficient memory.")
+    assert world.pending_message("modest").startswith("0/1 nodes are available: 1 Insufficient memory.")
     for i in range(3):
         world.delete_pod(f"big-{i}")
     world.advance(3)
-    assert world.where == {"modest": "n1"}
+    assert world.assignments == {"modest": "n1"}
 
 
 def test_a_node_that_promises_the_largest_number_takes_no_more_than_that() -> None:
@@ -36,7 +36,7 @@ def test_a_node_that_promises_the_largest_number_takes_no_more_than_that() -> No
     world.add(node("n1", cpu=HUGE, memory=HUGE, pods=HUGE))
     world.add(*(pod(f"p{i}").requests(memory="3Ei") for i in range(3)))
     world.run()
-    assert len(world.where) == 2
+    assert len(world.assignments) == 2
 
 
 @pytest.mark.parametrize("amount", ["1e400", "", "lots", "1 Gi", "1e", "--1", "١", "0x10", "1" * 100])
@@ -52,7 +52,7 @@ def test_an_amount_that_is_none_changes_nothing(amount: str) -> None:
     assert world.commands == before
     world.add(pod("known").requests(cpu="64"), node("big", cpu="100"))
     world.advance(3)
-    assert world.where == {"known": "big"}
+    assert world.assignments == {"known": "big"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_strange_pods_are_scheduled_like_others(strange: PodBuilder) -> None:
     world = Harness()
     world.add(node("n1"), node("n2").taint("k5"), strange)
     world.run()
-    assert list(world.where) == ["p"]
+    assert list(world.assignments) == ["p"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_selectors_that_can_match_nothing_match_nothing(expressions: list[dict[s
     world = Harness()
     world.add(node("n1").label("a", "5"), pod("p").node_affinity({"matchExpressions": expressions}))
     world.run()
-    assert "didn't match Pod's node affinity" in world.why_pending("p")
+    assert "didn't match Pod's node affinity" in world.pending_message("p")
 
 
 def test_ten_thousand_taints_keep_pods_away_like_one() -> None:
@@ -100,4 +100,4 @@ def test_ten_thousand_taints_keep_pods_away_like_one() -> None:
     taints = [{"key": f"k{i}", "value": "", "effect": "NoSchedule"} for i in range(10_000)]
     world.add(node("n1")._with("spec.taints", taints), pod("p"))
     world.run()
-    assert world.why_pending("p").startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
+    assert world.pending_message("p").startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")

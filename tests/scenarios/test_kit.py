@@ -54,20 +54,20 @@ def registered(port: str) -> Harness:
 
 def test_pre_bind_plugin_does_real_io(port: str) -> None:
     world = registered(port)
-    assert world.where == {"good-one": "n1"}
-    assert "the registry answered no" in world.why_pending("bad-one")
+    assert world.assignments == {"good-one": "n1"}
+    assert "the registry answered no" in world.pending_message("bad-one")
 
 
 async def test_pre_bind_plugin_does_real_io_in_an_async_test(port: str) -> None:
     world = registered(port)
     await asyncio.sleep(0)
-    assert world.where == {"good-one": "n1"}
+    assert world.assignments == {"good-one": "n1"}
 
 
 def test_plugin_that_cannot_connect_fails_its_pod_by_name() -> None:
     world = registered("1")
-    assert world.where == {}
-    assert world.why_pending("good-one").startswith('running PreBind plugin "Registers": ConnectionRefusedError: ')
+    assert world.assignments == {}
+    assert world.pending_message("good-one").startswith('running PreBind plugin "Registers": ConnectionRefusedError: ')
 
 
 def licence(tokens: int) -> dict[str, object]:
@@ -81,10 +81,10 @@ def test_plugin_polls_the_api_server_on_virtual_time() -> None:
     world.add(pod("a").label("licence", "cad"))
     world.run()
     world.advance(3)
-    assert world.where == {}
+    assert world.assignments == {}
     world.add_object(LICENCE, licence(1))
     world.advance(2)
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert world.handle.objects(LICENCE)["", "cad"]["spec"] == {"tokens": 0}
 
 
@@ -93,7 +93,7 @@ def test_objects_that_are_not_there_are_not_found() -> None:
     world.add_object(LICENCE, licence(1))
     world.add(node("n1"), pod("a").label("licence", "cam"))
     world.run()
-    assert world.why_pending("a") == 'running PreBind plugin "TakesToken": licences "cam" not found'
+    assert world.pending_message("a") == 'running PreBind plugin "TakesToken": licences "cam" not found'
 
 
 def test_pod_that_is_deleted_while_its_plugin_waits_is_let_go_of() -> None:
@@ -110,7 +110,7 @@ def test_pod_that_is_deleted_while_its_plugin_waits_is_let_go_of() -> None:
 
 def test_advance_tries_pods_that_have_been_added_before_time_passes() -> None:
     world = Harness()
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1"), pod("a"))
     began = world.now
     world.advance(60)
@@ -140,7 +140,7 @@ async def test_a_harness_that_is_collected_while_another_loop_runs_ends_without_
     world = Harness(config("Slow"))
     world.add(node("n1"), pod("waits").label("slow", "yes"))
     world.run()
-    assert world.where == {}
+    assert world.assignments == {}
     del world
     gc.collect()
     assert complaints == []

@@ -24,11 +24,11 @@ def waiting(name: str = "a") -> PodBuilder:
 
 def reject_all(world: Harness) -> None:
     for parked in world.handle.waiting_pods():
-        parked.reject("Everywhere", "changed its mind")
+        parked.reject("EveryExtensionPoint", "changed its mind")
 
 
 def test_what_happened_while_a_pod_waited_counts_when_it_comes_back() -> None:
-    world = Harness(config("Everywhere"))
+    world = Harness(config("EveryExtensionPoint"))
     world.add(node("n1"), waiting("a"))
     world.run()
     world.add(node("n2"))
@@ -41,19 +41,19 @@ def test_what_happened_while_a_pod_waited_counts_when_it_comes_back() -> None:
 
 def test_the_place_of_a_pod_that_somebody_else_binds_elsewhere_is_free_at_once() -> None:
     world = Harness()
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"), pod("b").requests(cpu="1"))
     world.run()
     world.add(node("full", cpu="0"))
     world.advance(20)
-    assert list(world.held) == ["default/a"]
+    assert list(world.pending_bindings) == ["default/a"]
     world.add(pod("a").requests(cpu="1").on("full"))
     world.advance(2)
-    assert sorted(world.held) == ["default/a", "default/b"]
+    assert sorted(world.pending_bindings) == ["default/a", "default/b"]
 
 
 def test_if_nothing_happened_it_waits_until_something_does() -> None:
-    world = Harness(config("Everywhere"))
+    world = Harness(config("EveryExtensionPoint"))
     world.add(node("n1"), waiting("a"))
     world.run()
     reject_all(world)
@@ -65,12 +65,12 @@ def test_if_nothing_happened_it_waits_until_something_does() -> None:
 
 
 def test_a_pod_whose_deletion_begins_while_it_waits_gives_its_place_back() -> None:
-    world = Harness(config("Everywhere"))
+    world = Harness(config("EveryExtensionPoint"))
     world.add(node("n1", cpu="1"), waiting("a"), pod("b").requests(cpu="1"))
     world.run()
     world.add(waiting("a").deleting())
     world.advance(2)
-    assert world.where == {"b": "n1"}
+    assert world.assignments == {"b": "n1"}
     assert world.events("a") == []
 
 
@@ -78,19 +78,19 @@ def test_a_pod_that_is_called_by_one_that_gives_up_is_tried_at_once() -> None:
     world = Harness(config("Relay"))
     world.add(node("n1"), pod("caller").label("calls", "called"), pod("called").label("name", "called"))
     world.run()
-    assert world.why_pending("called").startswith("0/1 nodes are available: 1 not yet.")
+    assert world.pending_message("called").startswith("0/1 nodes are available: 1 not yet.")
     world.now += 5.0
-    world.tell(Tick(world.now))
+    world.handle_event(Tick(world.now))
     world.run()
-    assert world.where == {"called": "n1"}
+    assert world.assignments == {"called": "n1"}
 
 
 def test_a_refused_pod_is_left_alone_for_its_backoff_whatever_happens_meanwhile() -> None:
     world = Harness()
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1"), pod("a"))
     world.run()
-    world.refuse_binding = lambda _pod, _node: "conflict"
+    world.binding_error = lambda _pod, _node: "conflict"
     world.add(node("n2"))
     world.finish_binding("a")
     world.advance(0.9)
@@ -101,7 +101,7 @@ def test_a_refused_pod_is_left_alone_for_its_backoff_whatever_happens_meanwhile(
 
 def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once() -> None:
     world = Harness()
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"), pod("b").requests(cpu="1"))
     world.run()
     world.delete_pod("a")
@@ -113,19 +113,19 @@ def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once() -> None:
 
 def test_a_pod_made_again_while_its_namesake_is_bound_is_not_taken_for_it() -> None:
     world = Harness()
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1", cpu="1"), pod("a").uid("first").requests(cpu="1"))
     world.run()
-    first = world.held["default/a"]
+    first = world.pending_bindings["default/a"]
     world.add(pod("a").uid("second").requests(cpu="1"))
     world.run()
     assert [c.pod.uid for c in world.commands if isinstance(c, Bind)] == ["first", "second"]
-    world.held["default/a"], second = first, world.held["default/a"]
+    world.pending_bindings["default/a"], second = first, world.pending_bindings["default/a"]
     world.finish_binding("a")
-    assert world.where == {}
-    world.held["default/a"] = second
+    assert world.assignments == {}
+    world.pending_bindings["default/a"] = second
     world.finish_binding("a")
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert len(world.events("a")) == 1
 
 
@@ -135,10 +135,10 @@ def test_a_pod_on_a_node_that_is_not_known_yet_is_counted_when_the_node_appears(
     world.run()
     world.add(node("late"))
     world.advance(3)
-    assert world.why_pending("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert world.pending_message("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
     world.add(pod("small").requests(cpu="3"))
     world.advance(3)
-    assert world.where["small"] == "late"
+    assert world.assignments["small"] == "late"
 
 
 def test_pods_stay_counted_on_a_node_that_goes_and_comes_back() -> None:
@@ -147,7 +147,7 @@ def test_pods_stay_counted_on_a_node_that_goes_and_comes_back() -> None:
     world.delete_node("n1")
     world.add(pod("big").requests(cpu="2"), node("n1"))
     world.run()
-    assert world.why_pending("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert world.pending_message("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
 def test_the_nominated_node_is_tried_first() -> None:
@@ -155,12 +155,12 @@ def test_the_nominated_node_is_tried_first() -> None:
     world.add(node("n-a"), node("n-z"))
     world.add(pod("promised").nominated("n-a"), pod("other"))
     world.run()
-    assert world.where == {"promised": "n-a", "other": "n-z"}
+    assert world.assignments == {"promised": "n-a", "other": "n-z"}
 
 
 def test_an_error_clears_the_nomination() -> None:
     world = Harness()
-    world.refuse_binding = lambda _pod, _node: "conflict"
+    world.binding_error = lambda _pod, _node: "conflict"
     world.add(node("n1"), pod("a").nominated("n1"))
     world.run()
     assert [c.nominated_node_name for c in world.commands if isinstance(c, PatchStatus)] == [""]
@@ -175,6 +175,6 @@ def test_a_pod_that_goes_elsewhere_than_promised_makes_room_for_those_it_kept_of
         pod("promised").requests(cpu="1").nominated("n1"),
     )
     world.run()
-    assert "modest" not in world.where
+    assert "modest" not in world.assignments
     world.advance(3)
-    assert world.where == {"other": "n1", "promised": "n2", "modest": "n1"}
+    assert world.assignments == {"other": "n1", "promised": "n2", "modest": "n1"}

@@ -20,7 +20,7 @@ def where(config: str, *pods: str, nodes: int = 250, seed: int = 0) -> list[str]
     for name in pods:
         harness.add(pod(name).requests(cpu="1"))
         harness.run()
-    return [harness.where[name] for name in pods]
+    return [harness.assignments[name] for name in pods]
 
 
 @pytest.mark.parametrize("config", [ADAPTIVE, f"{OURS}nodeOrder: KubeScheduler\n"])
@@ -44,7 +44,7 @@ def test_every_node_is_looked_at_unless_a_share_is_asked_for() -> None:
         harness.add(*(node(f"n{i}", cpu="64" if i == 200 else "4") for i in range(250)))
         harness.add(pod("a").requests(cpu="1"))
         harness.run()
-        assert harness.where == {"a": best}, config
+        assert harness.assignments == {"a": best}, config
 
 
 def test_profiles_go_round_together() -> None:
@@ -53,7 +53,7 @@ def test_profiles_go_round_together() -> None:
     for name, profile in (("a", "one"), ("b", "two"), ("c", "one")):
         harness.add(pod(name).scheduler(profile).requests(cpu="1"))
         harness.run()
-    assert harness.where == {"a": "n0", "b": "n120", "c": "n240"}
+    assert harness.assignments == {"a": "n0", "b": "n120", "c": "n240"}
 
 
 def test_zones_take_turns_and_a_node_that_left_is_not_missed() -> None:
@@ -63,7 +63,7 @@ def test_zones_take_turns_and_a_node_that_left_is_not_missed() -> None:
     for name in "abc":
         harness.add(pod(name).requests(cpu="1"))
         harness.run()
-    assert harness.where == {"a": "n0", "b": "n3", "c": "n1"}
+    assert harness.assignments == {"a": "n0", "b": "n3", "c": "n1"}
 
 
 def test_a_pod_that_fits_nowhere_moves_no_start() -> None:
@@ -73,4 +73,4 @@ def test_a_pod_that_fits_nowhere_moves_no_start() -> None:
     harness.run()
     harness.add(pod("a").requests(cpu="1"))
     harness.run()
-    assert harness.where == {"a": "n0"}
+    assert harness.assignments == {"a": "n0"}

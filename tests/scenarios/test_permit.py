@@ -10,7 +10,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: default-scheduler
-  plugins: {multiPoint: {enabled: [{name: "tests.scenarios.fakes:Everywhere"}]}}
+  plugins: {multiPoint: {enabled: [{name: "tests.scenarios.fakes:EveryExtensionPoint"}]}}
 """
 
 
@@ -30,8 +30,8 @@ def test_a_waiting_pod_holds_its_place() -> None:
     world.run()
     world.add(pod("other").requests(cpu="1"))
     world.run()
-    assert world.where == {}
-    assert world.why_pending("other").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert world.assignments == {}
+    assert world.pending_message("other").startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
 def test_once_allowed_it_is_bound() -> None:
@@ -39,9 +39,9 @@ def test_once_allowed_it_is_bound() -> None:
     world.add(patient())
     world.run()
     for parked in world.handle.waiting_pods():
-        parked.allow("Everywhere")
+        parked.allow("EveryExtensionPoint")
     world.advance(0.1)
-    assert world.where == {"patient": "n1"}
+    assert world.assignments == {"patient": "n1"}
 
 
 def test_rejected_by_a_plugin_it_gives_its_place_back() -> None:
@@ -49,11 +49,11 @@ def test_rejected_by_a_plugin_it_gives_its_place_back() -> None:
     world.add(patient())
     world.run()
     for parked in world.handle.waiting_pods():
-        parked.reject("Everywhere", "not today")
+        parked.reject("EveryExtensionPoint", "not today")
     world.add(pod("other").requests(cpu="1").priority(5))
     world.advance(0.05)
-    assert world.where == {"other": "n1"}
-    assert world.why_pending("patient").startswith("0/1 nodes are available: 1 not today.")
+    assert world.assignments == {"other": "n1"}
+    assert world.pending_message("patient").startswith("0/1 nodes are available: 1 not today.")
 
 
 def test_out_of_time_it_is_rejected_in_kube_schedulers_words_and_tried_again() -> None:
@@ -66,7 +66,7 @@ def test_out_of_time_it_is_rejected_in_kube_schedulers_words_and_tried_again() -
     assert world.events("patient") == [
         (
             "FailedScheduling",
-            "0/1 nodes are available: 1 rejected due to timeout after waiting 5s at plugin Everywhere.",
+            "0/1 nodes are available: 1 rejected due to timeout after waiting 5s at plugin EveryExtensionPoint.",
         )
     ]
 
@@ -78,7 +78,7 @@ def test_deleted_while_it_waits_it_is_let_go_of() -> None:
     world.delete_pod("patient")
     world.add(pod("other").requests(cpu="1"))
     world.advance(3)
-    assert world.where == {"other": "n1"}
+    assert world.assignments == {"other": "n1"}
     assert not [c for c in world.commands if isinstance(c, Bind) and c.pod.name == "patient"]
 
 

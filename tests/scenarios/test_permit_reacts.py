@@ -33,7 +33,7 @@ def one_runs_one_waits(tokens: dict[str, Any] | None = None) -> Harness:
     world.run()
     world.add(user("waits"))
     world.run()
-    assert world.where == {"runs": "n1"}
+    assert world.assignments == {"runs": "n1"}
     fakes.calls.clear()
     return world
 
@@ -41,34 +41,34 @@ def one_runs_one_waits(tokens: dict[str, Any] | None = None) -> Harness:
 def test_waiting_pod_is_allowed_when_an_object_that_its_plugin_watches_changes() -> None:
     world = one_runs_one_waits()
     world.add_object(fakes.LICENCE, licence(2))
-    assert world.where == {"runs": "n1", "waits": "n1"}
+    assert world.assignments == {"runs": "n1", "waits": "n1"}
 
 
 def test_waiting_pod_is_rejected_when_its_plugin_rejects_it_after_an_event() -> None:
     world = one_runs_one_waits()
     world.remove_object(fakes.LICENCE, "cad", namespace="")
-    assert world.where == {"runs": "n1"}
-    assert world.why_pending("waits").startswith("0/1 nodes are available: 1 licence cad does not exist.")
+    assert world.assignments == {"runs": "n1"}
+    assert world.pending_message("waits").startswith("0/1 nodes are available: 1 licence cad does not exist.")
     assert not list(world.handle.waiting_pods())
 
 
 def test_waiting_pod_is_allowed_when_another_pod_goes() -> None:
     world = one_runs_one_waits()
     world.delete_pod("runs")
-    assert world.where == {"waits": "n1"}
+    assert world.assignments == {"waits": "n1"}
 
 
 def test_waiting_pod_is_allowed_when_another_one_gives_its_place_back() -> None:
     world = Harness(CONFIG)
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1"))
     world.add_object(fakes.LICENCE, licence(1))
     world.add(user("binds"), user("waits"))
     world.run()
-    world.refuse_binding = lambda pod, _node: "no" if pod.name == "binds" else ""
-    world.answer_bindings = True
+    world.binding_error = lambda pod, _node: "no" if pod.name == "binds" else ""
+    world.complete_bindings = True
     world.finish_binding("binds")
-    assert world.where == {"waits": "n1"}
+    assert world.assignments == {"waits": "n1"}
 
 
 def test_permit_is_not_run_again_for_pods_that_a_hint_rules_out() -> None:
@@ -78,7 +78,7 @@ def test_permit_is_not_run_again_for_pods_that_a_hint_rules_out() -> None:
     world.run()
     fakes.calls.clear()
     world.delete_pod("other")
-    assert fakes.calls == [("Hint", "waits")]
+    assert fakes.calls == [("QueueingHint", "waits")]
 
 
 def test_permit_is_not_run_again_for_events_that_the_plugin_is_not_interested_in() -> None:
@@ -106,17 +106,17 @@ def test_hint_that_raises_counts_as_may_help() -> None:
     world.add(user("waits").label("break", "hint"))
     world.run()
     world.delete_pod("runs")
-    assert world.where == {"waits": "n1"}
+    assert world.assignments == {"waits": "n1"}
 
 
 def test_waiting_pod_backs_off_when_permit_raises_after_an_event() -> None:
     world = one_runs_one_waits()
     world.add_object(fakes.LICENCE, licence("broken"))
     assert world.events("waits")[-1][0] == "FailedScheduling"
-    assert 'running Permit plugin "Licence"' in world.why_pending("waits")
+    assert 'running Permit plugin "Licence"' in world.pending_message("waits")
     world.add_object(fakes.LICENCE, licence(2))
     world.advance(2)
-    assert world.where["waits"] == "n1"
+    assert world.assignments["waits"] == "n1"
 
 
 def test_permit_is_run_again_at_the_interval_that_wait_sets() -> None:
@@ -124,7 +124,7 @@ def test_permit_is_run_again_at_the_interval_that_wait_sets() -> None:
     world.advance(9.5)
     assert fakes.calls == [("Permit", "waits")]
     world.advance(6)
-    assert world.where["waits"] == "n1"
+    assert world.assignments["waits"] == "n1"
     assert world.bound_order == ["runs", "waits"]
 
 
@@ -133,7 +133,7 @@ def test_permit_is_run_once_more_before_time_is_out() -> None:
     world.advance(19)
     assert fakes.calls == []
     world.advance(1)
-    assert world.where["waits"] == "n1"
+    assert world.assignments["waits"] == "n1"
 
 
 def test_deadline_of_the_first_wait_stands_however_often_permit_is_run() -> None:
@@ -146,23 +146,23 @@ def test_waiting_pod_is_allowed_when_its_own_labels_change() -> None:
     world = Harness(CONFIG.replace("Licence", "Approval"))
     world.add(node("n1"), pod("careful").label("approved", "no"))
     world.run()
-    assert world.where == {}
+    assert world.assignments == {}
     world.add(pod("careful").label("approved", "yes"))
-    assert world.where == {"careful": "n1"}
+    assert world.assignments == {"careful": "n1"}
 
 
 def test_reason_of_a_wait_is_in_the_pods_condition_and_follows_what_permit_returns() -> None:
     world = one_runs_one_waits()
-    assert world.why_pending("waits") == 'waiting for plugin "Licence": 1 too many for licence cad'
+    assert world.pending_message("waits") == 'waiting for plugin "Licence": 1 too many for licence cad'
     patch = next(c for c in reversed(world.commands) if isinstance(c, PatchStatus))
     assert patch.condition is not None
     assert patch.condition.reason == "WaitingOnPermit"
     world.add_object(fakes.LICENCE, licence(0))
-    assert world.why_pending("waits") == 'waiting for plugin "Licence": 2 too many for licence cad'
+    assert world.pending_message("waits") == 'waiting for plugin "Licence": 2 too many for licence cad'
 
 
 def test_events_are_kept_for_no_longer_than_pods_wait() -> None:
     world = one_runs_one_waits()
     world.add_object(fakes.LICENCE, licence(2))
     world.add_object(fakes.LICENCE, licence(3))
-    assert world.machine.context.unread == []
+    assert world.machine.context.pending_events == []

@@ -47,22 +47,22 @@ def waiting_in(world: Harness) -> set[str]:
 def test_with_room_for_two_a_gang_of_three_waits_and_nothing_is_bound() -> None:
     world = gathering()
     world.advance(60)
-    assert world.where == {}
+    assert world.assignments == {}
     waiting = waiting_in(world)
     assert len(waiting) == 2
     (left,) = {"a", "b", "c"} - waiting
-    assert world.why_pending(left).startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert world.pending_message(left).startswith("0/1 nodes are available: 1 Insufficient cpu.")
     world.add(pod("other").requests(cpu="1"))
     world.run()
-    assert world.where == {}, "the members that wait hold their places"
+    assert world.assignments == {}, "the members that wait hold their places"
 
 
 def test_a_third_place_and_all_are_bound() -> None:
     world = gathering()
     world.add(node("n2", cpu="1"))
     world.advance(15)
-    assert sorted(world.where) == ["a", "b", "c"]
-    assert sorted(world.where.values()) == ["n1", "n1", "n2"]
+    assert sorted(world.assignments) == ["a", "b", "c"]
+    assert sorted(world.assignments.values()) == ["n1", "n1", "n2"]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["group", "a", "b", "c"])))
@@ -70,13 +70,13 @@ def test_group_and_members_may_come_in_any_order(order: tuple[str, ...]) -> None
     world = Harness(ON)
     world.add(node("n1", cpu="3"))
     for thing in order:
-        assert world.where == {}
+        assert world.assignments == {}
         if thing == "group":
             add_group(world)
         else:
             world.add(member(thing))
         world.run()
-    assert set(world.where) == {"a", "b", "c"}
+    assert set(world.assignments) == {"a", "b", "c"}
 
 
 def test_until_they_may_enter_no_attempt_is_made_and_nothing_is_said() -> None:
@@ -93,7 +93,7 @@ def test_members_that_run_count() -> None:
     add_group(world)
     world.add(member("a").on("elsewhere"), member("b"), member("c"))
     world.run()
-    assert {"b": "n1", "c": "n1"}.items() <= world.where.items()
+    assert {"b": "n1", "c": "n1"}.items() <= world.assignments.items()
 
 
 def test_pending_members_of_another_scheduler_do_not_count() -> None:
@@ -104,7 +104,7 @@ def test_pending_members_of_another_scheduler_do_not_count() -> None:
     assert waiting_in(world) == set()
     world.add(member("c").scheduler("theirs").on("elsewhere"))
     world.run()
-    assert {"a", "b"} <= set(world.where)
+    assert {"a", "b"} <= set(world.assignments)
 
 
 def test_waiting_members_start_when_another_scheduler_binds_the_one_that_was_missing() -> None:
@@ -112,7 +112,7 @@ def test_waiting_members_start_when_another_scheduler_binds_the_one_that_was_mis
     (left,) = {"a", "b", "c"} - waiting_in(world)
     world.add(member(left).on("elsewhere"))
     world.run()
-    assert {name for name, at in world.where.items() if at == "n1"} == {"a", "b", "c"} - {left}
+    assert {name for name, at in world.assignments.items() if at == "n1"} == {"a", "b", "c"} - {left}
 
 
 def test_after_five_minutes_the_places_are_given_back_and_the_gang_gathers_anew() -> None:
@@ -125,7 +125,7 @@ def test_after_five_minutes_the_places_are_given_back_and_the_gang_gathers_anew(
     for name in first:
         assert ("FailedScheduling", f"0/1 nodes are available: 1 {waited}.") in world.events(name)
     assert len(waiting_in(world)) == 2
-    assert world.where == {}
+    assert world.assignments == {}
 
 
 def test_a_member_that_goes_makes_room_for_another() -> None:
@@ -133,11 +133,11 @@ def test_a_member_that_goes_makes_room_for_another() -> None:
     world.delete_pod(min(waiting_in(world)))
     world.add(member("d"))
     world.advance(15)
-    assert world.where == {}
+    assert world.assignments == {}
     world.add(node("n2", cpu="1"))
     world.advance(15)
-    assert len(world.where) == 3
-    assert "d" in world.where
+    assert len(world.assignments) == 3
+    assert "d" in world.assignments
 
 
 def test_members_beyond_the_quorum_follow_at_once() -> None:
@@ -146,7 +146,7 @@ def test_members_beyond_the_quorum_follow_at_once() -> None:
     world.advance(15)
     world.add(member("d"))
     world.run()
-    assert set(world.where) == {"a", "b", "c", "d"}
+    assert set(world.assignments) == {"a", "b", "c", "d"}
 
 
 def test_a_pod_group_that_goes_before_the_attempt_is_an_error_once_and_then_waited_for() -> None:
@@ -160,14 +160,14 @@ def test_a_pod_group_that_goes_before_the_attempt_is_an_error_once_and_then_wait
         assert world.events(name) == [("FailedScheduling", f'running Permit plugin "GangScheduling": {gone}')]
     add_group(world, least=2)
     world.advance(15)
-    assert world.where == {"a": "n1", "b": "n1"}
+    assert world.assignments == {"a": "n1", "b": "n1"}
 
 
 def test_without_the_gate_a_pod_with_a_group_is_placed_alone() -> None:
     world = Harness()
     world.add(node("n1", cpu="2"), member("a"))
     world.run()
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
 
 
 @pytest.mark.parametrize(("config", "watched"), [(ON, True), (None, False)])
@@ -190,7 +190,7 @@ def test_succeeded_members_count_and_the_replacement_of_a_failed_one_is_bound() 
     end(world, "b", "Failed")
     world.add(member("d"))
     world.run()
-    assert "d" in world.where
+    assert "d" in world.assignments
 
 
 def test_no_pod_is_evicted_for_a_group_that_cannot_start_even_so() -> None:
@@ -214,7 +214,7 @@ def test_a_group_that_fits_by_evictions_evicts_and_starts() -> None:
     world.run()
     world.advance(15)
     assert sorted(world.evicted()) == ["low0", "low1"]
-    assert {"a", "b", "c"} <= set(world.where)
+    assert {"a", "b", "c"} <= set(world.assignments)
 
 
 def test_a_pod_group_that_goes_while_members_wait_sends_them_all_back() -> None:
@@ -224,4 +224,4 @@ def test_a_pod_group_that_goes_while_members_wait_sends_them_all_back() -> None:
     assert waiting_in(world) == set()
     world.add(pod("other").requests(cpu="2"))
     world.run()
-    assert set(world.where) == {"other"}
+    assert set(world.assignments) == {"other"}

@@ -37,14 +37,14 @@ def test_the_least_important_pods_make_room_and_the_pod_lands_there() -> None:
     harness.run()
     assert harness.evicted() == ["low1", "low0"], "the more important of the victims goes first"
     harness.advance(5)
-    assert harness.where == {"low2": "n1", "low3": "n1", "high": "n1"}
+    assert harness.assignments == {"low2": "n1", "low3": "n1", "high": "n1"}
     assert [reason for reason, _ in harness.events("high")] == ["FailedScheduling", "Scheduled"]
-    assert harness.why_pending("high") == "0/1 nodes are available: 1 Insufficient cpu."
+    assert harness.pending_message("high") == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def test_the_pod_is_nominated_before_anybody_is_evicted_and_victims_are_told() -> None:
     harness = Harness()
-    harness.answer_evictions = False
+    harness.complete_evictions = False
     harness.add(node("n1", cpu="1"), low("victim"), high(cpu="1"))
     harness.run()
     patch, evict = (c for c in harness.commands if isinstance(c, PatchStatus | Evict))
@@ -61,7 +61,7 @@ def test_the_pod_is_nominated_before_anybody_is_evicted_and_victims_are_told() -
 
 def test_a_pod_is_not_tried_again_before_its_victims_are_on_their_way_out() -> None:
     harness = Harness()
-    harness.answer_evictions = False
+    harness.complete_evictions = False
     harness.add(node("n1", cpu="2"), low("a"), low("b"), high())
     harness.run()
     assert sorted(harness.evicted()) == ["a", "b"]
@@ -72,7 +72,7 @@ def test_a_pod_is_not_tried_again_before_its_victims_are_on_their_way_out() -> N
     assert harness.machine.context.queue.pending_counts()["gated"] == 1
     harness.delete_pod("b")
     harness.advance(1)
-    assert harness.where == {"high": "n1"}
+    assert harness.assignments == {"high": "n1"}
 
 
 def test_while_victims_end_nobody_else_has_to_go() -> None:
@@ -84,18 +84,18 @@ def test_while_victims_end_nobody_else_has_to_go() -> None:
     assert harness.evicted() == ["a"]
     harness.advance(340)
     assert harness.evicted() == ["a"]
-    assert harness.why_pending("high") == (
+    assert harness.pending_message("high") == (
         "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
         "preemption: not eligible due to a terminating pod on the nominated node."
     )
     harness.delete_pod("a")
     harness.advance(20)
-    assert harness.where == {"b": "n2", "high": "n1"}
+    assert harness.assignments == {"b": "n2", "high": "n1"}
 
 
 def test_while_victims_end_nobody_else_has_to_go_even_if_the_nomination_is_written_late() -> None:
     harness = Harness()
-    harness.graceful, harness.answer_patches = True, False
+    harness.graceful, harness.apply_patches = True, False
     harness.add(node("n1", cpu="2"), low("a", cpu="2"), high())
     harness.run()
     harness.add(node("n2", cpu="2"), low("b", "n2", cpu="2").priority(-1))
@@ -103,15 +103,15 @@ def test_while_victims_end_nobody_else_has_to_go_even_if_the_nomination_is_writt
     assert harness.evicted() == ["a"], "b would be the better victim, had nobody been evicted yet"
     harness.delete_pod("a")
     harness.advance(20)
-    assert harness.where == {"b": "n2", "high": "n1"}
+    assert harness.assignments == {"b": "n2", "high": "n1"}
 
 
 def test_a_nomination_that_got_lost_on_its_way_is_written_again() -> None:
     harness = Harness()
-    harness.graceful, harness.answer_patches = True, False
+    harness.graceful, harness.apply_patches = True, False
     harness.add(node("n1", cpu="2"), low("a", cpu="2"), high())
     harness.run()
-    harness.answer_patches = True
+    harness.apply_patches = True
     assert harness.nominated("high") == ""
     harness.advance(340)
     assert harness.nominated("high") == "n1"
@@ -120,7 +120,7 @@ def test_a_nomination_that_got_lost_on_its_way_is_written_again() -> None:
 def test_a_nomination_that_was_taken_back_does_not_return_with_an_older_status() -> None:
     harness = Harness()
     harness.add(node("n1", cpu="1"), low("placed"), high(cpu="1", priority=0).nominated("n1"))
-    harness.answer_patches = False
+    harness.apply_patches = False
     harness.run()
     assert [c.nominated_node_name for c in harness.commands if isinstance(c, PatchStatus)] == [""]
     harness.add(high(cpu="1", priority=0).nominated("n1").label("note", "changed"))
@@ -129,14 +129,14 @@ def test_a_nomination_that_was_taken_back_does_not_return_with_an_older_status()
 
 def test_a_nomination_that_nobody_was_told_of_goes_with_its_pod() -> None:
     harness = Harness()
-    harness.graceful, harness.answer_patches = True, False
+    harness.graceful, harness.apply_patches = True, False
     harness.add(node("n1", cpu="1"), low("a"), high(cpu="1"))
     harness.run()
     harness.delete_pod("a")
     harness.add(high("later", cpu="1", priority=50))
     harness.delete_pod("high")
     harness.advance(20)
-    assert harness.where == {"later": "n1"}
+    assert harness.assignments == {"later": "n1"}
 
 
 def test_a_promised_place_is_free_again_when_somebody_else_binds_its_pod_elsewhere() -> None:
@@ -149,7 +149,7 @@ def test_a_promised_place_is_free_again_when_somebody_else_binds_its_pod_elsewhe
     harness.run()
     harness.add(high(cpu="1").on("nowhere"))
     harness.advance(20)
-    assert harness.where == {"high": "nowhere", "later": "n1"}
+    assert harness.assignments == {"high": "nowhere", "later": "n1"}
 
 
 def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
@@ -160,7 +160,7 @@ def test_a_nominated_pod_is_not_displaced_by_one_of_its_rank() -> None:
     harness.delete_pod("victim")
     harness.add(high("rival"), low("small").priority(0).spec(nodeName=""))
     harness.advance(20)
-    assert harness.where == {"high": "n1"}
+    assert harness.assignments == {"high": "n1"}
 
 
 def test_pods_that_a_budget_guards_stay_where_others_can_go() -> None:
@@ -175,12 +175,12 @@ def test_pods_that_a_budget_guards_stay_where_others_can_go() -> None:
 def test_a_failed_eviction_is_tried_again() -> None:
     harness = Harness()
     refusals = ["etcd is down", "etcd is still down"]
-    harness.refuse_eviction = lambda _: refusals.pop() if refusals else ""
+    harness.eviction_error = lambda _: refusals.pop() if refusals else ""
     harness.add(node("n1", cpu="1"), low("victim"), high(cpu="1"))
     harness.run()
     assert harness.evicted() == ["victim"] * 3
     harness.advance(5)
-    assert harness.where == {"high": "n1"}
+    assert harness.assignments == {"high": "n1"}
     assert harness.events("victim") == [("Preempted", "Preempted by pod high on node n1")]
 
 
@@ -197,7 +197,7 @@ def test_pods_waiting_in_permit_are_turned_away_and_live() -> None:
     assert ("Preempted", note) in harness.events("parked")
     assert harness.events("parked")[-1] == ("FailedScheduling", "waiting on permit for pod: preempted")
     harness.advance(20)
-    assert harness.where == {"high": "n1"}
+    assert harness.assignments == {"high": "n1"}
     assert "parked" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
 
 
@@ -210,7 +210,7 @@ def test_a_binding_that_is_still_prepared_is_called_off() -> None:
     assert ("Preempted", "Preempted by pod high on node n1 (in kube-scheduler memory).") in harness.events("slow")
     assert harness.events("slow")[-1] == ("FailedScheduling", "preempted by DefaultPreemption")
     harness.advance(5)
-    assert harness.where == {"high": "n1"}
+    assert harness.assignments == {"high": "n1"}
     assert "slow" in {queued.pod.name for queued in harness.machine.context.queue.pending()}
 
 
@@ -233,7 +233,7 @@ def test_what_cannot_help_is_said_and_ends_a_nomination() -> None:
     harness.add(node("n1", cpu="2"), node("n2", cpu="1"), low("equal", cpu="2").priority(100))
     harness.add(high().nominated("n1"))
     harness.run()
-    assert harness.why_pending("high") == (
+    assert harness.pending_message("high") == (
         "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, "
         f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
     )
@@ -265,7 +265,7 @@ def test_a_pod_that_may_not_preempt_says_so() -> None:
     harness.add(node("n1", cpu="1"), low("a"), high(cpu="1").spec(preemptionPolicy="Never"))
     harness.run()
     assert harness.evicted() == []
-    assert harness.why_pending("high").endswith("preemption: not eligible due to preemptionPolicy=Never.")
+    assert harness.pending_message("high").endswith("preemption: not eligible due to preemptionPolicy=Never.")
 
 
 def test_the_same_events_choose_the_same_victims() -> None:

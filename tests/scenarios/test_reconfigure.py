@@ -26,7 +26,7 @@ def multi_point(plugin: str) -> str:
     return f"  plugins: {{multiPoint: {{enabled: [{{name: '{plugin}'}}]}}}}\n"
 
 
-EVERYWHERE = profile(multi_point("tests.scenarios.fakes:Everywhere"))
+EVERYWHERE = profile(multi_point("tests.scenarios.fakes:EveryExtensionPoint"))
 BY_NAME = profile(
     "  plugins: {queueSort: {disabled: [{name: '*'}], enabled: [{name: 'tests.scenarios.fakes:ByName'}]}}\n"
 )
@@ -58,10 +58,10 @@ def test_a_pod_that_fitted_nowhere_is_tried_at_once_by_the_new_plugins() -> None
     world = Harness(DEFAULT)
     world.add(node("n1").taint("keep", "out"), pod("a"))
     world.run()
-    assert "untolerated taint" in world.why_pending("a")
+    assert "untolerated taint" in world.pending_message("a")
     assert world.reconfigure(TAINTS_IGNORED) == ()
     world.run()
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
 
 
 def test_what_was_kept_of_the_old_answers_is_forgotten() -> None:
@@ -71,21 +71,21 @@ def test_what_was_kept_of_the_old_answers_is_forgotten() -> None:
     world.reconfigure(DEFAULT)
     world.add(pod("b").requests(cpu="1"))
     world.run()
-    assert world.where == {"a": "n1"}
-    assert "untolerated taint" in world.why_pending("b")
+    assert world.assignments == {"a": "n1"}
+    assert "untolerated taint" in world.pending_message("b")
 
 
 def test_a_pod_being_bound_is_bound_once_and_by_the_plugins_that_began_it() -> None:
     fakes.calls.clear()
     world = Harness(EVERYWHERE)
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1"), pod("a"))
     world.run()
     world.reconfigure(DEFAULT)
     world.run()
     world.finish_binding("a")
     world.run()
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert bindings(world, "a") == 1
     assert ("PostBind", "a") in fakes.calls
 
@@ -93,18 +93,18 @@ def test_a_pod_being_bound_is_bound_once_and_by_the_plugins_that_began_it() -> N
 def test_a_binding_that_fails_afterwards_gives_its_place_back_and_is_tried_by_the_new_plugins() -> None:
     fakes.calls.clear()
     world = Harness(EVERYWHERE)
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1", cpu="1"), pod("a").requests(cpu="1"))
     world.run()
     world.reconfigure(DEFAULT)
-    world.refuse_binding = lambda _pod, _node: "not now"
+    world.binding_error = lambda _pod, _node: "not now"
     world.finish_binding("a")
     assert ("Unreserve", "a") in fakes.calls
-    world.refuse_binding = lambda _pod, _node: ""
-    world.answer_bindings = True
+    world.binding_error = lambda _pod, _node: ""
+    world.complete_bindings = True
     fakes.calls.clear()
     world.advance(5)
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
     assert fakes.calls == []
 
 
@@ -116,9 +116,9 @@ def test_a_parked_pod_stays_parked_while_its_plugin_goes_on() -> None:
     world.run()
     assert len(world.handle.waiting) == 1
     for parked in world.handle.waiting_pods():
-        parked.allow("Everywhere")
+        parked.allow("EveryExtensionPoint")
     world.advance(0.1)
-    assert world.where == {"patient": "n1"}
+    assert world.assignments == {"patient": "n1"}
 
 
 def test_a_parked_pod_is_called_back_when_its_plugin_is_no_more() -> None:
@@ -128,9 +128,9 @@ def test_a_parked_pod_is_called_back_when_its_plugin_is_no_more() -> None:
     world.run()
     world.reconfigure(DEFAULT)
     assert ("Unreserve", "patient") in fakes.calls
-    assert world.why_pending("patient").endswith("the scheduler's configuration has changed")
+    assert world.pending_message("patient").endswith("the scheduler's configuration has changed")
     world.advance(3)
-    assert world.where == {"patient": "n1"}
+    assert world.assignments == {"patient": "n1"}
 
 
 def test_events_for_a_parked_pod_are_weighed_by_the_new_plugins() -> None:
@@ -141,7 +141,7 @@ def test_events_for_a_parked_pod_are_weighed_by_the_new_plugins() -> None:
     world.reconfigure(EVERYWHERE)
     world.add(node("n2", cpu="1"))
     for parked in world.handle.waiting_pods():
-        parked.reject("Everywhere", "not today")
+        parked.reject("EveryExtensionPoint", "not today")
     world.advance(0.1)
     assert len(world.handle.waiting) + len(world.machine.context.queue) == 1
     world.advance(3)
@@ -162,14 +162,14 @@ def test_another_weight_counts_from_the_next_pod_on() -> None:
     world.add(node("n1", cpu="4"), node("n2", cpu="4"), pod("first").requests(cpu="1").on("n1"))
     world.add(pod("spread").requests(cpu="1"))
     world.run()
-    assert world.where["spread"] == "n2"
+    assert world.assignments["spread"] == "n2"
     packing = "  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]\n"
     quiet = "  plugins: {score: {disabled: [{name: '*'}], enabled: [{name: NodeResourcesFit}]}}\n"
     world.delete_pod("spread")
     world.reconfigure(profile(quiet + packing))
     world.add(pod("packed").requests(cpu="1"))
     world.run()
-    assert world.where["packed"] == "n1"
+    assert world.assignments["packed"] == "n1"
 
 
 def test_another_order_holds_for_those_that_wait_already() -> None:
@@ -189,16 +189,16 @@ def test_gates_hold_under_any_configuration() -> None:
     world.run()
     world.reconfigure(TAINTS_IGNORED)
     world.advance(400)
-    assert world.where == {}
+    assert world.assignments == {}
     world.add(pod("gated"))
     world.run()
-    assert world.where == {"gated": "n1"}
+    assert world.assignments == {"gated": "n1"}
 
 
 def test_another_backoff_counts_from_the_next_failure_on() -> None:
     world = Harness(DEFAULT)
     world.add(node("n1"), pod("a"))
-    world.refuse_binding = lambda _pod, _node: "no"
+    world.binding_error = lambda _pod, _node: "no"
     world.run()
     world.reconfigure(profile("", "podInitialBackoffSeconds: 60\npodMaxBackoffSeconds: 60\n"))
     world.run()
@@ -217,8 +217,8 @@ def test_a_plugin_that_comes_finds_the_pods_by_label() -> None:
     assert world.reconfigure(gang(60)) == ()
     world.add(node("n1", cpu="2"))
     world.run()
-    assert world.where == {}
-    assert "fewer than the 3 pods" in world.why_pending("a")
+    assert world.assignments == {}
+    assert "fewer than the 3 pods" in world.pending_message("a")
 
 
 def test_reservations_keep_their_plugin_and_its_args() -> None:
@@ -229,7 +229,7 @@ def test_reservations_keep_their_plugin_and_its_args() -> None:
     assert world.reconfigure(gang(30)) == ('args of Gang in profile "default-scheduler"',)
     (plugin,) = (p for p in world.machine.context.profiles["default-scheduler"].permit)
     assert plugin.args.permit_waiting_time_seconds == 60
-    assert world.where == {"a": "n1", "b": "n1"}
+    assert world.assignments == {"a": "n1", "b": "n1"}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_what_cannot_change_stays_and_is_told(changed: str, restart: tuple[str, 
     assert world.reconfigure(changed) == restart
     world.add(node("n1"), pod("a"))
     world.run()
-    assert world.where == {"a": "n1"}
+    assert world.assignments == {"a": "n1"}
 
 
 def test_a_plugin_that_cannot_be_made_changes_nothing() -> None:
@@ -268,11 +268,11 @@ def test_nobody_is_lost_under_load() -> None:
     """Pods come all the time, half of their bindings fail, and the configuration changes after each."""
     world = Harness(DEFAULT)
     refusals = iter([True, False] * 400)
-    world.refuse_binding = lambda _pod, _node: "no" if next(refusals, False) else ""
+    world.binding_error = lambda _pod, _node: "no" if next(refusals, False) else ""
     world.add(*(node(f"n{i}", cpu="8") for i in range(8)))
     for i in range(60):
         world.add(pod(f"p{i}").requests(cpu="1"))
         world.reconfigure((TAINTS_IGNORED, BY_NAME, DEFAULT)[i % 3])
         world.advance(0.3)
     world.advance(60)
-    assert len(world.where) == 60
+    assert len(world.assignments) == 60

@@ -42,7 +42,7 @@ def test_preemption_among_many_nodes_takes_several_calls_and_no_other_attempt_is
     assert steps > 2
     assert len(harness.evicted()) == 1
     harness.advance(5)
-    assert harness.where.keys() >= {"high", "other"}
+    assert harness.assignments.keys() >= {"high", "other"}
 
 
 def test_an_event_between_two_steps_voids_the_attempt_and_it_is_made_anew() -> None:
@@ -52,7 +52,7 @@ def test_an_event_between_two_steps_voids_the_attempt_and_it_is_made_anew() -> N
     assert not harness.machine.attempting
     rest(harness)
     assert harness.evicted() == []
-    assert harness.where["high"] == "empty"
+    assert harness.assignments["high"] == "empty"
 
 
 def test_a_pod_deleted_between_two_steps_is_forgotten() -> None:

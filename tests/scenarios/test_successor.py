@@ -34,10 +34,10 @@ def test_a_pod_that_was_promised_a_node_gets_it_and_nobody_else_is_evicted() -> 
     second = standby(preempting(), ONE_NODE)
     second.add(pod("small").requests(cpu="1"))
     second.advance(30)
-    assert (second.where, second.evicted()) == ({"victim": "n1"}, [])
+    assert (second.assignments, second.evicted()) == ({"victim": "n1"}, [])
     second.delete_pod("victim")
     second.advance(30)
-    assert second.where == {"promised": "n1"}
+    assert second.assignments == {"promised": "n1"}
 
 
 def test_a_standby_that_saw_the_promise_being_made_keeps_it_too() -> None:
@@ -47,22 +47,22 @@ def test_a_standby_that_saw_the_promise_being_made_keeps_it_too() -> None:
     second.add(pod("victim").requests(cpu="1").on("n1").deleting(), promised.nominated("n1"))
     second.add(pod("small").requests(cpu="1"))
     second.advance(30)
-    assert (second.where, second.evicted()) == ({"victim": "n1"}, [])
+    assert (second.assignments, second.evicted()) == ({"victim": "n1"}, [])
 
 
 @pytest.mark.parametrize("arrived", [True, False], ids=["the binding arrived", "the binding was lost"])
 def test_a_pod_whose_binding_was_under_way_is_bound_once(arrived: bool) -> None:
     first = Harness()
-    first.answer_bindings = False
+    first.complete_bindings = False
     first.add(ONE_NODE, pod("a").requests(cpu="2"))
     first.run()
     second = standby(first, ONE_NODE)
     if arrived:
-        first.show_bound("a")
+        first.confirm_binding("a")
         second.add(*first._pods.values())
     second.advance(1)
     assert second.bound_order == ([] if arrived else ["a"])
-    assert second.where == {"a": "n1"}
+    assert second.assignments == {"a": "n1"}
 
 
 def test_members_of_a_gang_that_waited_for_another_gather_again() -> None:
@@ -75,10 +75,10 @@ def test_members_of_a_gang_that_waited_for_another_gather_again() -> None:
     add_group(second)
     second.add(ONE_NODE, *first._pods.values())
     second.run()
-    assert (len(waiting_in(second)), second.where) == (2, {})
+    assert (len(waiting_in(second)), second.assignments) == (2, {})
     second.add(node("n2", cpu="1"))
     second.advance(15)
-    assert sorted(second.where) == ["a", "b", "c"]
+    assert sorted(second.assignments) == ["a", "b", "c"]
 
 
 def test_a_standby_does_not_try_what_the_leader_binds() -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pyscheduler.api.cycle import Watch
+from pyscheduler.api.cycle import CallObserver
 from pyscheduler.core.instrument import Instrument, Point, status_of
 from pyscheduler.intree.default_preemption import DefaultPreemption
 from pyscheduler.testing import Harness, node, pod
@@ -63,7 +63,7 @@ class Recorder(Instrument):
     def point_took(self, point: str, profile: str, status: str, seconds: float) -> None:
         self.points[point, status] += 1
 
-    def watch(self, turn: int) -> Watch | None:
+    def watch(self, turn: int) -> CallObserver | None:
         self.turns.append(turn)
         return self.time if turn >= self.watched else None
 
@@ -92,7 +92,7 @@ def test_a_pod_that_is_bound_passes_every_point() -> None:
     world.run()
     passed = ["PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBindPreFlight"]
     assert told.points == dict.fromkeys([(point, "Success") for point in (*passed, "PreBind", "Bind", "PostBind")], 1)
-    ours = {point for plugin, point, _ in told.plugins if plugin == "Everywhere"}
+    ours = {point for plugin, point, _ in told.plugins if plugin == "EveryExtensionPoint"}
     expected = {"PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBindPreFlight"}
     assert ours == expected | {"PreBind", "PostBind"}, "DefaultBinder has bound it"
 
@@ -119,12 +119,12 @@ def test_a_point_is_told_with_what_came_of_it(point: str, answer: str, ended: li
 @pytest.mark.parametrize("point", ["Filter", "Reserve", "Permit"])
 def test_a_point_whose_plugin_raises_ends_in_error(point: str) -> None:
     told = Recorder()
-    world = Harness(CONFIG.replace("Everywhere", "Broken"), instrument=told)
+    world = Harness(CONFIG.replace("EveryExtensionPoint", "Broken"), instrument=told)
     world.add(node("n1"), pod("a").label("break", point.lower()), pod("b"))
     world.run()
     assert told.points[point, "Error"] == 1
     assert told.points[point, "Success"] == 1
-    assert world.where == {"b": "n1"}
+    assert world.assignments == {"b": "n1"}
 
 
 def test_waits_of_permit_end_in_kube_schedulers_words() -> None:
@@ -133,7 +133,7 @@ def test_waits_of_permit_end_in_kube_schedulers_words() -> None:
     world.add(node("n1"), *(pod(name).label("wait", "5") for name in ("let-go", "late")))
     world.run()
     let_go, _ = world.handle.waiting_pods()
-    let_go.allow("Everywhere")
+    let_go.allow("EveryExtensionPoint")
     world.advance(6)
     assert sorted(told.permits)[:2] == ["Success", "Unschedulable"]
 

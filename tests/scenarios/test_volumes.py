@@ -61,12 +61,12 @@ def test_a_claim_is_provisioned_where_its_pod_goes_and_then_the_pod_is_bound() -
     seen = harness.handle.objects(CLAIM)["default", "data"]
     assert seen["metadata"]["annotations"] == {SELECTED: "b"}
     harness.advance(5)
-    assert harness.where == {}
+    assert harness.assignments == {}
     made = volume("made", "z2")
     harness.add_object(VOLUME, {**made, "spec": {**made["spec"], "claimRef": {"name": "data", "uid": "data"}}})
     finish(harness, "data", "made")
     harness.advance(1)
-    assert harness.where == {"web": "b"}
+    assert harness.assignments == {"web": "b"}
 
 
 def test_the_place_is_held_and_others_are_not_kept_waiting() -> None:
@@ -76,13 +76,13 @@ def test_the_place_is_held_and_others_are_not_kept_waiting() -> None:
     harness.run()
     harness.add(pod("quick"), pod("same-place").requests(cpu="4").spec(nodeSelector={ZONE: "z1"}))
     harness.run()
-    assert harness.where["quick"] in ("a", "b")
-    assert "1 Insufficient cpu" in harness.why_pending("same-place")
+    assert harness.assignments["quick"] in ("a", "b")
+    assert "1 Insufficient cpu" in harness.pending_message("same-place")
     harness.add_object(VOLUME, volume("made", "z1"))
     finish(harness, "data", "made")
     harness.advance(1)
-    assert harness.where["slow"] == "a"
-    assert "same-place" not in harness.where
+    assert harness.assignments["slow"] == "a"
+    assert "same-place" not in harness.assignments
 
 
 def test_of_two_pods_that_want_one_volume_the_second_goes_elsewhere() -> None:
@@ -101,7 +101,7 @@ def test_of_two_pods_that_want_one_volume_the_second_goes_elsewhere() -> None:
         assert volume_of[name] == f"pv-{bindings[name]}"
         finish(harness, name, volume_of[name])
     harness.advance(1)
-    assert harness.where == bindings
+    assert harness.assignments == bindings
 
 
 def test_where_there_is_no_other_volume_the_second_pod_waits_for_one() -> None:
@@ -113,12 +113,12 @@ def test_where_there_is_no_other_volume_the_second_pod_waits_for_one() -> None:
     harness.run()
     assert [c.pod.name for c in harness.commands if isinstance(c, Bind)] == ["x"]
     unmatched = "2 node(s) didn't find available persistent volumes to bind"
-    assert harness.why_pending("y").startswith(f"0/2 nodes are available: {unmatched}")
+    assert harness.pending_message("y").startswith(f"0/2 nodes are available: {unmatched}")
     harness.add_object(VOLUME, volume("pv-b", "z2"))
     harness.advance(2)
     finish(harness, "y", "pv-b")
     harness.advance(1)
-    assert harness.where == {"y": "b"}
+    assert harness.assignments == {"y": "b"}
 
 
 def test_a_provisioner_that_gives_up_sends_the_pod_back_to_choose_again() -> None:
@@ -130,24 +130,24 @@ def test_a_provisioner_that_gives_up_sends_the_pod_back_to_choose_again() -> Non
     harness.add_object(CLAIM, {**seen, "metadata": {**claim("data")["metadata"], "resourceVersion": "900"}})
     harness.advance(1)
     problem = 'binding volumes: selectedNode annotation reset for PVC "data"'
-    assert harness.why_pending("web") == f'running PreBind plugin "VolumeBinding": {problem}'
+    assert harness.pending_message("web") == f'running PreBind plugin "VolumeBinding": {problem}'
     harness.advance(10)
     assert SELECTED in harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"]
     harness.add_object(VOLUME, {**volume("made", "z1"), "spec": {}})
     finish(harness, "data", "made")
     harness.advance(1)
-    assert list(harness.where) == ["web"]
+    assert list(harness.assignments) == ["web"]
 
 
 def test_a_pod_that_is_deleted_meanwhile_gives_its_volume_back() -> None:
     harness = with_storage("maker")
-    harness.answer_bindings = False
+    harness.complete_bindings = False
     harness.add_object(CLAIM, claim("data"))
     harness.add(using("web", "data").spec(nodeSelector={ZONE: "z1"}))
     harness.run()
     harness.delete_pod("web")
     # Nothing was written yet, so the claim may go to any node again.
-    harness.answer_bindings = True
+    harness.complete_bindings = True
     harness.add(using("other", "data").spec(nodeSelector={ZONE: "z2"}))
     harness.run()
     assert harness.handle.objects(CLAIM)["default", "data"]["metadata"]["annotations"] == {SELECTED: "b"}
@@ -160,7 +160,7 @@ def test_an_error_of_the_cluster_is_told_in_kube_schedulers_words_and_is_no_bug(
     harness.add(using("web", "data"))
     harness.run()
     problem = 'VolumeBindingMode not set for StorageClass "late"'
-    assert harness.why_pending("web") == f'running PreFilter plugin "VolumeBinding": {problem}'
+    assert harness.pending_message("web") == f'running PreFilter plugin "VolumeBinding": {problem}'
 
 
 def test_a_wrong_selector_is_an_error_of_filter() -> None:
@@ -171,4 +171,4 @@ def test_a_wrong_selector_is_an_error_of_filter() -> None:
     harness.add(using("web", "data"))
     harness.run()
     problem = 'error creating internal label selector for claim: default/data: "Near" is not a valid label selector'
-    assert harness.why_pending("web") == f'running "VolumeBinding" filter plugin: {problem} operator'
+    assert harness.pending_message("web") == f'running "VolumeBinding" filter plugin: {problem} operator'

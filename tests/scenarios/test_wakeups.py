@@ -82,7 +82,7 @@ def spread(**fields: Any) -> Json:
 
 LATE = stored(kinds.STORAGE_CLASS, "late", provisioner="d.csi", volumeBindingMode="WaitForFirstConsumer")
 TRACKED = stored(kinds.CSI_DRIVER, "d.csi", spec={"storageCapacity": True})
-SELF = pod("p").label("app", "x").near(term("x"))
+SELF = pod("p").label("app", "x").pod_affinity(term("x"))
 PEER = pod("peer").label("app", "x").on("n1")
 A, B = pod("a").label("app", "a"), pod("b").label("app", "b")
 FULL = [LATE, claim("a", "va"), claim("b", "vb"), volume("va", "a"), volume("vb", "b"), csi_node("n1", d=1)]
@@ -112,46 +112,46 @@ STORIES: dict[str, tuple[list[Change], PodBuilder, Change]] = {
     ),
     "a pod comes to a namespace that namespaceSelector chooses": (
         [shown(node("n1")), namespace("blue", team="x")],
-        pod("p").near(of_team("a", "x")),
+        pod("p").pod_affinity(of_team("a", "x")),
         shown(A.namespace("blue").on("n1")),
     ),
     "a pod leaves a namespace that namespaceSelector chooses": (
         [shown(node("n1")), namespace("blue", team="x"), shown(A.namespace("blue").on("n1"))],
-        pod("p").apart(of_team("a", "x")),
+        pod("p").pod_anti_affinity(of_team("a", "x")),
         deleted("a", "blue"),
     ),
     "a namespace is relabelled away from anti-affinity": (
         [shown(node("n1")), namespace("blue", team="x"), shown(A.namespace("blue").on("n1"))],
-        pod("p").apart(of_team("a", "x")),
+        pod("p").pod_anti_affinity(of_team("a", "x")),
         namespace("blue", team="y"),
     ),
     "the pod's own namespace is relabelled away from the anti-affinity of another pod": (
-        [shown(node("n1")), namespace("default", team="x"), shown(A.apart(of_team("b", "x")).on("n1"))],
+        [shown(node("n1")), namespace("default", team="x"), shown(A.pod_anti_affinity(of_team("b", "x")).on("n1"))],
         pod("p").label("app", "b"),
         namespace("default", team="y"),
     ),
     "one of two anti-affinity terms is freed by a deletion": (
         [shown(node("n1"), A.on("n1"))],
-        pod("p").apart(term("a"), term("b")),
+        pod("p").pod_anti_affinity(term("a"), term("b")),
         deleted("a"),
     ),
     "one of two anti-affinity terms is freed by a relabelling": (
         [shown(node("n1"), A.on("n1"))],
-        pod("p").apart(term("a"), term("b")),
+        pod("p").pod_anti_affinity(term("a"), term("b")),
         shown(A.label("app", "z").on("n1")),
     ),
     "another pod with two anti-affinity terms is deleted": (
-        [shown(node("n1"), A.apart(term("b"), term("q")).on("n1"))],
+        [shown(node("n1"), A.pod_anti_affinity(term("b"), term("q")).on("n1"))],
         B,
         deleted("a"),
     ),
     "a node comes where another pod's anti-affinity does not reach": (
-        [shown(node("n1"), A.apart(term("b")).on("n1"))],
+        [shown(node("n1"), A.pod_anti_affinity(term("b")).on("n1"))],
         B,
         shown(node("n2")),
     ),
     "a node moves out of the zone of another pod's anti-affinity": (
-        [shown(node("n1").zone("a"), node("n2").zone("a"), A.apart(term("b", ZONE)).on("n1"))],
+        [shown(node("n1").zone("a"), node("n2").zone("a"), A.pod_anti_affinity(term("b", ZONE)).on("n1"))],
         B,
         shown(node("n2").zone("b")),
     ),
@@ -212,7 +212,7 @@ def test_a_waiting_pod_is_chosen_a_node_within_its_backoff(name: str) -> None:
     change(harness)
     harness.run()
     harness.advance(WITHIN)
-    assert own in harness.bound_order, harness.why_pending(own)
+    assert own in harness.bound_order, harness.pending_message(own)
 
 
 # -- nominations -------------------------------------------------------------------------------------------------------
@@ -274,7 +274,9 @@ def never_fits(**requests: str) -> PodBuilder:
     ("waiting", "changed"),
     [
         pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="1"), id="it shrinks"),
-        pytest.param(pod("p").apart(term("a")), never_fits(cpu="2").label("app", "b"), id="it is relabelled"),
+        pytest.param(
+            pod("p").pod_anti_affinity(term("a")), never_fits(cpu="2").label("app", "b"), id="it is relabelled"
+        ),
         pytest.param(pod("p").requests(cpu="1"), never_fits(cpu="2").nominated(""), id="its nomination is cleared"),
     ],
 )
@@ -283,11 +285,11 @@ def test_a_pod_that_left_room_for_a_nominated_one_is_woken_when(waiting: PodBuil
     harness.add(node("n1", cpu="2"), never_fits(cpu="2"), waiting)
     harness.run()
     harness.advance(FIRST_BACKOFF)
-    assert harness.where == {}
+    assert harness.assignments == {}
     harness.add(changed)
     harness.run()
     harness.advance(WITHIN)
-    assert harness.where == {"p": "n1"}
+    assert harness.assignments == {"p": "n1"}
 
 
 def test_a_nominated_pod_counts_for_spreading_until_it_is_gone() -> None:
@@ -299,11 +301,11 @@ def test_a_nominated_pod_counts_for_spreading_until_it_is_gone() -> None:
     harness.add(nominated.deleting())
     harness.run()
     harness.advance(WITHIN)
-    assert harness.where == {}
+    assert harness.assignments == {}
     harness.delete_pod("high")
     harness.run()
     harness.advance(WITHIN)
-    assert harness.where == {"p": "n1"}
+    assert harness.assignments == {"p": "n1"}
 
 
 def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
@@ -321,7 +323,7 @@ def test_a_volume_that_a_failed_binding_gives_back_wakes_the_next_pod() -> None:
         claim("b"),
     ):
         step(harness)
-    harness.answer_bindings = False
+    harness.complete_bindings = False
     harness.add(using("first", "a"))
     harness.run()
     harness.add(using("second", "b"))
@@ -339,18 +341,18 @@ def test_a_pod_is_placed_near_one_with_a_volume_that_is_still_being_bound() -> N
     harness.add(node("n1"))
     LATE(harness)
     claim("a")(harness)
-    harness.add(pod("p").near(term("a")))
+    harness.add(pod("p").pod_affinity(term("a")))
     harness.run()
     harness.advance(FIRST_BACKOFF)
     harness.add(using("slow", "a").label("app", "a"))
     harness.run()
     harness.advance(WITHIN)
-    assert harness.where == {"p": "n1"}
+    assert harness.assignments == {"p": "n1"}
 
 
 def test_a_preemptor_does_not_miss_a_node_that_comes_while_its_victims_are_evicted() -> None:
     harness = Harness()
-    harness.answer_evictions = False
+    harness.complete_evictions = False
     harness.add(node("n1", cpu="2"), pod("low").requests(cpu="2").on("n1"))
     harness.add(pod("high").priority(10).requests(cpu="2"))
     harness.run()
@@ -361,7 +363,7 @@ def test_a_preemptor_does_not_miss_a_node_that_comes_while_its_victims_are_evict
     harness.add(pod("low").requests(cpu="2").on("n1").deleting())
     harness.run()
     harness.advance(WITHIN)
-    assert harness.where["high"] == "n2"
+    assert harness.assignments["high"] == "n2"
 
 
 # -- no storm ----------------------------------------------------------------------------------------------------------
@@ -382,7 +384,9 @@ def test_what_cannot_help_wakes_no_pod(change: Change) -> None:
     harness = Harness()
     harness.add(node("n1").unschedulable(), PEER)
     for number in range(50):
-        harness.add(pod(f"near-{number}").near(term("none")), pod(f"apart-{number}").apart(term("x")))
+        harness.add(
+            pod(f"near-{number}").pod_affinity(term("none")), pod(f"apart-{number}").pod_anti_affinity(term("x"))
+        )
         harness.add(using(f"claim-{number}", "missing"))
     harness.run()
     harness.advance(FIRST_BACKOFF)

@@ -13,7 +13,7 @@ import pytest
 from pyscheduler.api import SKIP, NodeNames, Rejection, Wait
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.testing import Harness, node, pod
-from tests.scenarios.fakes import Wild
+from tests.scenarios.fakes import MisbehavingPlugin
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -21,8 +21,8 @@ kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: default-scheduler
   plugins:
-    multiPoint: {enabled: [{name: "tests.scenarios.fakes:Wild"}]}
-    bind: {enabled: [{name: Wild}, {name: DefaultBinder}], disabled: [{name: "*"}]}
+    multiPoint: {enabled: [{name: "tests.scenarios.fakes:MisbehavingPlugin"}]}
+    bind: {enabled: [{name: MisbehavingPlugin}, {name: DefaultBinder}], disabled: [{name: "*"}]}
 """
 METHODS = {
     "pre_filter": "PreFilter",
@@ -37,7 +37,7 @@ METHODS = {
     "bind": "Bind",
 }
 """Methods with the extension point that is counted; if one fails, the pod backs off."""
-CARRY_ON = {"unreserve": "Unreserve", "pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
+CARRY_ON = {"unreserve": "Unreserve", "pre_bind_pre_flight": "PreBindPreFlight", "post_bind": "PostBind"}
 """Methods with the extension point that is counted; if one fails, the cycle continues."""
 ENDS_A_PROCESS = [
     KeyboardInterrupt(),
@@ -71,7 +71,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[tuple[Harness, Counting]
     world = Harness(CONFIG, instrument=counting)
     world.add(*(node(f"n{i}") for i in range(request.param)))
     yield world, counting
-    Wild.acts.clear()
+    MisbehavingPlugin.acts.clear()
 
 
 Cluster = tuple[Harness, Counting]
@@ -83,16 +83,16 @@ def test_whatever_a_plugin_raises_costs_its_pod_one_backoff(
     cluster: Cluster, method: str, error: BaseException
 ) -> None:
     world, counting = cluster
-    Wild.acts[:] = [error]
+    MisbehavingPlugin.acts[:] = [error]
     world.add(pod("bad").label("at", method), pod("good"))
     world.run()
-    assert set(world.where) == {"good"}
-    assert counting.counted == {("Wild", METHODS[method])}
-    assert type(error).__name__ in world.why_pending("bad") or isinstance(error, StopIteration)
-    Wild.acts.clear()
+    assert set(world.assignments) == {"good"}
+    assert counting.counted == {("MisbehavingPlugin", METHODS[method])}
+    assert type(error).__name__ in world.pending_message("bad") or isinstance(error, StopIteration)
+    MisbehavingPlugin.acts.clear()
     if method != "post_filter":  # that one goes on to find no room
         world.advance(2)
-        assert set(world.where) == {"good", "bad"}
+        assert set(world.assignments) == {"good", "bad"}
 
 
 @pytest.mark.parametrize("method", CARRY_ON)
@@ -101,21 +101,21 @@ def test_where_nothing_can_be_undone_the_failure_is_only_counted(
     cluster: Cluster, method: str, error: BaseException
 ) -> None:
     world, counting = cluster
-    Wild.acts[:] = [error]
+    MisbehavingPlugin.acts[:] = [error]
     world.add(pod("bad").label("at", method), pod("good"))
     world.run()
-    assert set(world.where) == ({"good"} if method == "unreserve" else {"good", "bad"})
-    assert counting.counted == {("Wild", CARRY_ON[method])}
+    assert set(world.assignments) == ({"good"} if method == "unreserve" else {"good", "bad"})
+    assert counting.counted == {("MisbehavingPlugin", CARRY_ON[method])}
 
 
 @pytest.mark.parametrize("error", ENDS_A_PROCESS, ids=lambda error: type(error).__name__)
 def test_pod_is_held_back_when_pre_enqueue_raises(cluster: Cluster, error: BaseException) -> None:
     world, counting = cluster
-    Wild.acts[:] = [error]
+    MisbehavingPlugin.acts[:] = [error]
     world.add(pod("bad").label("at", "pre_enqueue"), pod("good"))
     world.run()
-    assert set(world.where) == {"good"}
-    assert counting.counted == {("Wild", "PreEnqueue")}
+    assert set(world.assignments) == {"good"}
+    assert counting.counted == {("MisbehavingPlugin", "PreEnqueue")}
 
 
 @pytest.mark.parametrize("error", [*ENDS_A_PROCESS, True], ids=lambda error: type(error).__name__)
@@ -123,29 +123,29 @@ def test_pod_is_tried_again_when_a_hint_raises_or_returns_no_hint(error: Any) ->
     counting = Counting()
     world = Harness(CONFIG, instrument=counting)
     world.add(node("n1"))
-    Wild.acts[:] = [Rejection("no")]
+    MisbehavingPlugin.acts[:] = [Rejection("no")]
     world.add(pod("bad").label("at", "filter"))
     world.run()
-    Wild.acts[:] = [error]
+    MisbehavingPlugin.acts[:] = [error]
     world.add(pod("bad").label("at", "hint"))
     world.add(node("n2"))
     world.advance(3)
-    Wild.acts.clear()
-    assert set(world.where) == {"bad"}
+    MisbehavingPlugin.acts.clear()
+    assert set(world.assignments) == {"bad"}
 
 
 @pytest.mark.parametrize("method", ["filter", "score", "permit", "pre_bind"])
 def test_real_ctrl_c_still_stops_the_process(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     world = Harness(CONFIG)
     world.add(node("n1"), node("n2"))
-    before = Wild._act
+    before = MisbehavingPlugin._act
 
-    def interrupted(self: Wild, pod: Any, at: str, otherwise: Any = None) -> Any:
+    def interrupted(self: MisbehavingPlugin, pod: Any, at: str, otherwise: Any = None) -> Any:
         if at == method:
             signal.raise_signal(signal.SIGINT)
         return before(self, pod, at, otherwise)
 
-    monkeypatch.setattr(Wild, "_act", interrupted)
+    monkeypatch.setattr(MisbehavingPlugin, "_act", interrupted)
     world.add(pod("a"))
     # Tests that run in the background inherit a SIGINT that is ignored.
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -170,7 +170,7 @@ WRONG = [
     ("filter", "node is bad", "filter returned str, expected None or Rejection"),
     ("filter", ["unhashable"], "filter returned list, expected None or Rejection"),
     ("filter", coroutine, "filter returned a coroutine, expected None or Rejection"),
-    ("post_filter", False, "post_filter returned bool, expected Nominate, Rejection or Revoke"),
+    ("post_filter", False, "post_filter returned bool, expected Nominate, Rejection or ClearNomination"),
     ("pre_score", NodeNames(frozenset()), "pre_score returned NodeNames, expected None or SKIP"),
     ("score", 0.7, "score returned 0.7 (float), expected a whole number"),
     ("score", float("nan"), "score returned nan (float), expected a whole number"),
@@ -193,12 +193,12 @@ WRONG = [
 @pytest.mark.parametrize(("method", "answer", "text"), WRONG)
 def test_wrong_answer_is_the_plugins_failure_by_name(cluster: Cluster, method: str, answer: Any, text: str) -> None:
     world, counting = cluster
-    Wild.acts[:] = [answer() if answer is coroutine else answer]
+    MisbehavingPlugin.acts[:] = [answer() if answer is coroutine else answer]
     world.add(pod("bad").label("at", method), pod("good"))
     world.run()
-    assert set(world.where) == {"good"}
-    assert world.why_pending("bad").startswith(f"plugin Wild: {text}")
-    assert counting.counted == {("Wild", METHODS[method])}
+    assert set(world.assignments) == {"good"}
+    assert world.pending_message("bad").startswith(f"plugin MisbehavingPlugin: {text}")
+    assert counting.counted == {("MisbehavingPlugin", METHODS[method])}
 
 
 @pytest.mark.parametrize("score", [5000, -1])
@@ -206,11 +206,11 @@ def test_score_out_of_range_is_the_plugins_failure(
     cluster: Cluster, score: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, _ = cluster
-    Wild.acts[:] = [score]
+    MisbehavingPlugin.acts[:] = [score]
     world.add(pod("bad").label("at", "score"), pod("good"))
     world.run()
-    assert set(world.where) == {"good"}
-    assert world.why_pending("bad") == f"plugin Wild: normalize returned {score}, expected 0 to 100"
+    assert set(world.assignments) == {"good"}
+    assert world.pending_message("bad") == f"plugin MisbehavingPlugin: normalize returned {score}, expected 0 to 100"
 
 
 @pytest.mark.parametrize("error", ENDS_A_PROCESS, ids=lambda error: type(error).__name__)
@@ -218,12 +218,12 @@ def test_whatever_score_all_raises_costs_its_pod_one_backoff(error: BaseExceptio
     counting = Counting()
     world = Harness(CONFIG, instrument=counting)
     world.add(*(node(f"n{i}") for i in range(40)))
-    Wild.acts[:] = [error]
+    MisbehavingPlugin.acts[:] = [error]
     world.add(pod("bad").label("at", "score_all"), pod("good"))
     world.run()
-    Wild.acts.clear()
-    assert set(world.where) == {"good"}
-    assert counting.counted == {("Wild", "Score")}
+    MisbehavingPlugin.acts.clear()
+    assert set(world.assignments) == {"good"}
+    assert counting.counted == {("MisbehavingPlugin", "Score")}
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ def test_whatever_score_all_raises_costs_its_pod_one_backoff(error: BaseExceptio
     ],
 )
 def test_plugin_that_reads_what_it_has_not_declared_fails(read: str, text: str) -> None:
-    world = Harness(CONFIG.replace("Wild", "Undeclared").partition("    bind:")[0])
+    world = Harness(CONFIG.replace("MisbehavingPlugin", "Undeclared").partition("    bind:")[0])
     world.add(node("n1"), pod("a").label("read", read))
     world.run()
-    assert world.why_pending("a") == f'running "Undeclared" filter plugin: LookupError: {text}'
+    assert world.pending_message("a") == f'running "Undeclared" filter plugin: LookupError: {text}'
 
 
 COLUMNS = [
@@ -254,12 +254,12 @@ def test_column_of_scores_that_does_not_fit_is_the_plugins_failure(scores: Any, 
     counting = Counting()
     world = Harness(CONFIG, instrument=counting)
     world.add(*(node(f"n{i}") for i in range(40)))
-    Wild.acts[:] = [scores]
+    MisbehavingPlugin.acts[:] = [scores]
     world.add(pod("bad").label("at", "score_all"))
     world.run()
-    Wild.acts.clear()
-    assert world.why_pending("bad") == f"plugin Wild: {text}"
-    assert counting.counted == {("Wild", "Score")}
+    MisbehavingPlugin.acts.clear()
+    assert world.pending_message("bad") == f"plugin MisbehavingPlugin: {text}"
+    assert counting.counted == {("MisbehavingPlugin", "Score")}
 
 
 @pytest.mark.parametrize(

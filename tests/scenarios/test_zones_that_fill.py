@@ -51,7 +51,7 @@ class Fleet:
         """Where a pod goes; it does not stay there."""
         self.harness.add(web(name))
         self.harness.run()
-        where = self.harness.where[name]
+        where = self.harness.assignments[name]
         self.harness.delete_pod(name)
         return where
 
@@ -74,15 +74,15 @@ def test_a_zone_that_fits_again_is_weighed_like_the_others() -> None:
 
 
 def test_it_is_noticed_if_it_is_weighed_as_it_was_when_it_ceased_to_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    sum_resting = ScoreColumns._sum_resting
+    sum_resting = ScoreColumns._sum_stable
 
     def summed(self: ScoreColumns, everywhere: bool, due: object) -> None:
-        out = (self._rest >= INFEASIBLE) & (self._rest < 0)
-        before = self._rest[out]
+        out = (self._row_total >= INFEASIBLE) & (self._row_total < 0)
+        before = self._row_total[out]
         sum_resting(self, everywhere, due)  # type: ignore[arg-type]
-        self._rest[out] = before
+        self._row_total[out] = before
 
-    monkeypatch.setattr(ScoreColumns, "_sum_resting", summed)
+    monkeypatch.setattr(ScoreColumns, "_sum_stable", summed)
     assert the_one_of_silver_that_is_empty() != "a0"
 
 

@@ -16,14 +16,14 @@ FINAL = ("Succeeded", "Failed", "Killed")
 
 
 @dataclass
-class Told:
+class ReportedUpdates:
     """What the owner was told, in order."""
 
     updates: list[tuple[str, int, str]] = field(default_factory=list)
     """Id, version and phase."""
 
     @classmethod
-    def read(cls, journal: Path) -> Told:
+    def read(cls, journal: Path) -> ReportedUpdates:
         """From the owner's journal. A line that a crash has cut off was never confirmed, and does not count."""
         lines = journal.read_text().split("\n")[:-1]
         found = [json.loads(line) for line in lines]
@@ -38,7 +38,7 @@ class Evidence:
     witness: Witness
     records: Mapping[str, Mapping[str, Any]]
     """By id, as they are in the state."""
-    told: Told
+    told: ReportedUpdates
     snatched: Counter[str]
     """How often somebody else has deleted a pod of a task."""
     most: int

@@ -27,19 +27,19 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from pyscheduler.backend.state.inbox import Inbox
+from pyscheduler.backend.state.request_queue import RequestQueue
 from tests.e2e.client import ApiError
 from tests.e2e.plane import EMBEDDED, REAL, Plane, new_namespace
 from tests.e2e.scheduler import Configured, scheduler
 from tests.e2e.workloads import hollow_nodes
-from tests.faults.asked import Asked, watches
+from tests.faults.fault_actions import GONE, cut_after, gone_event, refuses, says
 from tests.faults.proxy import FaultProxy
+from tests.faults.request_matchers import ProxiedRequest, watches
+from tests.faults.scheduler_under_test import proxied
 from tests.faults.soak import cluster
-from tests.faults.subject import proxied
-from tests.faults.troubles import GONE, cut_after, gone_event, refuses, says
 from tests.faults.waiting import until
 from tests.tasks import platform
-from tests.tasks.audit import Evidence, Told, may_snatch
+from tests.tasks.audit import Evidence, ReportedUpdates, may_snatch
 from tests.tasks.kinds import tasks
 from tests.tasks.rights import kubeconfig_through
 from tests.tasks.witness import SeenPod, Witness, caught_up, witnessing
@@ -54,7 +54,7 @@ PROGRESS_EVERY = 10.0
 
 
 @dataclass(frozen=True)
-class Course:
+class ChaosSettings:
     """What is to be done to it."""
 
     tasks: int = 5_000
@@ -79,13 +79,13 @@ class CountingProxy:
         proxy.opened = self._counted  # type: ignore[method-assign]  # every call passes there
 
     @asynccontextmanager
-    async def _counted(self, asked: Asked) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _counted(self, asked: ProxiedRequest) -> AsyncIterator[aiohttp.ClientResponse]:
         self.calls[verb_of(asked)] += 1
         async with self._ask(asked) as answer:
             yield answer
 
 
-def verb_of(asked: Asked) -> str:
+def verb_of(asked: ProxiedRequest) -> str:
     """As in a Role: `create pods`, `watch pods`."""
     parts = asked.path.strip("/").split("/")
     after = parts[parts.index("namespaces") + 2 :] if "namespaces" in parts else parts[-1:]
@@ -101,7 +101,7 @@ class Chaos:
     """One run."""
 
     plane: Plane
-    course: Course
+    course: ChaosSettings
     namespace: str
     folder: Path
     proxy: FaultProxy
@@ -230,14 +230,14 @@ class Chaos:
     async def evidence(self) -> Evidence:
         """What there is to be audited, once the owner is through."""
         await caught_up(self.plane.api, self.namespace, self.witness)
-        with Inbox(self.folder / platform.STATE) as box:
-            records = {id: msgspec.to_builtins(record) for id, record in box.saved().records.items()}
+        with RequestQueue(self.folder / platform.STATE) as box:
+            records = {id: msgspec.to_builtins(record) for id, record in box.read_state().records.items()}
         left = await self.plane.api.list(f"/api/v1/namespaces/{self.namespace}/pods")
         return Evidence(
             ids=[spec.id for spec in tasks(self.course.tasks, self.namespace, SCHEDULER)],
             witness=self.witness,
             records=records,
-            told=Told.read(self.folder / platform.JOURNAL),
+            told=ReportedUpdates.read(self.folder / platform.JOURNAL),
             snatched=self.snatched,
             most=self.course.at_once,
             summary=json.loads((self.folder / platform.SUMMARY).read_text()),
@@ -246,7 +246,7 @@ class Chaos:
 
 
 async def chaos(
-    plane: Plane, namespace: str, course: Course, folder: Path, tell: Callable[[str], None] = lambda _: None
+    plane: Plane, namespace: str, course: ChaosSettings, folder: Path, tell: Callable[[str], None] = lambda _: None
 ) -> tuple[list[str], dict[str, Any]]:
     """Do it in a namespace that is empty; what is wrong in the end, and figures. `tell` hears how far it is."""
     async with AsyncExitStack() as stack:
@@ -285,7 +285,7 @@ def _figures(run: Chaos, counting: CountingProxy, seconds: float) -> dict[str, A
 
 
 async def _main(asked: argparse.Namespace, folder: Path) -> list[str]:
-    course = Course(asked.tasks, asked.kills, at_once=asked.at_once, seed=asked.seed)
+    course = ChaosSettings(asked.tasks, asked.kills, at_once=asked.at_once, seed=asked.seed)
     async with cluster(asked.control_plane) as plane:
         await new_namespace(plane.api, "chaos")
         wrong, figures = await chaos(plane, "chaos", course, folder, _say)
@@ -302,11 +302,11 @@ def _say(line: str) -> None:
 def main() -> int:
     """From the command line. Returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--tasks", type=int, default=Course.tasks)
-    parser.add_argument("--kills", type=int, default=Course.kills)
-    parser.add_argument("--at-once", type=int, default=Course.at_once)
+    parser.add_argument("--tasks", type=int, default=ChaosSettings.tasks)
+    parser.add_argument("--kills", type=int, default=ChaosSettings.kills)
+    parser.add_argument("--at-once", type=int, default=ChaosSettings.at_once)
     parser.add_argument("--control-plane", choices=(EMBEDDED, REAL), default=EMBEDDED)
-    parser.add_argument("--seed", type=int, default=Course.seed)
+    parser.add_argument("--seed", type=int, default=ChaosSettings.seed)
     parser.add_argument("--out", type=Path, default=Path("build/tasks-chaos"))
     asked = parser.parse_args()
     folder: Path = asked.out / "work"

@@ -48,7 +48,7 @@ async def main(wishes: dict[str, Any]) -> None:
         killing = asyncio.create_task(_kill(backend, [spec.id for spec in specs if kind_of(spec.id) == KILLED]))
         await backend.submit_all(specs)
         await killing
-        await backend.settled()
+        await backend.wait_until_settled()
         free = backend.offer().free
         summary = {
             "free": free.amounts if free is not None else None,

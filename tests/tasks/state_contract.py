@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.backend.state import Saved, StateHeld, StateStore
+from pyscheduler.backend.state import SavedState, StateInUse, StateStore
 from pyscheduler.backend.task import TaskPhase
 from tests.tasks.records import full_record, record
 
@@ -15,7 +15,7 @@ Again = Callable[[], StateStore]
 """A store on the same state as the one before, as after a restart."""
 
 
-async def reopened(again: Again) -> Saved:
+async def reopened(again: Again) -> SavedState:
     """What a process finds that starts now, and ends at once."""
     store = again()
     saved = await store.open()
@@ -27,14 +27,14 @@ class StateContract:
     """The stories. Every commit is on its way to somebody who dies next."""
 
     async def test_a_new_state_is_empty(self, again: Again) -> None:
-        assert await reopened(again) == Saved({}, None)
+        assert await reopened(again) == SavedState({}, None)
 
     async def test_what_was_committed_is_there_again_to_the_last_field(self, again: Again) -> None:
         store, records = again(), {id: full_record(id) for id in ("a", "b")}
         await store.open()
-        await store.commit(list(records.values()), place="17")
+        await store.commit(list(records.values()), resource_version="17")
         await store.close()
-        assert await reopened(again) == Saved(records, "17")
+        assert await reopened(again) == SavedState(records, "17")
 
     @pytest.mark.parametrize("id", ["a/b", "naïve ☃", "x" * 253, "A", "a.b-c_d", "'; DROP TABLE task; --", "%s{}"])
     async def test_any_id_may_be_used(self, again: Again, id: str) -> None:
@@ -80,20 +80,20 @@ class StateContract:
     async def test_the_place_stays_until_there_is_another(self, again: Again) -> None:
         store = again()
         await store.open()
-        await store.commit([], place="5")
+        await store.commit([], resource_version="5")
         await store.commit([record("a")])
         await store.close()
-        assert await reopened(again) == Saved({"a": record("a")}, "5")
+        assert await reopened(again) == SavedState({"a": record("a")}, "5")
         store = again()
         await store.open()
-        await store.commit([], place="6")
+        await store.commit([], resource_version="6")
         await store.close()
-        assert (await reopened(again)).place == "6"
+        assert (await reopened(again)).resource_version == "6"
 
     async def test_a_second_is_refused_and_the_first_goes_on(self, again: Again) -> None:
         first = again()
         await first.open()
-        with pytest.raises(StateHeld):
+        with pytest.raises(StateInUse):
             await again().open()
         await first.commit([record("a")])
         await first.close()
@@ -105,7 +105,7 @@ class StateContract:
         await store.open()
         await store.close()
         await store.close()
-        assert await reopened(again) == Saved({}, None)
+        assert await reopened(again) == SavedState({}, None)
 
     async def test_a_commit_that_is_cancelled_leaves_each_record_whole(self, again: Again) -> None:
         store = again()
@@ -117,17 +117,17 @@ class StateContract:
                 await asyncio.sleep(0)
             commit.cancel()
             await asyncio.gather(commit, return_exceptions=True)
-        await store.commit([record("last")], place="9")
+        await store.commit([record("last")], resource_version="9")
         await store.close()
         saved = await reopened(again)
         assert saved.records.pop("last") == record("last")
-        assert saved.place == "9"
+        assert saved.resource_version == "9"
         assert set(saved.records) == {f"t-{i}" for i in range(50)}
         assert all(saved.records[id] == record(id, attempt=saved.records[id].attempt) for id in saved.records)
 
     async def test_many_records_are_kept(self, again: Again) -> None:
         store, records = again(), {f"t-{i}": full_record(f"t-{i}") for i in range(2_000)}
         await store.open()
-        await store.commit(list(records.values()), place="1")
+        await store.commit(list(records.values()), resource_version="1")
         await store.close()
-        assert await reopened(again) == Saved(records, "1")
+        assert await reopened(again) == SavedState(records, "1")

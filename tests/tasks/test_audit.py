@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.client import Json
-from tests.tasks.audit import Evidence, Told
+from tests.tasks.audit import Evidence, ReportedUpdates
 from tests.tasks.witness import ATTEMPT, TASK, Witness
 
 WELL, TWICE, SNATCHED = "succeeds-00000", "retried-00001", "snatched-00002"
@@ -53,7 +53,9 @@ def evidence(events: list[Json], updates: list[tuple[str, int, str]] | None = No
         "summary": {"free": {"pods": 3}, "budget": {"pods": 3}},
         "left": [],
     }
-    return Evidence(witness=witness, told=Told(UPDATES if updates is None else updates), **{**given, **other})
+    return Evidence(
+        witness=witness, told=ReportedUpdates(UPDATES if updates is None else updates), **{**given, **other}
+    )
 
 
 @pytest.mark.parametrize(("grace", "together"), [(30, 2), (1, 2), (0, 1)])

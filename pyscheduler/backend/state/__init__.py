@@ -1,4 +1,4 @@
-"""State that survives: the table of tasks, and the place in the stream of pod events up to which it accounts."""
+"""State that survives: the table of tasks, and the resource_version in the stream of pod events up to which it accounts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StateProblem(Exception):
     """The state cannot be read or written; the message names the place and says what to do."""
 
 
-class StateHeld(StateProblem):
+class StateInUse(StateProblem):
     """Another process has this state."""
 
 
@@ -22,27 +22,27 @@ class StateLost(StateProblem):
     """This process no longer has the state (its lease is over): it must stop and may write nothing more."""
 
 
-class Saved(msgspec.Struct, frozen=True):
+class SavedState(msgspec.Struct, frozen=True):
     """What was there when the state was opened."""
 
     records: dict[str, TaskRecord] = {}
-    place: str | None = None
+    resource_version: str | None = None
     """The resourceVersion that every pod event up to is accounted for; None if there is none yet."""
 
 
 class StateStore(Protocol):
     """Where the backend keeps its records. One backend calls it at a time, one call at a time."""
 
-    async def open(self) -> Saved:
-        """Take the state for this process and read it. StateHeld if another process has it, StateProblem otherwise."""
+    async def open(self) -> SavedState:
+        """Take the state for this process and read it. StateInUse if another process has it, StateProblem otherwise."""
         ...
 
     async def commit(
-        self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+        self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
         """Make the records durable, and forget others by id. When it returns it has happened.
 
-        Each record is kept whole or not at all, and the place never before the records of the same commit. A record
+        Each record is kept whole or not at all, and the resource_version never before the records of the same commit. A record
         is wanted as it is in the last commit that had it. StateProblem: it may have happened in part; the backend
         tries again with everything that is not yet known to be durable. StateLost: it stops.
         """
@@ -53,4 +53,4 @@ class StateStore(Protocol):
         ...
 
 
-__all__ = ["Saved", "StateHeld", "StateLost", "StateProblem", "StateStore"]
+__all__ = ["SavedState", "StateInUse", "StateLost", "StateProblem", "StateStore"]

@@ -1,14 +1,14 @@
 """The state in the cluster: records in ConfigMaps, a Lease that says whose they are.
 
 For backends without a disk of their own. Objects, all named after the state: `NAME` (a Lease, and a ConfigMap with the
-number of shards and the place) and `NAME-0`, `NAME-1` … with the records.
+number of shards and the resource_version) and `NAME-0`, `NAME-1` … with the records.
 
 Every write carries the resourceVersion that was last seen, and a new owner writes its name into every object before it
 reads a record: what a former owner still has on the way is then refused. Shards are counted in `NAME` before they are
 made, and a new owner makes those that are missing, so that nobody can add one behind its back.
 
-Writes are the scarce thing. At most `Pace.writes_per_second` objects are written, one for all records of a commit that
-share a shard; a commit takes its time, and what changes meanwhile is in the next one. The place is written now and then
+Writes are the scarce thing. At most `WriteLimits.writes_per_second` objects are written, one for all records of a commit that
+share a shard; a commit takes its time, and what changes meanwhile is in the next one. The resource_version is written now and then
 and when the state is closed, since an older one costs only that some events are seen again.
 """
 
@@ -22,30 +22,30 @@ from typing import Final, NamedTuple
 import msgspec
 
 from pyscheduler.backend.client import ClusterProblem
-from pyscheduler.backend.limiter import Limiter
-from pyscheduler.backend.state import Saved, StateLost, StateProblem
-from pyscheduler.backend.state.objects import CONFIG_MAPS, CONFLICT, Objects, found, unknown
-from pyscheduler.backend.state.ownership import TERMS, Ownership
-from pyscheduler.backend.state.shards import LIMITS, Limits, Shards
+from pyscheduler.backend.limiter import CallLimiter
+from pyscheduler.backend.state import SavedState, StateLost, StateProblem
+from pyscheduler.backend.state.lease import TERMS, StateLease
+from pyscheduler.backend.state.objects import CONFIG_MAPS, CONFLICT, ObjectsApi, get_or_none, is_ambiguous
+from pyscheduler.backend.state.shards import LIMITS, ShardLimits, Shards
 from pyscheduler.backend.task import Json, TaskRecord
-from pyscheduler.core.lease import Terms
+from pyscheduler.core.leader_election import LeaseTimings
 
 
-class Pace(NamedTuple):
+class WriteLimits(NamedTuple):
     """How much is asked of the API server."""
 
     writes_per_second: float = 10.0
     burst: int = 20
     """Writes that may go at once after a pause."""
-    at_once: int = 4
+    max_in_flight: int = 4
     place_seconds: float = 5.0
-    """How old the place may become before it is written without need."""
+    """How old the resource_version may become before it is written without need."""
 
 
-PACE: Final = Pace()
+WRITE_LIMITS: Final = WriteLimits()
 _OWNER: Final = "pyscheduler.io/owner"
 _LABELS: Final = {"app.kubernetes.io/managed-by": "pyscheduler", "app.kubernetes.io/component": "task-state"}
-_SHARDS, _PLACE, _FORM = "shards", "place", "form"
+_SHARDS, _RESOURCE_VERSION, _FORM = "shards", "place", "form"
 _FORM_NOW: Final = "1"
 _PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _CLOSING: Final = 10.0
@@ -60,17 +60,17 @@ class ClusterState:
 
     def __init__(
         self,
-        objects: Objects,
+        objects: ObjectsApi,
         name: str,
         *,
-        limits: Limits = LIMITS,
-        pace: Pace = PACE,
-        terms: Terms = TERMS,
+        limits: ShardLimits = LIMITS,
+        write_limits: WriteLimits = WRITE_LIMITS,
+        terms: LeaseTimings = TERMS,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._objects, self._name, self._limits, self._pace = objects, name, limits, pace
-        self._owner = Ownership(objects, name, wall, terms)
-        self._limiter = Limiter(pace.writes_per_second, pace.burst, pace.at_once)
+        self._objects, self._name, self._limits, self._write_limits = objects, name, limits, write_limits
+        self._owner = StateLease(objects, name, wall, terms)
+        self._limiter = CallLimiter(write_limits.writes_per_second, write_limits.burst, write_limits.max_in_flight)
         self._open = False
         self._lost: StateLost | None = None
         self._turn = asyncio.Lock()
@@ -81,12 +81,12 @@ class ClusterState:
         """The shards of which the server has an older form, or may have."""
         self._counted = 0
         """How many shards the server knows of."""
-        self._place = self._place_written = ""
-        self._place_written_at = 0.0
+        self._resource_version = self._resource_version_written = ""
+        self._resource_version_written_at = 0.0
 
-    async def open(self) -> Saved:
-        """Take the state for this process, and read it. StateHeld, StateProblem."""
-        await self._owner.take()
+    async def open(self) -> SavedState:
+        """Take the state for this process, and read it. StateInUse, StateProblem."""
+        await self._owner.acquire()
         try:
             self._shards = Shards(self._limits)
             self._written.clear()
@@ -94,13 +94,13 @@ class ClusterState:
             await self._fence()
             records = self._records()
         except BaseException:
-            await self._owner.give_back()
+            await self._owner.release()
             raise
         self._open = True
-        return Saved({record.id: record for record in records}, self._place or None)
+        return SavedState({record.id: record for record in records}, self._resource_version or None)
 
     async def commit(
-        self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+        self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
         """Keep these. StateLost once the state is another's; StateProblem if it could not be done, or has no room.
 
@@ -111,8 +111,10 @@ class ClusterState:
         async with self._turn:
             self._check()
             self._dirty |= self._apply(changed, forgotten)
-            self._place = self._place if place is None else place
-            await self._write_all(with_place=_now() >= self._place_written_at + self._pace.place_seconds)
+            self._resource_version = self._resource_version if resource_version is None else resource_version
+            await self._write_all(
+                with_resource_version=_now() >= self._resource_version_written_at + self._write_limits.place_seconds
+            )
 
     async def close(self) -> None:
         """Write what is left to be written, and give the state back."""
@@ -122,11 +124,11 @@ class ClusterState:
         try:
             async with asyncio.timeout(_CLOSING), self._turn:
                 self._check()
-                await self._write_all(with_place=True)
+                await self._write_all(with_resource_version=True)
         except (StateProblem, TimeoutError):
-            pass  # all that a commit has promised is there; the place is older
+            pass  # all that a commit has promised is there; the resource_version is older
         finally:
-            await self._owner.give_back()
+            await self._owner.release()
 
     def _check(self) -> None:
         if self._lost is not None:
@@ -152,43 +154,47 @@ class ClusterState:
         dropped = (self._shards.drop(id) for id in forgotten)
         return touched | {number for number in dropped if number is not None}
 
-    async def _write_all(self, with_place: bool) -> None:
-        """Write the shards that have changed, then the place: never before the records that it goes with."""
+    async def _write_all(self, with_resource_version: bool) -> None:
+        """Write the shards that have changed, then the resource_version: never before the records that it goes with."""
         if len(self._shards.texts) > self._counted:
-            await self._write_head(self._place_written)
+            await self._write_head(self._resource_version_written)
         await self._each(sorted(self._dirty), self._write_shard)
-        if with_place and self._place != self._place_written:
-            await self._write_head(self._place)
+        if with_resource_version and self._resource_version != self._resource_version_written:
+            await self._write_head(self._resource_version)
 
     async def _write_shard(self, number: int) -> None:
         await self._write(self._shard(number), self._shards.texts[number])
         self._dirty.discard(number)
 
-    async def _write_head(self, place: str) -> None:
+    async def _write_head(self, resource_version: str) -> None:
         count = len(self._shards.texts)
-        await self._write(self._name, {_FORM: _FORM_NOW, _SHARDS: str(count), _PLACE: place})
-        self._counted, self._place_written, self._place_written_at = count, place, _now()
+        await self._write(self._name, {_FORM: _FORM_NOW, _SHARDS: str(count), _RESOURCE_VERSION: resource_version})
+        self._counted, self._resource_version_written, self._resource_version_written_at = (
+            count,
+            resource_version,
+            _now(),
+        )
 
     async def _fence(self) -> None:
         """Write our name into every object, so that no write of a former owner is accepted any more."""
-        head = await self._taken(self._name, {_FORM: _FORM_NOW, _SHARDS: "0", _PLACE: ""})
+        head = await self._claim(self._name, {_FORM: _FORM_NOW, _SHARDS: "0", _RESOURCE_VERSION: ""})
         if head.get(_FORM) != _FORM_NOW:
             raise StateProblem(
                 f"ConfigMap {self._name} is of another release of pyscheduler: use that, or another name"
             )
         self._counted = _count(self._name, head)
-        self._place = self._place_written = head.get(_PLACE, "")
-        self._place_written_at = _now()
+        self._resource_version = self._resource_version_written = head.get(_RESOURCE_VERSION, "")
+        self._resource_version_written_at = _now()
         texts: dict[int, dict[str, str]] = {}
 
         async def take(number: int) -> None:
-            texts[number] = await self._taken(self._shard(number), {})
+            texts[number] = await self._claim(self._shard(number), {})
 
         await self._each(range(self._counted), take)
         for number in range(self._counted):
             self._shards.add(texts[number])
 
-    async def _taken(self, name: str, fresh: dict[str, str]) -> dict[str, str]:
+    async def _claim(self, name: str, fresh: dict[str, str]) -> dict[str, str]:
         """The data of a ConfigMap with our name in it, made with `fresh` if it is not there."""
         pause = _PAUSE
         while True:
@@ -197,7 +203,7 @@ class ClusterState:
                 raise StateProblem(f"ConfigMap {name} is there and is not ours: give the state another name")
             data = fresh if kept is None else kept.get("data") or {}
             # A former owner may write between the two calls: then it is read again.
-            if await self._sent(name, kept, data):
+            if await self._try_write(name, kept, data):
                 return data
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -205,18 +211,18 @@ class ClusterState:
     async def _write(self, name: str, data: dict[str, str]) -> None:
         """Make the ConfigMap say this. StateLost if another has written it, StateProblem if it is refused."""
         data, pause = dict(data), _PAUSE
-        while not await self._sent(name, self._written.get(name), data):
+        while not await self._try_write(name, self._written.get(name), data):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
-            if await self._has_arrived(name, data):
+            if await self._was_written(name, data):
                 return
 
-    async def _sent(self, name: str, known: Json | None, data: dict[str, str]) -> bool:
+    async def _try_write(self, name: str, known: Json | None, data: dict[str, str]) -> bool:
         """Replace what is known, or make what is not there; False if that was not done, or nobody knows."""
         metadata: Json = {"name": name, "labels": _LABELS, "annotations": {_OWNER: self._owner.identity}}
         body: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         try:
-            async with self._limiter.turn():
+            async with self._limiter.acquire():
                 self._owner.check()
                 if known is None:
                     self._written[name] = await self._objects.create_object(CONFIG_MAPS, body)
@@ -224,12 +230,12 @@ class ClusterState:
                     metadata["resourceVersion"] = _version(known)
                     self._written[name] = await self._objects.replace_object(CONFIG_MAPS, name, body)
         except ClusterProblem as problem:
-            if problem.status == CONFLICT or unknown(problem):
+            if problem.status == CONFLICT or is_ambiguous(problem):
                 return False
-            raise StateProblem(_refused(name, problem)) from None
+            raise StateProblem(_error_message(name, problem)) from None
         return True
 
-    async def _has_arrived(self, name: str, data: dict[str, str]) -> bool:
+    async def _was_written(self, name: str, data: dict[str, str]) -> bool:
         """Whether a write whose answer was lost was carried out. StateLost if somebody else has written."""
         kept = await self._read(name)
         if _version(kept) == _version(self._written.get(name)):
@@ -247,10 +253,10 @@ class ClusterState:
         while True:
             self._owner.check()
             try:
-                return await found(self._objects, CONFIG_MAPS, name)
+                return await get_or_none(self._objects, CONFIG_MAPS, name)
             except ClusterProblem as problem:
-                if not unknown(problem):
-                    raise StateProblem(_refused(name, problem)) from None
+                if not is_ambiguous(problem):
+                    raise StateProblem(_error_message(name, problem)) from None
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -262,7 +268,9 @@ class ClusterState:
             for number in waiting:
                 await work(number)
 
-        for ended in await asyncio.gather(*(some() for _ in range(self._pace.at_once)), return_exceptions=True):
+        for ended in await asyncio.gather(
+            *(some() for _ in range(self._write_limits.max_in_flight)), return_exceptions=True
+        ):
             if isinstance(ended, BaseException):
                 raise ended
 
@@ -307,7 +315,7 @@ def _record(name: str, key: str, text: str) -> TaskRecord:
         raise StateProblem(f"ConfigMap {name}: the record under {key} cannot be read: {problem}") from None
 
 
-def _refused(name: str, problem: ClusterProblem) -> str:
+def _error_message(name: str, problem: ClusterProblem) -> str:
     if problem.status == _FORBIDDEN:
         return f"ConfigMap {name}: {problem}; the rights that are needed are in manifests/examples/tasks/"
     return f"ConfigMap {name}: {problem}"

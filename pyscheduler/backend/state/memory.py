@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyscheduler.backend.state import Saved, StateHeld
+from pyscheduler.backend.state import SavedState, StateInUse
 from pyscheduler.backend.task import TaskRecord
 
 
@@ -13,24 +13,24 @@ class MemoryState:
 
     def __init__(self) -> None:
         self.records: dict[str, TaskRecord] = {}
-        self.place: str | None = None
+        self.resource_version: str | None = None
         self.commits = 0
         self._held = False
 
-    async def open(self) -> Saved:
+    async def open(self) -> SavedState:
         if self._held:
-            raise StateHeld("this MemoryState is open already; close it first")
+            raise StateInUse("this MemoryState is open already; close it first")
         self._held = True
-        return Saved(dict(self.records), self.place)
+        return SavedState(dict(self.records), self.resource_version)
 
     async def commit(
-        self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+        self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
         self.commits += 1
         self.records.update({record.id: record for record in changed})
         for task in forgotten:
             self.records.pop(task, None)
-        self.place = self.place if place is None else place
+        self.resource_version = self.resource_version if resource_version is None else resource_version
 
     async def close(self) -> None:
         self._held = False

@@ -14,7 +14,7 @@ CONFLICT: Final = 409
 _BUSY: Final = (0, 408, 429)
 
 
-class Objects(Protocol):
+class ObjectsApi(Protocol):
     """A `KubernetesClient` is one. `path` is that of the collection; each call raises ClusterProblem where it fails."""
 
     async def get_object(self, path: str, name: str) -> Json:
@@ -30,7 +30,7 @@ class Objects(Protocol):
         ...
 
 
-async def found(objects: Objects, path: str, name: str) -> Json | None:
+async def get_or_none(objects: ObjectsApi, path: str, name: str) -> Json | None:
     """The object, None if there is none. ClusterProblem."""
     try:
         return await objects.get_object(path, name)
@@ -40,6 +40,6 @@ async def found(objects: Objects, path: str, name: str) -> Json | None:
         raise
 
 
-def unknown(problem: ClusterProblem) -> bool:
+def is_ambiguous(problem: ClusterProblem) -> bool:
     """Whether nobody knows if the call was carried out, and it may work a little later."""
     return problem.status in _BUSY or problem.status >= 500

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pyscheduler.backend.state import StateProblem
 
 
-class Limits(NamedTuple):
+class ShardLimits(NamedTuple):
     """Bytes of a shard, keys counted in, and how many shards there may be. A ConfigMap may have 1 MiB."""
 
     filled: int = 64 * 1024
@@ -23,7 +23,7 @@ class Limits(NamedTuple):
     shards: int = 512
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = ShardLimits()
 _KEY_CHARACTERS: Final = 32
 
 
@@ -35,7 +35,7 @@ def key_of(id: str) -> str:
 class Shards:
     """All records, by shard and key. Numbers of shards count from 0."""
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: ShardLimits = LIMITS) -> None:
         self.limits = limits
         self.texts: list[dict[str, str]] = []
         """Of each shard, what its ConfigMap is to say."""

@@ -19,17 +19,17 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from pyscheduler.backend.state import Saved, StateHeld, StateProblem
-from pyscheduler.backend.state.sqlite_file import check, opened, told, transaction
+from pyscheduler.backend.state import SavedState, StateInUse, StateProblem
+from pyscheduler.backend.state.sqlite_file import check, open_state_file, sqlite_errors, transaction
 from pyscheduler.backend.task import TaskRecord
 
 T = TypeVar("T")
-_PLACE: Final = "place"
+_RESOURCE_VERSION: Final = "place"
 _HOLDER: Final = "holder"
-_LOOKS: Final = 1.0
+_LOCK_TIMEOUT: Final = 1.0
 """Seconds in which whoever only looks whether the file is held is through with it."""
-_KEEP: Final = "INSERT INTO task VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
-_NOTE: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+_UPSERT_TASK: Final = "INSERT INTO task VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET record = excluded.record"
+_UPSERT_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(TaskRecord)
 
@@ -41,12 +41,12 @@ class SqliteState:
         self.path = path
         self._thread: ThreadPoolExecutor | None = None
         self._db: sqlite3.Connection | None = None
-        self._hold: sqlite3.Connection | None = None
+        self._lock_db: sqlite3.Connection | None = None
 
-    async def open(self) -> Saved:
-        """Take the file for this process, and read it. StateHeld, StateProblem."""
+    async def open(self) -> SavedState:
+        """Take the file for this process, and read it. StateInUse, StateProblem."""
         if self._thread is not None:
-            raise StateHeld(f"{self.path} is open here already; close it first")
+            raise StateInUse(f"{self.path} is open here already; close it first")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         try:
             return await self._call(self._open)
@@ -55,11 +55,11 @@ class SqliteState:
             raise
 
     async def commit(
-        self, changed: Sequence[TaskRecord], place: str | None = None, forgotten: Sequence[str] = ()
+        self, changed: Sequence[TaskRecord], resource_version: str | None = None, forgotten: Sequence[str] = ()
     ) -> None:
         """Keep all of it, or none. StateProblem if it cannot be kept. Cancelled, it may have been kept or not."""
         rows = [(record.id, record) for record in changed]
-        await self._call(lambda: self._commit(rows, place, [(id,) for id in forgotten]))
+        await self._call(lambda: self._commit(rows, resource_version, [(id,) for id in forgotten]))
 
     async def close(self) -> None:
         """Give the file back."""
@@ -73,43 +73,47 @@ class SqliteState:
             raise StateProblem(f"{self.path} is not open")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _open(self) -> Saved:
-        self._db = opened(self.path, create=True)
-        self._hold = _held(self.path, self._db)
-        with told(self.path):
-            self._db.execute(_NOTE, (_HOLDER, f"process {os.getpid()} on {socket.gethostname()}"))
+    def _open(self) -> SavedState:
+        self._db = open_state_file(self.path, create=True)
+        self._lock_db = _acquire_lock(self.path, self._db)
+        with sqlite_errors(self.path):
+            self._db.execute(_UPSERT_META, (_HOLDER, f"process {os.getpid()} on {socket.gethostname()}"))
         check(self._db, self.path)
         return read(self._db, self.path)
 
-    def _commit(self, rows: list[tuple[str, TaskRecord]], place: str | None, forgotten: list[tuple[str]]) -> None:
+    def _commit(
+        self, rows: list[tuple[str, TaskRecord]], resource_version: str | None, forgotten: list[tuple[str]]
+    ) -> None:
         assert self._db is not None
-        with told(self.path), transaction(self._db):
-            self._db.executemany(_KEEP, ((id, _encoder.encode(record)) for id, record in rows))
+        with sqlite_errors(self.path), transaction(self._db):
+            self._db.executemany(_UPSERT_TASK, ((id, _encoder.encode(record)) for id, record in rows))
             self._db.executemany("DELETE FROM task WHERE id = ?", forgotten)
-            if place is not None:
-                self._db.execute(_NOTE, (_PLACE, place))
+            if resource_version is not None:
+                self._db.execute(_UPSERT_META, (_RESOURCE_VERSION, resource_version))
 
     def _close(self) -> None:
-        for connection in (self._db, self._hold):
+        for connection in (self._db, self._lock_db):
             if connection is not None:
                 connection.close()
-        self._db = self._hold = None
+        self._db = self._lock_db = None
 
 
-def read(db: sqlite3.Connection, path: Path) -> Saved:
+def read(db: sqlite3.Connection, path: Path) -> SavedState:
     """What a state file says. StateProblem that names the task if a record makes no sense."""
-    with told(path), transaction(db):  # records and place of one moment
+    with sqlite_errors(path), transaction(db):  # records and resource_version of one moment
         rows = db.execute("SELECT id, record FROM task ORDER BY rowid").fetchall()
-        place = db.execute("SELECT value FROM meta WHERE name = ?", (_PLACE,)).fetchone()
-    return Saved({id: _record(path, id, text) for id, text in rows}, place[0] if place else None)
+        resource_version = db.execute("SELECT value FROM meta WHERE name = ?", (_RESOURCE_VERSION,)).fetchone()
+    return SavedState(
+        {id: _record(path, id, text) for id, text in rows}, resource_version[0] if resource_version else None
+    )
 
 
 def holder(path: Path, db: sqlite3.Connection) -> str:
     """Who works the file at this moment, "" for nobody."""
-    beside = _beside(path)
-    if not beside.exists():
+    lock_path = _lock_path(path)
+    if not lock_path.exists():
         return ""
-    with closing(sqlite3.connect(beside, timeout=0)) as hold:
+    with closing(sqlite3.connect(lock_path, timeout=0)) as hold:
         try:
             hold.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         except sqlite3.OperationalError as problem:
@@ -119,22 +123,22 @@ def holder(path: Path, db: sqlite3.Connection) -> str:
     return ""
 
 
-def _held(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
-    """A connection that keeps others out as long as it is open. StateHeld if another does."""
-    beside = _beside(path)
-    with told(beside):
-        hold = sqlite3.connect(beside, timeout=_LOOKS, isolation_level=None, check_same_thread=False)
+def _acquire_lock(path: Path, db: sqlite3.Connection) -> sqlite3.Connection:
+    """A connection that keeps others out as long as it is open. StateInUse if another does."""
+    lock_path = _lock_path(path)
+    with sqlite_errors(lock_path):
+        hold = sqlite3.connect(lock_path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             hold.execute("BEGIN EXCLUSIVE")
         except sqlite3.Error as problem:
             hold.close()
             if _is_busy(problem):
-                raise StateHeld(f"{path} is in use by {_last_holder(db)}: one at a time works a state file") from None
+                raise StateInUse(f"{path} is in use by {_last_holder(db)}: one at a time works a state file") from None
             raise
         return hold
 
 
-def _beside(path: Path) -> Path:
+def _lock_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-hold")
 
 

@@ -26,7 +26,7 @@ CREATE TABLE request (number INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NU
 """
 
 
-def opened(path: Path, create: bool = False) -> sqlite3.Connection:
+def open_state_file(path: Path, create: bool = False) -> sqlite3.Connection:
     """A connection to a state file, which is made where there is none if `create`.
 
     The connection may be used from another thread than this, by one thread at a time, and is in autocommit mode.
@@ -34,10 +34,10 @@ def opened(path: Path, create: bool = False) -> sqlite3.Connection:
     """
     if not create and not path.exists():
         raise StateProblem(f"{path} is not there: `pyscheduler tasks submit` and `tasks run` make a state file")
-    with told(path):
+    with sqlite_errors(path):
         db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        with told(path):
+        with sqlite_errors(path):
             _prepare(db, path)
     except BaseException:
         db.close()
@@ -46,7 +46,7 @@ def opened(path: Path, create: bool = False) -> sqlite3.Connection:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def sqlite_errors(path: Path) -> Iterator[None]:
     """What SQLite has to say against a file, as one sentence that names it."""
     try:
         yield
@@ -69,7 +69,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 def check(db: sqlite3.Connection, path: Path) -> None:
     """Look at every page of the file. StateProblem if one is damaged."""
-    with told(path), closing(db.execute("PRAGMA quick_check(1)")) as found:
+    with sqlite_errors(path), closing(db.execute("PRAGMA quick_check(1)")) as found:
         (said,) = found.fetchone()
     if said != "ok":
         raise StateProblem(_damaged(path, said))

@@ -1,7 +1,7 @@
 """One scheduling attempt up to the choice of a node: kube-scheduler's schedulePod.
 
 The order of questions is kube-scheduler's: PreFilter, the nominated node, Filter over the nodes, Score, pick. Which of
-the nodes that fit count, and who wins a tie, is for the `Order` to say.
+the nodes that fit count, and who wins a tie, is for the `SearchOrder` to say.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.api.normalize import Scores
 from pyscheduler.api.outcome import Code, Status
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.direct import pre_score_rows, score_nodes
-from pyscheduler.core.decide.evaluation import Evaluation
-from pyscheduler.core.decide.finding import Finder, Found, diagnose
-from pyscheduler.core.decide.order import EveryNode, KubeSchedulerOrder, Order, Start
+from pyscheduler.core.decide.equivalence_cache import EquivalenceCache
+from pyscheduler.core.decide.feasible_nodes import FeasibleNodeFinder, FeasibleNodes, diagnose
+from pyscheduler.core.decide.order import EveryNode, KubeSchedulerOrder, NextStartNode, SearchOrder
+from pyscheduler.core.decide.uncached_evaluation import pre_score_rows, score_nodes
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.core.queue.nominator import Nominator
@@ -66,7 +66,7 @@ class Decider:
         state: ClusterState,
         nominator: Nominator,
         instrument: Instrument,
-        start: Start | None = None,
+        start: NextStartNode | None = None,
         compared: bool = False,
     ) -> None:
         """`start` is shared by the deciders of one scheduler; it counts in kube-scheduler's order only.
@@ -75,44 +75,46 @@ class Decider:
         """
         self._profile = profile
         self._state = state
-        self._finder = Finder(profile, state, nominator)
+        self._finder = FeasibleNodeFinder(profile, state, nominator)
         self._points = _Points(*(instrument.point(name, profile.name) for name in _POINTS))
         percentage = profile.percentage_of_nodes_to_score
-        self._order: Order = EveryNode()
+        self._order: SearchOrder = EveryNode()
         if percentage is not None:
-            self._order = KubeSchedulerOrder(state, start or Start(), percentage, compared or bool(profile.score))
-        self._kept: OrderedDict[int, Evaluation] = OrderedDict()
+            self._order = KubeSchedulerOrder(
+                state, start or NextStartNode(), percentage, compared or bool(profile.score)
+            )
+        self._kept: OrderedDict[int, EquivalenceCache] = OrderedDict()
 
     def decide(self, cycle: Cycle, pod: Pod) -> Choice | Diagnosis:
         """A node for the pod, or why there is none. PluginFailed if a plugin raises."""
         self._order.begin()
         if not self._state.rows:
             return Diagnosis(0, pre_filter=NO_NODES)
-        evaluation = self._evaluation(pod)
+        cache = self._cache_for(pod)
         try:
-            return self._decide(cycle, pod, evaluation)
+            return self._decide(cycle, pod, cache)
         except BaseException:
             self._break_off(pod)
             raise
 
-    def _decide(self, cycle: Cycle, pod: Pod, evaluation: Evaluation) -> Choice | Diagnosis:
+    def _decide(self, cycle: Cycle, pod: Pod, cache: EquivalenceCache) -> Choice | Diagnosis:
         finder = self._finder
         self._points.pre_filter.enter()
-        pre = finder.pre_filter(cycle, pod, evaluation)
+        pre = finder.pre_filter(cycle, pod, cache)
         if pre.rejection is not None:
             self._points.pre_filter.leave(pre.rejection.code.camel)
             return diagnose(self._state, pre)
         self._points.pre_filter.leave()
-        nominated = finder.nominated(cycle, pod, pre)
+        nominated = finder.evaluate_nominated_node(cycle, pod, pre)
         if nominated is not None and nominated.refusal is None:
             return Choice(nominated.node, 1)
         self._points.filter.enter()
         if pre.names is None:
-            found = finder.everywhere(cycle, pod, pre, evaluation)
+            found = finder.filter_all(cycle, pod, pre, cache)
         else:
-            found = finder.among(cycle, pod, pre, pre.names, nominated)
+            found = finder.filter_named(cycle, pod, pre, pre.names, nominated)
         rows = self._order.visit(found, nominated.node.row if nominated else None)
-        feasible = evaluation.fitting if rows is None else len(rows)
+        feasible = cache.feasible_count if rows is None else len(rows)
         if not feasible:
             self._points.filter.leave(Code.UNSCHEDULABLE.camel)
             return diagnose(self._state, pre, found)
@@ -122,19 +124,19 @@ class Decider:
             return Choice(node, 1)
         return Choice(self._best(cycle, pod, found, rows), feasible)
 
-    def _best(self, cycle: Cycle, pod: Pod, found: Found, rows: Rows | None) -> NodeRow:
-        """The best of `rows`, of those that the evaluation holds feasible where that is None."""
-        evaluation = found.kept
-        if evaluation is not None and (rows is None or len(rows) == evaluation.fitting):
+    def _best(self, cycle: Cycle, pod: Pod, found: FeasibleNodes, rows: Rows | None) -> NodeRow:
+        """The best of `rows`, of those that the cache holds feasible where that is None."""
+        cache = found.result_cache
+        if cache is not None and (rows is None or len(rows) == cache.feasible_count):
             self._points.pre_score.enter()
-            evaluation.pre_score(cycle, pod)
+            cache.pre_score(cycle, pod)
             self._points.pre_score.leave()
             self._points.score.enter()
-            evaluation.refresh_scores(cycle, pod)
+            cache.refresh_scores(cycle, pod)
             self._points.score.leave()
             if rows is None:
-                return self._state.rows[evaluation.scores.leaders.pick(cycle.chance)]
-            return self._state.rows[int(rows[self._order.pick(evaluation.scores.total[rows], cycle)])]
+                return self._state.rows[cache.scores.top_scores.pick(cycle.random_bits)]
+            return self._state.rows[int(rows[self._order.pick(cache.scores.total[rows], cycle)])]
         # Scores are normalised over the nodes that count, and those kept are of others too.
         fitting: list[NodeRow] = [
             self._state.rows[row] for row in (np.flatnonzero(found.fits) if rows is None else rows)
@@ -152,17 +154,17 @@ class Decider:
         self._points.score.leave()
         return totals
 
-    def _evaluation(self, pod: Pod) -> Evaluation:
+    def _cache_for(self, pod: Pod) -> EquivalenceCache:
         """What is kept for pods of the template, the newest at the end."""
         if pod.node_name or pod.is_large:
             # Its node is no part of the template, and what NodeName says of it holds for no other pod.
-            return Evaluation(self._profile, self._state)
-        template = pod.shape.template.id
+            return EquivalenceCache(self._profile, self._state)
+        template = pod.signature.template.id
         kept = self._kept.get(template)
         if kept is not None:
             self._kept.move_to_end(template)
             return kept
-        kept = self._kept[template] = Evaluation(self._profile, self._state)
+        kept = self._kept[template] = EquivalenceCache(self._profile, self._state)
         # All come to much the same size; the oldest one has certainly come to it.
         oldest = next(iter(self._kept.values()))
         while len(self._kept) > min(MOST_KEPT, max(LEAST_KEPT, KEEP_BYTES // max(1, oldest.bytes))):
@@ -171,6 +173,6 @@ class Decider:
 
     def _break_off(self, pod: Pod) -> None:
         """A plugin has raised: what is kept for the pod's template cannot be relied on."""
-        self._kept.pop(pod.shape.template.id, None)
+        self._kept.pop(pod.signature.template.id, None)
         for point in self._points:
             point.broken()

@@ -15,7 +15,7 @@ import numpy as np
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.normalize import Scores
-from pyscheduler.core.decide.finding import Found
+from pyscheduler.core.decide.feasible_nodes import FeasibleNodes
 from pyscheduler.core.state.cluster import ClusterState
 from pyscheduler.kernels import Rows
 
@@ -25,7 +25,7 @@ LOWEST_PERCENTAGE = 5
 """Kube-scheduler's minFeasibleNodesPercentageToFind: what the adaptive share sinks to in big clusters."""
 
 
-class Order(ABC):
+class SearchOrder(ABC):
     """How a profile goes from the nodes that fit to one of them."""
 
     @abstractmethod
@@ -33,7 +33,7 @@ class Order(ABC):
         """An attempt begins."""
 
     @abstractmethod
-    def visit(self, found: Found, nominated: int | None = None) -> Rows | None:
+    def visit(self, found: FeasibleNodes, nominated: int | None = None) -> Rows | None:
         """The rows that fit and count, in the order in which they are found; None: all that the evaluation holds
         feasible, and between equals chance decides.
 
@@ -45,34 +45,34 @@ class Order(ABC):
         """The place of the winner among the totals of the nodes that fit, at least one."""
 
 
-class EveryNode(Order):
+class EveryNode(SearchOrder):
     """All nodes; between equals chance decides, seeded from the attempt."""
 
     def begin(self) -> None:
         pass
 
-    def visit(self, found: Found, nominated: int | None = None) -> Rows | None:  # noqa: ARG002
-        return None if found.kept is not None else np.flatnonzero(found.fits)
+    def visit(self, found: FeasibleNodes, nominated: int | None = None) -> Rows | None:  # noqa: ARG002
+        return None if found.result_cache is not None else np.flatnonzero(found.fits)
 
     def pick(self, totals: Scores, cycle: Cycle) -> int:
         best = np.flatnonzero(totals == totals.max())
-        return int(best[cycle.chance() % len(best)]) if len(best) > 1 else int(best[0])
+        return int(best[cycle.random_bits() % len(best)]) if len(best) > 1 else int(best[0])
 
 
 @dataclass(slots=True)
-class Start:
+class NextStartNode:
     """Where the next search starts, counted along the order of the nodes: nextStartNodeIndex, one for all profiles."""
 
     index: int = 0
 
 
-class KubeSchedulerOrder(Order):
+class KubeSchedulerOrder(SearchOrder):
     """Kube-scheduler's order, sample and tie-break; `percentage` 0 adapts the sample to the size of the cluster.
 
     `scored` is whether anybody ranks nodes at all: if not, the first that fits is as good as any.
     """
 
-    def __init__(self, state: ClusterState, start: Start, percentage: int, scored: bool) -> None:
+    def __init__(self, state: ClusterState, start: NextStartNode, percentage: int, scored: bool) -> None:
         self._state = state
         self._start = start
         self._percentage = percentage
@@ -81,7 +81,7 @@ class KubeSchedulerOrder(Order):
     def begin(self) -> None:
         self._state.order.names()
 
-    def visit(self, found: Found, nominated: int | None = None) -> Rows | None:
+    def visit(self, found: FeasibleNodes, nominated: int | None = None) -> Rows | None:
         order = self._listed(found.among)
         if not len(order):
             return order

@@ -12,22 +12,22 @@ from typing import TypeVar
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.diagnosis import Diagnosis
-from pyscheduler.api.outcome import Code, Nominate, Rejection, Revoke, StatusError
+from pyscheduler.api.outcome import ClearNomination, Code, Nominate, Rejection, StatusError
 from pyscheduler.api.plugin import PostFilterPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
-from pyscheduler.core.framework.answers import check_answer
-from pyscheduler.core.framework.failure import blame
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.result_checks import check_answer
 from pyscheduler.core.instrument import Instrument
 
 T = TypeVar("T")
 POST_FILTER = "PostFilter"
-Answer = Nominate | Revoke | Rejection | StatusError
+Answer = Nominate | ClearNomination | Rejection | StatusError
 PostFilterSteps = Generator[None, None, T]
 
 
 @dataclass(frozen=True, slots=True)
-class PostFiltered:
+class PostFilterResult:
     """What came of it: what users are told, the new nominated node, and who has to go from there."""
 
     message: str = ""
@@ -37,11 +37,11 @@ class PostFiltered:
     plugin: str = ""
     """Who nominated the pod, or "" if nobody did."""
     code: Code = Code.UNSCHEDULABLE
-    before: tuple[str, ...] = ()
+    earlier_reasons: tuple[str, ...] = ()
     """What the plugins before the one that nominated the pod had said."""
 
 
-class Searching(PostFilterPlugin):
+class PreemptionDryRun(PostFilterPlugin):
     """Stands for a preemption plugin: looks at every node, sets nothing in motion, and keeps what it has found."""
 
     def __init__(self, plugin: PreemptionPlugin) -> None:
@@ -50,42 +50,42 @@ class Searching(PostFilterPlugin):
         self.plugin = plugin
         self.found: PreemptionSearch | None = None
 
-    def look(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
+    def search(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PreemptionSearch:
         """The plugin's search, made once."""
         if self.found is None:
             self.found = self.plugin.search(cycle, pod, diagnosis)
         return self.found
 
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
-        search = self.look(cycle, pod, diagnosis)
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
+        search = self.search(cycle, pod, diagnosis)
         if search.status is Code.SUCCESS:
             return Nominate(search.nominated_node or "", search.victims)
         if search.status is Code.ERROR:
             raise StatusError(search.message)
         resolvable = search.status is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         refusal = Rejection(*([search.message] if search.message else []), resolvable=resolvable)
-        return Revoke(refusal) if search.nominated_node == "" else refusal
+        return ClearNomination(refusal) if search.nominated_node == "" else refusal
 
 
 def run_post_filter(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
-) -> PostFiltered:
+) -> PostFilterResult:
     """Ask the plugins in turn. PluginFailed if one raises."""
     steps = post_filter_steps(plugins, cycle, pod, diagnosis, instrument)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            outcome: PostFiltered = end.value
+            outcome: PostFilterResult = end.value
             return outcome
 
 
 def post_filter_steps(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
-) -> PostFilterSteps[PostFiltered]:
+) -> PostFilterSteps[PostFilterResult]:
     """Run PostFilter in steps of a few milliseconds. The state must not change in between: close it instead."""
     if not plugins:
-        return PostFiltered(nominate="")
+        return PostFilterResult(nominate="")
     with instrument.point(POST_FILTER, cycle.profile) as point:
         outcome = yield from _run(plugins, cycle, pod, diagnosis, instrument)
         point.status = outcome.code.camel
@@ -94,7 +94,7 @@ def post_filter_steps(
 
 def _run(
     plugins: tuple[PostFilterPlugin, ...], cycle: Cycle, pod: Pod, diagnosis: Diagnosis, instrument: Instrument
-) -> PostFilterSteps[PostFiltered]:
+) -> PostFilterSteps[PostFilterResult]:
     nominate = None
     reasons: list[str] = []
     for plugin in plugins:
@@ -102,15 +102,15 @@ def _run(
         if isinstance(plugin, PreemptionPlugin):
             instrument.preemption_attempted()
         if isinstance(answer, Nominate):
-            return PostFiltered("", answer.node_name, answer.evict, plugin.name, Code.SUCCESS, tuple(reasons))
+            return PostFilterResult("", answer.node_name, answer.evict, plugin.name, Code.SUCCESS, tuple(reasons))
         if isinstance(answer, StatusError):
-            return PostFiltered(str(answer), code=Code.ERROR)
-        if isinstance(answer, Revoke):
-            nominate, answer = "", answer.because
+            return PostFilterResult(str(answer), code=Code.ERROR)
+        if isinstance(answer, ClearNomination):
+            nominate, answer = "", answer.rejection
         if answer.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            return PostFiltered(answer.message, nominate, code=answer.code)
+            return PostFilterResult(answer.message, nominate, code=answer.code)
         reasons.extend(answer.reasons)
-    return PostFiltered(", ".join(reasons), nominate)
+    return PostFilterResult(", ".join(reasons), nominate)
 
 
 def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> PostFilterSteps[Answer]:
@@ -118,7 +118,11 @@ def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
     try:
         steps = plugin.post_filter_steps(cycle, pod, diagnosis)
         while True:
-            answer = _step(steps) if cycle.watch is None else cycle.watch(plugin.name, POST_FILTER, _step, steps)
+            answer = (
+                _step(steps)
+                if cycle.call_observer is None
+                else cycle.call_observer(plugin.name, POST_FILTER, _step, steps)
+            )
             if answer is not None:
                 result: Answer = answer.value
                 check_answer(POST_FILTER, plugin.post_filter, result)
@@ -127,7 +131,7 @@ def _call(plugin: PostFilterPlugin, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
     except StatusError as status:
         return status
     except BaseException as error:
-        blame(plugin.name, POST_FILTER, error)
+        raise_plugin_failed(plugin.name, POST_FILTER, error)
 
 
 def _step(steps: PostFilterSteps[Answer]) -> StopIteration | None:

@@ -13,15 +13,15 @@ from pyscheduler.api.nodes import NodeTable
 from pyscheduler.api.outcome import NodeNames, Rejection, Skip, Status
 from pyscheduler.api.plugin import PreFilterPlugin
 from pyscheduler.api.pod import Pod
-from pyscheduler.core.decide.kept_answers import KeptAnswers
-from pyscheduler.core.framework.calls import called
-from pyscheduler.core.framework.evaluations import Counts
+from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
+from pyscheduler.core.framework.evaluation_counts import CountersByPlugin
+from pyscheduler.core.framework.plugin_calls import call_plugin
 
 Answer = NodeNames | Rejection | None
 
 
 @dataclass(slots=True)
-class PreFiltered:
+class PreFilterResult:
     """What came of it: who is left out, which nodes remain (None: all), and whether the pod was rejected."""
 
     skipped: frozenset[str] = frozenset()
@@ -47,19 +47,19 @@ def run_pre_filter(
     cycle: Cycle,
     pod: Pod,
     nodes: NodeTable,
-    kept: KeptAnswers,
-    asked: Counts | None = None,
-) -> PreFiltered:
-    """Ask every plugin, those whose answer is kept only once for a shape. PluginFailed if one raises."""
+    kept: PluginResultCache,
+    asked: CountersByPlugin | None = None,
+) -> PreFilterResult:
+    """Ask every plugin, those whose answer is kept only once for a signature. PluginFailed if one raises."""
     if kept.outcome is not None:
-        known: PreFiltered = kept.replay(cycle)
+        known: PreFilterResult = kept.replay(cycle)
         cycle.skipped = known.skipped
         return known
-    result, skipped = PreFiltered(), set(kept.skipped)
-    for plugin in kept.still_to_ask(plugins, cycle):
-        before = kept.before(plugin, cycle)
-        answer = called(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
-        kept.note(plugin, answer, cycle, before)
+    result, skipped = PreFilterResult(), set(kept.skipped)
+    for plugin in kept.uncached_plugins(plugins, cycle):
+        before = kept.state_before(plugin, cycle)
+        answer = call_plugin(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
+        kept.store(plugin, answer, cycle, before)
         if isinstance(answer, Skip):
             skipped.add(plugin.name)
             continue
@@ -68,11 +68,11 @@ def run_pre_filter(
         if _ends(result, plugin, answer):
             break
     cycle.skipped = result.skipped = frozenset(skipped)
-    kept.settle(result)
+    kept.store_outcome(result)
     return result
 
 
-def _ends(result: PreFiltered, plugin: PreFilterPlugin, answer: Answer) -> bool:
+def _ends(result: PreFilterResult, plugin: PreFilterPlugin, answer: Answer) -> bool:
     """Take the answer in; whether no further plugin is to be asked."""
     if isinstance(answer, Rejection):
         result.rejection = Status.of(plugin.name, answer)

@@ -17,13 +17,13 @@ from pyscheduler.api.pod import Pod
 from pyscheduler.api.preemption import PreemptionPlugin, PreemptionSearch
 from pyscheduler.core.context import Context
 from pyscheduler.core.decide.decider import NO_NODES
-from pyscheduler.core.decide.direct import score_columns
-from pyscheduler.core.decide.evaluation import Evaluation
-from pyscheduler.core.decide.finding import Finder, Found, Nominated, diagnose
-from pyscheduler.core.decide.postfilter import PostFiltered, Searching, run_post_filter
-from pyscheduler.core.decide.prefilter import PreFiltered
-from pyscheduler.core.framework.calls import guarded
-from pyscheduler.core.framework.failure import PluginFailed, describe
+from pyscheduler.core.decide.equivalence_cache import EquivalenceCache
+from pyscheduler.core.decide.feasible_nodes import FeasibleNodeFinder, FeasibleNodes, NominatedNode, diagnose
+from pyscheduler.core.decide.postfilter import PostFilterResult, PreemptionDryRun, run_post_filter
+from pyscheduler.core.decide.prefilter import PreFilterResult
+from pyscheduler.core.decide.uncached_evaluation import score_columns
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import PluginFailed, describe
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 
@@ -41,7 +41,7 @@ def report(context: Context, pod: Pod) -> Json:
         return {"preenqueue": gated}
     answer: Json = {}
     try:
-        _Evaluation(context, profile, pod, answer).run()
+        _PodReport(context, profile, pod, answer).run()
     except PluginFailed as failed:
         if failed.point == "PreFilter":
             answer["prefilter"] = {**_verdict(Status(Code.ERROR, failed.plugin, (str(failed),))), "nodeNames": None}
@@ -53,7 +53,7 @@ def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
     """The first plugin that keeps the pod out of the queue; None if it may enter."""
     for plugin in profile.pre_enqueue:
         try:
-            rejection = guarded(plugin.name, "PreEnqueue", plugin.pre_enqueue, pod)
+            rejection = call_guarded(plugin.name, "PreEnqueue", plugin.pre_enqueue, pod)
         except PluginFailed as failed:
             return _verdict(Status(Code.ERROR, plugin.name, (describe(failed.error),)))
         if rejection is not None:
@@ -61,7 +61,7 @@ def _pre_enqueue(profile: Profile, pod: Pod) -> Json | None:
     return None
 
 
-class _Evaluation:
+class _PodReport:
     """One pod's way through the extension points, written down in `answer` as it goes."""
 
     def __init__(self, context: Context, profile: Profile, pod: Pod, answer: Json) -> None:
@@ -77,16 +77,16 @@ class _Evaluation:
         if not len(state):
             self._answer.update(filter_message=NO_NODES.message, fit_error_message=NO_NODES.message)
             return
-        finder = Finder(self._profile, state, self._context.queue.nominator)
-        evaluation = Evaluation(self._profile, state)
-        pre = finder.pre_filter(self._cycle, self._pod, evaluation)
+        finder = FeasibleNodeFinder(self._profile, state, self._context.queue.nominator)
+        cache = EquivalenceCache(self._profile, state)
+        pre = finder.pre_filter(self._cycle, self._pod, cache)
         self._answer["prefilter"] = _pre_filter(pre)
         if pre.rejection is not None:
             self._answer["nodes"] = {node.name: _node(pre.rejection) for node in state.rows}
             self._explain(diagnose(state, pre))
             return
-        nominated = finder.nominated(self._cycle, self._pod, pre)
-        found = self._filter(finder, evaluation, pre, nominated)
+        nominated = finder.evaluate_nominated_node(self._cycle, self._pod, pre)
+        found = self._filter(finder, cache, pre, nominated)
         self._answer["nodes"] = {node.name: _node(found.status(node.row)) for node in state.rows}
         if found.fits.any():
             self._rank(found)
@@ -95,12 +95,14 @@ class _Evaluation:
         elif not found.fits.any():
             self._explain(diagnose(state, pre, found))
 
-    def _filter(self, finder: Finder, evaluation: Evaluation, pre: PreFiltered, nominated: Nominated | None) -> Found:
+    def _filter(
+        self, finder: FeasibleNodeFinder, cache: EquivalenceCache, pre: PreFilterResult, nominated: NominatedNode | None
+    ) -> FeasibleNodes:
         if pre.names is None:
-            return finder.everywhere(self._cycle, self._pod, pre, evaluation, told=True)
-        return finder.among(self._cycle, self._pod, pre, pre.names, nominated)
+            return finder.filter_all(self._cycle, self._pod, pre, cache, with_reasons=True)
+        return finder.filter_named(self._cycle, self._pod, pre, pre.names, nominated)
 
-    def _rank(self, found: Found) -> None:
+    def _rank(self, found: FeasibleNodes) -> None:
         """Score the nodes that fit, even if it is one and an attempt would just take it."""
         state, rows = self._context.state, np.flatnonzero(found.fits)
         names = [state.rows[row].name for row in rows]
@@ -128,17 +130,17 @@ class _Evaluation:
 
 def _post_filter(
     profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis
-) -> tuple[PostFiltered, PreemptionSearch]:
+) -> tuple[PostFilterResult, PreemptionSearch]:
     """What the point comes to, and what preemption would have to choose from even if it is not its turn."""
-    plugins = tuple(Searching(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
+    plugins = tuple(PreemptionDryRun(p) if isinstance(p, PreemptionPlugin) else p for p in profile.post_filter)
     said = run_post_filter(plugins, cycle, pod, diagnosis, Instrument())
-    searching = next((p for p in plugins if isinstance(p, Searching)), None)
-    if searching is None:
+    dry_run = next((p for p in plugins if isinstance(p, PreemptionDryRun)), None)
+    if dry_run is None:
         return said, PreemptionSearch(said.code)
-    return said, searching.look(cycle, pod, diagnosis)
+    return said, dry_run.search(cycle, pod, diagnosis)
 
 
-def _preemption(said: PostFiltered, search: PreemptionSearch) -> Json:
+def _preemption(said: PostFilterResult, search: PreemptionSearch) -> Json:
     return {
         "status": said.code.camel,
         "message": said.message,
@@ -152,7 +154,7 @@ def _preemption(said: PostFiltered, search: PreemptionSearch) -> Json:
     }
 
 
-def _pre_filter(pre: PreFiltered) -> Json:
+def _pre_filter(pre: PreFilterResult) -> Json:
     names = None if pre.names is None or pre.rejection is not None else sorted(pre.names)
     return {**_verdict(pre.rejection or _FITS), "nodeNames": names}
 

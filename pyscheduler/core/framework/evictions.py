@@ -36,6 +36,6 @@ class Evictions:
                 done.append(preemptor)
         return done
 
-    def under_way_for(self, preemptor: str) -> bool:
+    def is_pending_for(self, preemptor: str) -> bool:
         """Whether some victim of the pod is still to be deleted."""
         return preemptor in self._pending

@@ -18,21 +18,21 @@ import msgspec
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.events import ResourceKind
-from pyscheduler.api.handle import Trial
+from pyscheduler.api.handle import DryRun
 from pyscheduler.api.nodes import NodeInfo, NodeTable
-from pyscheduler.api.outcome import Verdicts, Wait
+from pyscheduler.api.outcome import NodeToStatus, Wait
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.framework.evictions import Evictions
 
 if TYPE_CHECKING:
-    from pyscheduler.core.decide.trial import Trials
+    from pyscheduler.core.decide.dry_run import DryRunner
 
 _NO_PODS: Mapping[str, Pod] = MappingProxyType({})
 MAX_PERMIT_WAIT = 15 * 60.0
 """Seconds; kube-scheduler caps every Permit wait at 15 minutes."""
 
 
-class Waiting(msgspec.Struct, eq=False):
+class WaitingPodState(msgspec.Struct, eq=False):
     """A parked pod: which plugins hold it, until when each does, and why."""
 
     pod: Pod
@@ -55,7 +55,7 @@ class Waiting(msgspec.Struct, eq=False):
         return frozenset(self.deadlines)
 
     @property
-    def settled(self) -> bool:
+    def is_decided(self) -> bool:
         """Whether it has been decided on: nobody holds it any more, or somebody rejected it."""
         return bool(self.rejected_by) or not self.deadlines
 
@@ -114,11 +114,11 @@ class CoreHandle:
     """What the machine shares with every plugin; the `Handle` protocol of the public interface."""
 
     def __init__(self, scheduler_names: Collection[str] = ()) -> None:
-        self.waiting: dict[str, Waiting] = {}
+        self.waiting: dict[str, WaitingPodState] = {}
         self.evictions = Evictions()
         self.scheduler_names = scheduler_names
         """The names of the profiles; set once the cluster exists."""
-        self.trials: Trials | None = None
+        self.dry_runner: DryRunner | None = None
         """Where what-ifs are tried; set once the cluster exists."""
         self.watched: Set[ResourceKind] | None = None
         """The kinds that plugins of the profiles watch; None until there are profiles."""
@@ -133,10 +133,10 @@ class CoreHandle:
 
     # -- for plugins ---------------------------------------------------------------------------------------------
 
-    def waiting_pods(self) -> Iterable[Waiting]:
+    def waiting_pods(self) -> Iterable[WaitingPodState]:
         return tuple(self.waiting.values())
 
-    def waiting_pod(self, uid: str) -> Waiting | None:
+    def waiting_pod(self, uid: str) -> WaitingPodState | None:
         return self.waiting.get(uid)
 
     def activate(self, pods: Iterable[Pod]) -> None:
@@ -153,47 +153,49 @@ class CoreHandle:
         self._check(kind)
         return self._versions[kind]
 
-    def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
+    def pods_by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         index = self._labelled.get(key)
         if index is None:
             raise LookupError(f'pods are not indexed by the label "{key}": add it to the `indexes` of the plugin')
         return index.get((namespace, value), _NO_PODS)
 
-    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
         return self._grouped.get((namespace, name), _NO_PODS)
 
-    def has_place(self, uid: str) -> bool:
-        return self._cluster.has_place(uid)
+    def is_assigned_or_assumed(self, uid: str) -> bool:
+        return self._cluster.is_assigned_or_assumed(uid)
 
     def nodes(self) -> NodeTable:
         return self._cluster.nodes()
 
-    def nodes_without(self, priority: int) -> NodeTable:
-        return self._cluster.nodes_without(priority)
+    def nodes_without_lower_priority(self, priority: int) -> NodeTable:
+        return self._cluster.nodes_without_lower_priority(priority)
 
-    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
         return self._cluster.open(cycle, pod, node_name)
 
-    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
-        return self._cluster.refused_anyway(cycle, pod, priority)
+    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
+        return self._cluster.filter_without_lower_priority(cycle, pod, priority)
 
-    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
-        return self._cluster.staying(cycle, pod, orders)
+    def reprieve_pods(
+        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
+    ) -> Mapping[int, Sequence[bool]]:
+        return self._cluster.reprieve_pods(cycle, pod, orders)
 
-    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
-        return self._cluster.footing(cycle, pod, node)
+    def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+        return self._cluster.dry_run_cache_key(cycle, pod, node)
 
     def nominated_node(self, pod: Pod) -> str:
-        return self._cluster.nominator.promised(pod)
+        return self._cluster.nominator.nominated_node(pod)
 
     def is_preempting(self, uid: str) -> bool:
-        return self.evictions.under_way_for(uid)
+        return self.evictions.is_pending_for(uid)
 
     @property
-    def _cluster(self) -> Trials:
-        if self.trials is None:
+    def _cluster(self) -> DryRunner:
+        if self.dry_runner is None:
             raise RuntimeError("there is no cluster yet: plugins may look at nodes in their calls, not at construction")
-        return self.trials
+        return self.dry_runner
 
     def _check(self, kind: ResourceKind) -> None:
         """LookupError for a kind that no plugin watches: it would look as if there were no objects of it."""
@@ -222,9 +224,9 @@ class CoreHandle:
         pods, self._unnominated = self._unnominated, []
         return pods
 
-    def take_settled(self, most: int) -> list[Waiting]:
+    def take_decided(self, most: int) -> list[WaitingPodState]:
         """Up to `most` of the parked pods that have been decided on, removed from the waiting room."""
-        settled = list(islice((w for w in self.waiting.values() if w.settled), most))
+        settled = list(islice((w for w in self.waiting.values() if w.is_decided), most))
         for waiting in settled:
             del self.waiting[waiting.pod.uid]
         return settled

@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pyscheduler.api.answers import WrongAnswer
-from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, Interest, ResourceKind
+from pyscheduler.api.events import ANY_RESOURCE, NODE, POD, ClusterEventWithHint, ResourceKind
 from pyscheduler.api.plugin import (
     BindPlugin,
     FilterPlugin,
@@ -26,9 +25,10 @@ from pyscheduler.api.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import BindingPlan
-from pyscheduler.core.framework.calls import guarded
-from pyscheduler.core.framework.evaluations import Evaluations
+from pyscheduler.core.framework.evaluation_counts import EvaluationCounts
+from pyscheduler.core.framework.plugin_calls import call_guarded
 
 P = TypeVar("P", bound=Plugin)
 
@@ -89,35 +89,41 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def named_node_readers(self) -> frozenset[str]:
         """The names of those that may say another thing of a pod whose node affinity names other nodes."""
-        return frozenset(plugin.name for plugin in self.plugins if plugin.reads_named_nodes)
+        return frozenset(plugin.name for plugin in self.plugins if plugin.reads_match_fields)
 
     @cached_property
-    def evaluations(self) -> Evaluations:
+    def evaluations(self) -> EvaluationCounts:
         """How often its plugins have been asked."""
-        return Evaluations(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])
+        return EvaluationCounts(self.pre_filter, self.filter, self.pre_score, [each.plugin for each in self.score])
 
     @property
-    def interests(self) -> tuple[tuple[str, Interest], ...]:
+    def events_to_register(self) -> tuple[tuple[str, ClusterEventWithHint], ...]:
         """Which events may help a pod that a plugin rejected, as (plugin name, interest).
 
         "Anything" is what happens to nodes, to pods, to what the plugin watches itself and to what any plugin waits
         for; not to what others only read, such as the ReplicaSets whose pods are spread: their status never rests.
         """
-        return tuple((plugin.name, each) for plugin, interests in self._interests for each in interests)
+        return tuple(
+            (plugin.name, each) for plugin, events_to_register in self._interests for each in events_to_register
+        )
 
     @cached_property
-    def permit_interests(self) -> Mapping[str, tuple[Interest, ...]]:
+    def permit_interests(self) -> Mapping[str, tuple[ClusterEventWithHint, ...]]:
         """Which events may let a pod go that a Permit plugin makes wait, by the plugin's name."""
         names = {plugin.name for plugin in self.permit}
-        return {plugin.name: interests for plugin, interests in self._interests if plugin.name in names}
+        return {
+            plugin.name: events_to_register for plugin, events_to_register in self._interests if plugin.name in names
+        }
 
     @cached_property
-    def _interests(self) -> tuple[tuple[Plugin, tuple[Interest, ...]], ...]:
-        given = [(plugin, guarded(plugin.name, "Interests", _interests_of, plugin)) for plugin in self.plugins]
-        awaited = {NODE, POD, *(each.resource for _, interests in given for each in interests)} - {ANY_RESOURCE}
+    def _interests(self) -> tuple[tuple[Plugin, tuple[ClusterEventWithHint, ...]], ...]:
+        given = [(plugin, call_guarded(plugin.name, "Interests", _interests_of, plugin)) for plugin in self.plugins]
+        awaited = {NODE, POD, *(each.resource for _, events_to_register in given for each in events_to_register)} - {
+            ANY_RESOURCE
+        }
         return tuple(
-            (plugin, tuple(each for interest in interests for each in _unrolled(plugin, interest, awaited)))
-            for plugin, interests in given
+            (plugin, tuple(each for interest in events_to_register for each in _unrolled(plugin, interest, awaited)))
+            for plugin, events_to_register in given
         )
 
     @property
@@ -134,7 +140,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def eviction_permits(self) -> tuple[PermitPlugin, ...]:
         """The Permit plugins that are to be called for pods without a place."""
-        return tuple(plugin for plugin in self.permit if type(plugin).unplaced is not PermitPlugin.unplaced)
+        return tuple(
+            plugin
+            for plugin in self.permit
+            if type(plugin).handle_unschedulable is not PermitPlugin.handle_unschedulable
+        )
 
     @property
     def indexes(self) -> frozenset[str]:
@@ -177,14 +187,14 @@ def compile_profile(name: str, points: Mapping[str, Sequence[tuple[Plugin, int]]
     )
 
 
-def _interests_of(plugin: Plugin) -> tuple[Interest, ...]:
-    given: object = plugin.interests()
-    if not isinstance(given, Sequence) or not all(isinstance(interest, Interest) for interest in given):
-        raise WrongAnswer(plugin.interests, given, "a sequence of Interests", shown=repr(given))
+def _interests_of(plugin: Plugin) -> tuple[ClusterEventWithHint, ...]:
+    given: object = plugin.events_to_register()
+    if not isinstance(given, Sequence) or not all(isinstance(interest, ClusterEventWithHint) for interest in given):
+        raise InvalidReturnValue(plugin.events_to_register, given, "a sequence of Interests", shown=repr(given))
     return tuple(given)
 
 
-def _unrolled(plugin: Plugin, interest: Interest, awaited: Set[str]) -> Iterator[Interest]:
+def _unrolled(plugin: Plugin, interest: ClusterEventWithHint, awaited: Set[str]) -> Iterator[ClusterEventWithHint]:
     """The registration resource by resource (kube-scheduler's UnrollWildCardResource)."""
     if interest.resource != ANY_RESOURCE:
         yield interest
@@ -199,5 +209,5 @@ def reads_of(plugin: Plugin) -> Reads:
 
 
 def is_kept(plugin: Plugin) -> bool:
-    """Whether its answers for a pod are those for every pod of the shape, as long as no node object changes."""
+    """Whether its answers for a pod are those for every pod of the signature, as long as no node object changes."""
     return reads_of(plugin) <= Reads.ALL_NODES and not getattr(plugin, "reads_identity", False)

@@ -53,7 +53,7 @@ def points_of(cls: type) -> tuple[str, ...]:
     return tuple(point for point, base in POINTS.items() if issubclass(cls, base))
 
 
-class Registered(msgspec.Struct, frozen=True):
+class PluginRegistration(msgspec.Struct, frozen=True):
     """A known plugin: its class, and the distribution (or module, if it is in none) that it was found in."""
 
     name: str
@@ -75,7 +75,7 @@ class Registry:
     """Plugins by name."""
 
     def __init__(self) -> None:
-        self._plugins: dict[str, Registered] = {}
+        self._plugins: dict[str, PluginRegistration] = {}
         self.beyond: Callable[[], None] | None = None
         """Adds the plugins that take long to find; called once, as soon as those that are here are not enough."""
 
@@ -85,7 +85,7 @@ class Registry:
         if beyond is not None:
             beyond()
 
-    def add(self, plugin: Registered) -> None:
+    def add(self, plugin: PluginRegistration) -> None:
         """Make a plugin known. DuplicatePlugin if another class has its name; the same class again changes nothing."""
         known = self._plugins.setdefault(plugin.name, plugin)
         if known.cls is not plugin.cls:
@@ -93,13 +93,13 @@ class Registry:
                 f'a plugin named "{plugin.name}" already exists: it is claimed by {_place(known)} and {_place(plugin)}'
             )
 
-    def get(self, name: str) -> Registered | None:
+    def get(self, name: str) -> PluginRegistration | None:
         """The plugin of that name, or None."""
         if name not in self._plugins:
             self.complete()
         return self._plugins.get(name)
 
-    def __getitem__(self, name: str) -> Registered:
+    def __getitem__(self, name: str) -> PluginRegistration:
         plugin = self.get(name)
         if plugin is None:
             raise KeyError(name)
@@ -108,7 +108,7 @@ class Registry:
     def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
 
-    def __iter__(self) -> Iterator[Registered]:
+    def __iter__(self) -> Iterator[PluginRegistration]:
         self.complete()
         return iter(self._plugins.values())
 
@@ -121,5 +121,5 @@ class Registry:
         return tuple(plugin.name for plugin in self)
 
 
-def _place(plugin: Registered) -> str:
+def _place(plugin: PluginRegistration) -> str:
     return f"{plugin.cls.__module__}:{plugin.cls.__qualname__} ({plugin.distribution})"

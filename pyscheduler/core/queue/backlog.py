@@ -6,7 +6,7 @@ No pod is popped before the backlog is empty.
 
 The invariant: once the backlog is empty, each pod is where it would be if every event had moved all pods at once.
 - Tasks are worked off in the order in which their events happened, each by the time of its event.
-- A pod carries the number of the last event that it was weighed against (`QueuedPod.weighed`). One that enters the
+- A pod carries the number of the last event that it was weighed against (`QueuedPod.last_event_number`). One that enters the
   unschedulable tier from outside has seen everything up to then, by the replay of the events in flight or by its new
   attempt; one that is only parked under another gate keeps its number. So each event is weighed once, in order.
 - Whatever changes a single pod catches up with its events first (`SchedulingQueue.update`, `activate`).
@@ -53,7 +53,7 @@ class Move:
     pods: Iterator[QueuedPod] | None = None
     """The pods that are still to be looked at; None before the first slice."""
     shut: dict[Hashable, bool] = field(default_factory=dict)
-    """Results of the gates' PreEnqueue for pods that share a gate (`PreEnqueuePlugin.gate_of`)."""
+    """Results of the gates' PreEnqueue for pods that share a gate (`PreEnqueuePlugin.gate_key`)."""
 
 
 @dataclass(slots=True, eq=False)

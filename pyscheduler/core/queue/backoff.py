@@ -18,12 +18,12 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.active import QUEUE_SORT, by_priority_and_time
 from pyscheduler.core.queue.ordered import OrderedPods
 
-EARLY_REST = 0.1
+EARLY_POP_DELAY = 0.1
 """Seconds that a pod is left alone after a failed attempt even if nothing else is to be done.
 
 kube-scheduler has no such pause: two pods whose failures wake each other keep it spinning as fast as it can decide.
 """
-IN_VAIN = 0.01
+EARLY_POP_PAUSE = 0.01
 """Seconds in which no pod is taken early after an attempt has failed, unless an event wakes somebody meanwhile.
 
 Where thousands wait for the same room, each pod that leaves wakes them all, one of them gets its place, and all others
@@ -74,7 +74,7 @@ class BackoffQueue:
             failed=lambda error: instrument.plugin_failed(sort.name, QUEUE_SORT, error),
         )
         self._errors = OrderedPods(key=_expiry, stand_in=_expiry, failed=lambda _: None)
-        self._hopeless_until = 0.0
+        self._no_early_pop_until = 0.0
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._errors)
@@ -117,15 +117,15 @@ class BackoffQueue:
     def next_early(self) -> float | None:
         """When `pop_early` will next have something to give, if nothing happens before."""
         head = self._rejected.first()
-        return None if head is None else max(head.timestamp + EARLY_REST, self._hopeless_until)
+        return None if head is None else max(head.timestamp + EARLY_POP_DELAY, self._no_early_pop_until)
 
-    def tried_in_vain(self, now: float) -> None:
+    def delay_early_pops(self, now: float) -> None:
         """An attempt has failed: the next pod would hardly fare better."""
-        self._hopeless_until = now + IN_VAIN
+        self._no_early_pop_until = now + EARLY_POP_PAUSE
 
-    def may_fit_now(self) -> None:
+    def allow_early_pops(self) -> None:
         """Something has happened since that may help a pod."""
-        self._hopeless_until = 0.0
+        self._no_early_pop_until = 0.0
 
     def release(self, now: float) -> QueuedPod | None:
         """Take out a pod with an expired backoff: rejected pods first, then those of errors. None if there is none."""

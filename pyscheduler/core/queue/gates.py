@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from pyscheduler.api.cycle import Watch
+from pyscheduler.api.cycle import CallObserver
 from pyscheduler.api.outcome import Code
 from pyscheduler.api.plugin import PreEnqueuePlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.framework.calls import guarded
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import SUCCESS, Instrument
 from pyscheduler.core.queue.rejectors import shared
 
@@ -52,18 +52,18 @@ class Gates:
         point.leave(SUCCESS if code is None else code.camel)
         return code is None
 
-    def is_shut(self, queued: QueuedPod, known: dict[Hashable, bool]) -> bool:
+    def is_still_gated(self, queued: QueuedPod, known: dict[Hashable, bool]) -> bool:
         """Return True if the plugin that gated the pod last still does; `known` holds the answers for one event."""
         gate, *_ = self._in_order(queued.pod.scheduler_name, queued.gating_plugin)
         if gate.name != queued.gating_plugin:
             return False
         try:
-            key = guarded(gate.name, "GateOf", gate.gate_of, queued.pod)
+            key = call_guarded(gate.name, "GateOf", gate.gate_key, queued.pod)
             if key is None:
-                return guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
+                return call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod) is not None
             shut = known.get((id(gate), key))
             if shut is None:
-                answer = guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod)
+                answer = call_guarded(gate.name, PRE_ENQUEUE, gate.pre_enqueue, queued.pod)
                 shut = known[id(gate), key] = answer is not None
             return shut
         except PluginFailed:
@@ -81,15 +81,15 @@ class Gates:
         self.broken.discard(uid)
         self._reported.pop(uid, None)
 
-    def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: Watch | None) -> Code | None:
+    def _ask(self, plugins: Sequence[PreEnqueuePlugin], queued: QueuedPod, watch: CallObserver | None) -> Code | None:
         """The code of the first plugin that does not let the pod in, or None."""
         for plugin in plugins:
             try:
                 if watch is None:
-                    rejection = guarded(plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod)
+                    rejection = call_guarded(plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod)
                 else:
                     rejection = watch(
-                        plugin.name, PRE_ENQUEUE, guarded, plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod
+                        plugin.name, PRE_ENQUEUE, call_guarded, plugin.name, PRE_ENQUEUE, plugin.pre_enqueue, queued.pod
                     )
                 code = None if rejection is None else rejection.code
                 if rejection is not None and plugin.reports_gating:

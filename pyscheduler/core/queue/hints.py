@@ -9,21 +9,29 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 
-from pyscheduler.api.events import ANY_RESOURCE, NODE, Action, ClusterEvent, Hint, HintFunction, Interest
+from pyscheduler.api.events import (
+    ANY_RESOURCE,
+    NODE,
+    Action,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    QueueingHintFn,
+)
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.framework.calls import guarded
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.plugin_calls import call_guarded
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.labels import label_of
 
 QUEUEING_HINT = "QueueingHint"
 """What `Instrument.plugin_failed` calls the point at which a hint raised."""
 
-HintFunctions = tuple[HintFunction | None, ...]
+HintFunctions = tuple[QueueingHintFn | None, ...]
 
 
-class Requeue(enum.Enum):
+class QueueingStrategy(enum.Enum):
     """What an event does to a pod (kube-scheduler's queueingStrategy)."""
 
     SKIP = "skip"
@@ -37,9 +45,9 @@ class Requeue(enum.Enum):
 class Hints:
     """The registrations of one profile as (plugin name, interest), in the order in which they are asked."""
 
-    def __init__(self, interests: Iterable[tuple[str, Interest]], instrument: Instrument) -> None:
+    def __init__(self, events_to_register: Iterable[tuple[str, ClusterEventWithHint]], instrument: Instrument) -> None:
         self._instrument = instrument
-        registered = list(interests)
+        registered = list(events_to_register)
         self._interests = registered + list(_taints_with_node_add(registered))
         self._known: dict[tuple[str, int], Mapping[str, HintFunctions]] = {}
 
@@ -58,27 +66,27 @@ class Hints:
                 found[plugin] = (*found.get(plugin, ()), interest.hint)
         return found
 
-    def weigh(self, queued: QueuedPod, event: ClusterEvent) -> Requeue:
+    def weigh(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
         """What the event does to a pod that is unschedulable or comes back from an attempt."""
         rejected, pending = queued.unschedulable_plugins, queued.pending_plugins
         if not rejected and not pending:
-            return Requeue.AFTER_BACKOFF
+            return QueueingStrategy.AFTER_BACKOFF
         if is_wildcard(event):
-            return Requeue.AFTER_BACKOFF if _is_for(event, queued.pod) else Requeue.SKIP
-        answer = Requeue.SKIP
+            return QueueingStrategy.AFTER_BACKOFF if _is_for(event, queued.pod) else QueueingStrategy.SKIP
+        answer = QueueingStrategy.SKIP
         for plugin, hints in self.interested(event).items():
             if plugin in pending:
                 if self._may_help(plugin, hints, queued.pod, event):
-                    return Requeue.IMMEDIATELY
+                    return QueueingStrategy.IMMEDIATELY
             elif (
                 plugin in rejected
-                and answer is Requeue.SKIP
+                and answer is QueueingStrategy.SKIP
                 and (
                     queued.pod.is_large  # hints would decode it at each event; its backoff is the longer for it
                     or self._may_help(plugin, hints, queued.pod, event)
                 )
             ):
-                answer = Requeue.AFTER_BACKOFF
+                answer = QueueingStrategy.AFTER_BACKOFF
                 if not pending:
                     break
         return answer
@@ -86,11 +94,11 @@ class Hints:
     def _may_help(self, plugin: str, hints: HintFunctions, pod: Pod, event: ClusterEvent) -> bool:
         return any(hint is None or self._ask(plugin, hint, pod, event) for hint in hints)
 
-    def _ask(self, plugin: str, hint: HintFunction, pod: Pod, event: ClusterEvent) -> bool:
+    def _ask(self, plugin: str, hint: QueueingHintFn, pod: Pod, event: ClusterEvent) -> bool:
         self._instrument.hint_entered()
         try:
-            returned = guarded(plugin, QUEUEING_HINT, hint, pod, event)
-            helps, answer = (False, "QueueSkip") if returned is Hint.SKIP else (True, "Queue")
+            returned = call_guarded(plugin, QUEUEING_HINT, hint, pod, event)
+            helps, answer = (False, "QueueSkip") if returned is QueueingHint.SKIP else (True, "Queue")
         except PluginFailed as failed:
             self._instrument.plugin_failed(failed.plugin, failed.point, failed.error)
             helps, answer = True, "Error"
@@ -112,12 +120,14 @@ def _is_for(event: ClusterEvent, pod: Pod) -> bool:
     return event.new is None or (isinstance(event.new, Pod) and event.new.uid == pod.uid)
 
 
-def _taints_with_node_add(interests: Iterable[tuple[str, Interest]]) -> Iterable[tuple[str, Interest]]:
+def _taints_with_node_add(
+    events_to_register: Iterable[tuple[str, ClusterEventWithHint]],
+) -> Iterable[tuple[str, ClusterEventWithHint]]:
     """kube-scheduler registers Node/UpdateNodeTaint for every plugin that asks for Node/Add and not for taints."""
     on_nodes: dict[str, Action] = {}
-    for plugin, interest in interests:
+    for plugin, interest in events_to_register:
         if interest.resource == NODE:
             on_nodes[plugin] = on_nodes.get(plugin, Action(0)) | interest.actions
     for plugin, actions in on_nodes.items():
         if Action.ADD in actions and Action.UPDATE_NODE_TAINT not in actions:
-            yield plugin, Interest(NODE, Action.UPDATE_NODE_TAINT)
+            yield plugin, ClusterEventWithHint(NODE, Action.UPDATE_NODE_TAINT)

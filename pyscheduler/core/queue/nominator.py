@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pyscheduler.api.pod import Pod
 
 
-class FreedRoom(NamedTuple):
+class FreedNomination(NamedTuple):
     """Room on a node that was held for a nominated pod: all of it, or what its new version does not need."""
 
     node_name: str
@@ -30,7 +30,7 @@ class Nominator:
         self._changes = 0
         self._changed: dict[str, int] = {}
         """Which of all changes was the last to the nominations of a node that has some."""
-        self._freed: list[FreedRoom] = []
+        self._freed: list[FreedNomination] = []
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -42,7 +42,7 @@ class Nominator:
         """The node that the pod is nominated to, or ""."""
         return self._node_of.get(uid, "")
 
-    def promised(self, pod: Pod) -> str:
+    def nominated_node(self, pod: Pod) -> str:
         """The node that the pod is to have, or "": what was decided here goes before its status, which comes later."""
         if pod.uid in self._ended:
             return ""
@@ -85,13 +85,13 @@ class Nominator:
 
     def update(self, old: Pod, new: Pod) -> None:
         """Follow the pod's status where it names another node than before; otherwise keep to what was decided here."""
-        self.add(new, self.promised(new) if old.nominated_node_name == new.nominated_node_name else None)
+        self.add(new, self.nominated_node(new) if old.nominated_node_name == new.nominated_node_name else None)
 
     def remove(self, uid: str, placed_on: str = "") -> None:
         """The pod is assumed or bound (`placed_on` its node), or gone."""
         self._end(uid, placed_on, None)
 
-    def take_freed(self) -> list[FreedRoom]:
+    def take_freed(self) -> list[FreedNomination]:
         """The room that has been freed since the last call, however a nomination ended or changed."""
         freed, self._freed = self._freed, []
         return freed
@@ -105,9 +105,9 @@ class Nominator:
         pods = self._pods_on[node_name]
         before = pods.pop(uid)
         if next_node != node_name:
-            self._freed.append(FreedRoom(node_name, before, None))
-        elif version is not None and version.shape is not before.shape:
-            self._freed.append(FreedRoom(node_name, before, version))
+            self._freed.append(FreedNomination(node_name, before, None))
+        elif version is not None and version.signature is not before.signature:
+            self._freed.append(FreedNomination(node_name, before, version))
         if pods:
             self._note(node_name)
         else:

@@ -15,7 +15,7 @@ from sortedcontainers import SortedList
 
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.framework.failure import is_external
+from pyscheduler.core.framework.plugin_failure import is_external
 
 SortKey = Callable[[QueuedPod], Any]
 Entry = tuple[Any, int, QueuedPod]
@@ -35,22 +35,22 @@ class OrderedPods:
         self._arrivals = count()
         self._ranked = SortedList()
         self._ranked_entries: dict[str, Entry] = {}
-        self._misfits = SortedList()
-        self._misfit_entries: dict[str, Entry] = {}
+        self._unsortable = SortedList()
+        self._unsortable_entries: dict[str, Entry] = {}
 
     def __len__(self) -> int:
-        return len(self._ranked_entries) + len(self._misfit_entries)
+        return len(self._ranked_entries) + len(self._unsortable_entries)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._ranked_entries or uid in self._misfit_entries
+        return uid in self._ranked_entries or uid in self._unsortable_entries
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """The pods that have a key in their order, then those that have none in theirs."""
         yield from (queued for _, _, queued in self._ranked)
-        yield from (queued for _, _, queued in self._misfits)
+        yield from (queued for _, _, queued in self._unsortable)
 
     def get(self, uid: str) -> QueuedPod | None:
-        entry = self._ranked_entries.get(uid) or self._misfit_entries.get(uid)
+        entry = self._ranked_entries.get(uid) or self._unsortable_entries.get(uid)
         return entry[2] if entry else None
 
     def add(self, queued: QueuedPod) -> None:
@@ -74,15 +74,15 @@ class OrderedPods:
 
     def first(self) -> QueuedPod | None:
         """The pod that `pop` would give."""
-        if self._misfits and self._misfit_is_first():
-            return self._queued(self._misfits[0])
+        if self._unsortable and self._unsortable_is_first():
+            return self._queued(self._unsortable[0])
         return self._queued(self._ranked[0]) if self._ranked else None
 
     def pop(self) -> QueuedPod | None:
         """Take the first pod out; None if there is none."""
-        if self._misfits and self._misfit_is_first():
-            queued = self._queued(self._misfits.pop(0))
-            del self._misfit_entries[queued.pod.uid]
+        if self._unsortable and self._unsortable_is_first():
+            queued = self._queued(self._unsortable.pop(0))
+            del self._unsortable_entries[queued.pod.uid]
             return queued
         if not self._ranked_entries:
             return None
@@ -94,10 +94,10 @@ class OrderedPods:
     def _queued(entry: Entry) -> QueuedPod:
         return entry[2]
 
-    def _misfit_is_first(self) -> bool:
+    def _unsortable_is_first(self) -> bool:
         if not self._ranked_entries:
             return True
-        return bool(self._misfits[0][0] < self._stand_in(self._ranked[0][2]))
+        return bool(self._unsortable[0][0] < self._stand_in(self._ranked[0][2]))
 
     def _insert(self, queued: QueuedPod, arrival: int) -> None:
         try:
@@ -105,7 +105,7 @@ class OrderedPods:
             self._ranked.add(entry)
         except BaseException as error:
             self._count(error)
-            self._insert_misfit(queued, arrival)
+            self._insert_unsortable(queued, arrival)
         else:
             self._ranked_entries[queued.pod.uid] = entry
 
@@ -114,15 +114,15 @@ class OrderedPods:
             raise error
         self._failed(error)
 
-    def _insert_misfit(self, queued: QueuedPod, arrival: int) -> None:
+    def _insert_unsortable(self, queued: QueuedPod, arrival: int) -> None:
         entry = (self._stand_in(queued), arrival, queued)
-        self._misfits.add(entry)
-        self._misfit_entries[queued.pod.uid] = entry
+        self._unsortable.add(entry)
+        self._unsortable_entries[queued.pod.uid] = entry
 
     def _take_out(self, uid: str) -> Entry | None:
-        entry = self._misfit_entries.pop(uid, None)
+        entry = self._unsortable_entries.pop(uid, None)
         if entry is not None:
-            self._misfits.remove(entry)
+            self._unsortable.remove(entry)
             return entry
         entry = self._ranked_entries.pop(uid, None)
         if entry is not None:

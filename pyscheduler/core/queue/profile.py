@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyscheduler.api.events import Interest
+from pyscheduler.api.events import ClusterEventWithHint
 from pyscheduler.api.plugin import PreEnqueuePlugin, QueueSortPlugin
 
 
 @dataclass(frozen=True, slots=True)
 class QueueProfile:
-    """The part of a profile that the queue needs; `interests` are (plugin name, interest) in the order of the plugins.
+    """The part of a profile that the queue needs; `events_to_register` are (plugin name, interest) in the order of the plugins.
 
     All profiles share one QueueSort plugin, as in kube-scheduler; the first profile's is used.
     """
 
     sort: QueueSortPlugin
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
-    interests: tuple[tuple[str, Interest], ...] = ()
+    events_to_register: tuple[tuple[str, ClusterEventWithHint], ...] = ()

@@ -1,7 +1,7 @@
 """The front of the three tiers: every pending pod is in exactly one place, and every way from one to another is here.
 
     add, update ──PreEnqueue──▶ active ──pop──▶ in flight ──done──▶ (bound, deleted)
-                      │           ▲  ▲              │ put_back
+                      │           ▲  ▲              │ add_unschedulable
                       │      tick │  │ pop, when    ▼
                       │           │  │ active is empty
                       ▼           └─ backoff ◀── after backoff ── events since pop
@@ -16,11 +16,11 @@ empty. Two things differ: there is a rest before a pod is taken out of its backo
 and of the events during one attempt no more than `inflight.MOST_EVENTS` are kept.
 
 What the caller has to keep to:
-- `pop` puts a pod in flight; each popped pod needs one `put_back` or one `done`. `done` comes before PreBind: a pod
+- `pop` puts a pod in flight; each popped pod needs one `add_unschedulable` or one `done`. `done` comes before PreBind: a pod
   that is put back later has missed events and is retried after its backoff.
 - Assumed and bound pods are the caller's: no `update` for them, because a pod that the queue does not know is taken
   for a new one. `delete` is for pods that are gone or were bound by someone else; in flight they stay so until `done`.
-- `put_back` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
+- `add_unschedulable` takes the pod's newest version and leaves the nominator alone: `nominator.add` is the caller's to call.
 - The caller wakes pods by `move_all(…, only=…)` for the room that `nominator.take_freed` returns.
 - Whatever may move many pods only adds to the backlog: `advance` follows.
 """
@@ -40,7 +40,7 @@ from pyscheduler.core.queue.backlog import SLICE, TIMEOUT, Backlog, Move, Readmi
 from pyscheduler.core.queue.backoff import Backoff, BackoffQueue
 from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.queue.gates import Gates
-from pyscheduler.core.queue.hints import Hints, Requeue, for_pod, is_wildcard
+from pyscheduler.core.queue.hints import Hints, QueueingStrategy, for_pod, is_wildcard
 from pyscheduler.core.queue.inflight import InFlight
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.core.queue.profile import QueueProfile
@@ -74,14 +74,14 @@ class SchedulingQueue:
         self._instrument = instrument
         self._max_in_unschedulable = max_in_unschedulable
         self._in_flight = InFlight()
-        self._failed_after = 0  # the number of the newest event when an attempt failed last
+        self._last_failure_event = 0  # the number of the newest event when an attempt failed last
         self._next_flush = 0.0
         self._use(profiles, backoff)
 
     def _use(self, profiles: Mapping[str, QueueProfile], backoff: Backoff, former: Tiers | None = None) -> None:
         """Empty tiers, and the plugins that see to them."""
         sort, instrument = next(iter(profiles.values())).sort, self._instrument
-        self._hints = {name: Hints(profile.interests, instrument) for name, profile in profiles.items()}
+        self._hints = {name: Hints(profile.events_to_register, instrument) for name, profile in profiles.items()}
         self._gates = Gates({name: profile.pre_enqueue for name, profile in profiles.items()}, instrument)
         self._wait = backoff
         self._active = ActiveQueue(sort, instrument)
@@ -119,7 +119,7 @@ class SchedulingQueue:
         return len(self._active)
 
     @property
-    def is_listening(self) -> bool:
+    def needs_events(self) -> bool:
         """Whether an event may matter: a pod waits for one, or is being tried while it happens."""
         return len(self._unschedulable) > 0 or len(self._in_flight) > 0
 
@@ -204,15 +204,15 @@ class SchedulingQueue:
         self._tiers.remove(uid)
 
     def _enter(self, queued: QueuedPod, label: str, now: float) -> None:
-        queued.weighed = self._backlog.number
+        queued.last_event_number = self._backlog.number
         if self._to_active(queued, label, now) and queued.pod.nominated_node_name:
             self.nominator.add(queued.pod)
 
     def _wake_by_own_change(self, queued: QueuedPod, events: Sequence[ClusterEvent], now: float) -> None:
         for event in events:
             how = self._weigh(queued, event)
-            if how is not Requeue.SKIP and self._wake(queued, how, labels.label_of(event), now):
-                self._backoff.may_fit_now()
+            if how is not QueueingStrategy.SKIP and self._wake(queued, how, labels.label_of(event), now):
+                self._backoff.allow_early_pops()
                 return
 
     def pop(self, now: float) -> QueuedPod | None:
@@ -236,7 +236,7 @@ class SchedulingQueue:
         self._in_flight.start(queued)
         return queued
 
-    def put_back(self, queued: QueuedPod, pod: Pod, rejected: Set[str], pending: Set[str], now: float) -> None:
+    def add_unschedulable(self, queued: QueuedPod, pod: Pod, rejected: Set[str], pending: Set[str], now: float) -> None:
         """The attempt has failed (kube-scheduler's AddUnschedulableIfNotPresent); `pod` is its newest version.
 
         Without any plugin that said no, it was an error. Ends the attempt, as `done` does. A pod that is in the queue
@@ -248,10 +248,10 @@ class SchedulingQueue:
             queued.pending_plugins = shared(frozenset(pending))
             queued.flushed = False
             queued.timestamp = now
-            queued.weighed = self._backlog.number
+            queued.last_event_number = self._backlog.number
             self._count_failure(queued)
-            self._backoff.tried_in_vain(now)
-            self._failed_after = self._backlog.number
+            self._backoff.delay_early_pops(now)
+            self._last_failure_event = self._backlog.number
             self._requeue(queued, self._replay(queued), labels.ATTEMPT_FAILURE, now)
         self.done(pod.uid)
 
@@ -267,17 +267,17 @@ class SchedulingQueue:
             queued.error_count += 1
         queued.backoff_expiry = self._wait.expiry(queued)
 
-    def _replay(self, queued: QueuedPod) -> Requeue:
+    def _replay(self, queued: QueuedPod) -> QueueingStrategy:
         """What the events since the pod was popped do to it, now that it is known who rejected it."""
         events = self._in_flight.events_since_start(queued.pod.uid)
         if events is None or not (queued.unschedulable_plugins or queued.pending_plugins):
-            return Requeue.AFTER_BACKOFF
-        answer = Requeue.SKIP
+            return QueueingStrategy.AFTER_BACKOFF
+        answer = QueueingStrategy.SKIP
         for event in events:
             how = self._weigh(queued, event)
-            if how is Requeue.IMMEDIATELY:
+            if how is QueueingStrategy.IMMEDIATELY:
                 return how
-            if how is Requeue.AFTER_BACKOFF:
+            if how is QueueingStrategy.AFTER_BACKOFF:
                 answer = how
                 if not queued.pending_plugins:
                     break
@@ -313,7 +313,7 @@ class SchedulingQueue:
         if move.pods is None:
             move.pods = self._candidates(move)
         if (queued := next(move.pods, None)) is not None:
-            return self._judge(queued, move)
+            return self._evaluate_event(queued, move)
         self._backlog.finish()
         return False
 
@@ -336,7 +336,7 @@ class SchedulingQueue:
             self.nominator.remove(queued.pod.uid)
             return
         queued.unschedulable_plugins, queued.pending_plugins, queued.gating_plugin = frozenset(), frozenset(), ""
-        queued.weighed = readmission.number
+        queued.last_event_number = readmission.number
         self._to_active(queued, labels.RECONFIGURED, readmission.at)
 
     def _candidates(self, move: Move) -> Iterator[QueuedPod]:
@@ -358,7 +358,7 @@ class SchedulingQueue:
             elif isinstance(task, Move):
                 queued = self._unschedulable.get(uid)
                 if queued is not None and self._concerns(task, queued):
-                    self._judge(queued, task)
+                    self._evaluate_event(queued, task)
 
     def _concerns(self, move: Move, queued: QueuedPod) -> bool:
         if move.wakers is not None:
@@ -421,28 +421,28 @@ class SchedulingQueue:
             return None
         return [(name, plugin) for name, hints in self._hints.items() for plugin in hints.interested(event)]
 
-    def _judge(self, queued: QueuedPod, move: Move) -> bool:
+    def _evaluate_event(self, queued: QueuedPod, move: Move) -> bool:
         """Weigh a pod against an event, unless it has been or has left its tier; True if it may be tried again."""
-        if queued.weighed >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
+        if queued.last_event_number >= move.number or self._unschedulable.get(queued.pod.uid) is not queued:
             return False
-        queued.weighed = move.number
+        queued.last_event_number = move.number
         if move.only is not None and not move.only(queued):
             return False
         queued.flushed = queued.flushed or move.event is TIMEOUT
         # Preemptors wait by the hundred until their victims are gone, and each sees the events of all others' victims.
-        if queued.gating_plugin and self._gates.is_shut(queued, move.shut):
+        if queued.gating_plugin and self._gates.is_still_gated(queued, move.shut):
             return False
         how = self._weigh(queued, move.event)
-        if how is Requeue.SKIP or not self._wake(queued, how, labels.label_of(move.event), move.at):
+        if how is QueueingStrategy.SKIP or not self._wake(queued, how, labels.label_of(move.event), move.at):
             return False
-        if move.number > self._failed_after:
-            self._backoff.may_fit_now()
+        if move.number > self._last_failure_event:
+            self._backoff.allow_early_pops()
         return True
 
-    def _weigh(self, queued: QueuedPod, event: ClusterEvent) -> Requeue:
+    def _weigh(self, queued: QueuedPod, event: ClusterEvent) -> QueueingStrategy:
         return self._hints[queued.pod.scheduler_name].weigh(queued, event)
 
-    def _wake(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
+    def _wake(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """Take the pod out of the unschedulable ones, unless a plugin's call has done so; False if it is gated."""
         if queued.gating_plugin:
             return self._wake_gated(queued, how, label, now)
@@ -450,7 +450,7 @@ class SchedulingQueue:
             return False
         return self._requeue(queued, how, label, now)
 
-    def _wake_gated(self, queued: QueuedPod, how: Requeue, label: str, now: float) -> bool:
+    def _wake_gated(self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float) -> bool:
         """The same of a pod that may be gated still, and then mostly by the same plugin: it stays where it is."""
         gate, admitted = queued.gating_plugin, self._gates.admit(queued)
         if not admitted and queued.gating_plugin == gate:
@@ -463,12 +463,14 @@ class SchedulingQueue:
             return False
         return self._requeue(queued, how, label, now, admitted)
 
-    def _requeue(self, queued: QueuedPod, how: Requeue, label: str, now: float, admitted: bool = False) -> bool:
+    def _requeue(
+        self, queued: QueuedPod, how: QueueingStrategy, label: str, now: float, admitted: bool = False
+    ) -> bool:
         """Put a pod that is in no tier into the right one; whether it may be tried without a further event."""
-        if how is Requeue.SKIP:
+        if how is QueueingStrategy.SKIP:
             self._park(queued, label)
             return False
-        if how is Requeue.AFTER_BACKOFF and self._wait.holds(queued, now):
+        if how is QueueingStrategy.AFTER_BACKOFF and self._wait.holds(queued, now):
             return self._to_backoff(queued, label, admitted)
         return self._to_active(queued, label, now, admitted)
 

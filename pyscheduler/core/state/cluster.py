@@ -18,11 +18,11 @@ from pyscheduler.api.objects import NodeObject
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.topology import Domains
 from pyscheduler.core.state.changelog import ChangeLog
-from pyscheduler.core.state.columns import Categories
+from pyscheduler.core.state.columns import CategoricalColumn
 from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.node_columns import ImageSet, NodeColumns
 from pyscheduler.core.state.node_order import NodeOrder
 from pyscheduler.core.state.placed import PlacedPods
-from pyscheduler.core.state.store import ImageSet, NodeColumns
 from pyscheduler.core.state.table import ColumnTable
 
 _versions = count()
@@ -47,17 +47,17 @@ class ClusterState:
         self.image_sizes: dict[str, int] = {}
         """Bytes of an image as the first of those nodes told them (kube-scheduler's image states)."""
         self.placed = PlacedPods()
-        """The pods on known nodes by shape, and what plugins count of them."""
-        self._topologies: dict[str, tuple[int, Categories[str | None], Domains]] = {}
+        """The pods on known nodes by signature, and what plugins count of them."""
+        self._topologies: dict[str, tuple[int, CategoricalColumn[str | None], Domains]] = {}
         self._label_keys: Counter[str] = Counter()
         """How many nodes have a label."""
-        self._no_label: Categories[str | None] = Categories(None)
+        self._no_label: CategoricalColumn[str | None] = CategoricalColumn(None)
         """The column of every label that no node has: pods may ask for any number of those."""
         self._by_name: dict[str, NodeRow] = {}
-        self._ghosts: dict[str, NodeRow] = {}
+        self._missing_nodes: dict[str, NodeRow] = {}
         self._node_of: dict[str, NodeRow] = {}
         self._undo: list[tuple[Pod, str, list[str] | None]] = []
-        self._trials = 0
+        self._dry_runs = 0
         self._objects_version = 0
         self._whole_table: ColumnTable | None = None
         self._last_table: ColumnTable | None = None
@@ -78,7 +78,7 @@ class ClusterState:
                 whole = self._whole_table = ColumnTable(self)
             return whole
         last = self._last_table
-        if last is None or not last.still_of(rows):
+        if last is None or not last.is_current_for(rows):
             last = self._last_table = ColumnTable(self, rows)
         return last
 
@@ -93,11 +93,11 @@ class ClusterState:
             node.node = source
             return before
         if node is None:
-            node = self._ghosts.get(name) or NodeRow(name)
+            node = self._missing_nodes.get(name) or NodeRow(name)
         images: Mapping[str, int] = node.images if before else {}
         labels: Mapping[str, str] = node.labels if before else {}
         node.describe(source)
-        self._ghosts.pop(name, None)
+        self._missing_nodes.pop(name, None)
         if before is None:
             node.row = len(self.rows)
             self.rows.append(node)
@@ -133,10 +133,10 @@ class ClusterState:
         self._count_images(node.images, -1)
         self._count_labels(node.labels, -1)
         if node.pods:
-            self._ghosts[name] = node
+            self._missing_nodes[name] = node
         return node.node
 
-    def label_column(self, key: str) -> Categories[str | None]:
+    def label_column(self, key: str) -> CategoricalColumn[str | None]:
         """The values of one label, None where a node lacks it; built when first asked for."""
         if key not in self._label_keys:
             return self._no_label
@@ -206,11 +206,11 @@ class ClusterState:
         """Put a pod on a node, known or not. A pod that is placed already is moved."""
         if pod.uid in self._node_of:
             self.remove(pod.uid)
-        node = self._by_name.get(node_name) or self._ghosts.setdefault(node_name, NodeRow(node_name))
+        node = self._by_name.get(node_name) or self._missing_nodes.setdefault(node_name, NodeRow(node_name))
         node.put(pod)
         self._node_of[pod.uid] = node
-        self._used(node, pod, 1)
-        if self._trials:
+        self._update_usage(node, pod, 1)
+        if self._dry_runs:
             self._undo.append((pod, node_name, None))
 
     def remove(self, uid: str) -> Pod | None:
@@ -218,20 +218,20 @@ class ClusterState:
         node = self._node_of.pop(uid, None)
         if node is None:
             return None
-        if self._trials:
+        if self._dry_runs:
             uids = list(node.pods)
             self._undo.append((node.pods[uid], node.name, uids[uids.index(uid) + 1 :]))
         pod = node.take(uid)
-        self._used(node, pod, -1)
+        self._update_usage(node, pod, -1)
         if node.row < 0 and not node.pods:
-            self._ghosts.pop(node.name, None)
+            self._missing_nodes.pop(node.name, None)
         return pod
 
     def replace(self, pod: Pod) -> None:
         """A placed pod has a new version: same node, perhaps other labels or requests."""
         node = self._node_of[pod.uid]
         old = node.pods[pod.uid]
-        if self._trials or old.shape is not pod.shape:
+        if self._dry_runs or old.signature is not pod.signature:
             self.place(pod, node.name)
             return
         node.pods[pod.uid] = pod  # nothing that is counted has changed
@@ -242,7 +242,7 @@ class ClusterState:
             self.placed.changed(node, pod, 1)
 
     @property
-    def surroundings(self) -> int:
+    def dependency_version(self) -> int:
         """Another number whenever the first pod of a template is placed, the last one leaves, or an object changes."""
         return self.placed.templates_version + self._objects_version
 
@@ -259,14 +259,14 @@ class ClusterState:
         """Place a pod on the node that its spec names."""
         self.place(pod, pod.node_name)
 
-    def _used(self, node: NodeRow, pod: Pod, sign: int) -> None:
+    def _update_usage(self, node: NodeRow, pod: Pod, sign: int) -> None:
         """Follow a pod that came (1) or left (-1)."""
         row = node.row
         if row < 0:
             return
-        shape = pod.shape
-        self.columns.follow(row, node, shape.requests)
-        if shape.host_ports:
+        signature = pod.signature
+        self.columns.follow(row, node, signature.requests)
+        if signature.host_ports:
             self.columns.ports.set(row, node.used_ports)
         self.placed.changed(node, pod, sign)
         self.usage_log.append(row)
@@ -274,14 +274,14 @@ class ClusterState:
     # -- trials --------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def trial(self) -> Iterator[None]:
+    def dry_run(self) -> Iterator[None]:
         """Whatever is placed or removed inside is undone at the end, newest first. Trials may be nested."""
         mark = len(self._undo)
-        self._trials += 1
+        self._dry_runs += 1
         try:
             yield
         finally:
-            self._trials -= 1
+            self._dry_runs -= 1
             steps = self._undo[mark:]
             del self._undo[mark:]
             for step in reversed(steps):
@@ -290,7 +290,7 @@ class ClusterState:
     def _revert(self, pod: Pod, node_name: str, behind: list[str] | None) -> None:
         """Undo a removal, `behind` naming the pods that stood behind this one on its node; None: undo a placement."""
         # The undo log was cut before: an outer trial must not learn of steps that cancel out.
-        trials, self._trials = self._trials, 0
+        trials, self._dry_runs = self._dry_runs, 0
         try:
             if behind is None:
                 self.remove(pod.uid)
@@ -300,7 +300,7 @@ class ClusterState:
             for uid in behind:
                 pods[uid] = pods.pop(uid)
         finally:
-            self._trials = trials
+            self._dry_runs = trials
 
 
 def _is_same(before: NodeObject, now: NodeObject) -> bool:

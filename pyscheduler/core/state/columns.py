@@ -20,7 +20,7 @@ _FIRST_CAPACITY = 16
 _SPARE_VALUES = 1024
 
 
-class Numbers:
+class IntColumn:
     """One int64 per row. Amounts beyond int64 are kept at its largest value: nothing that big ever fits anyway."""
 
     __slots__ = ("cells",)
@@ -56,7 +56,7 @@ class Numbers:
         return cells
 
 
-class Categories(Generic[V]):
+class CategoricalColumn(Generic[V]):
     """One interned value per row: a predicate is asked once per distinct value, then gathered."""
 
     __slots__ = ("_ids", "_of", "_values")

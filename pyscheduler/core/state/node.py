@@ -49,7 +49,7 @@ class NodeRow(NodeInfo):
     def copy(self) -> NodeRow:
         """A copy for what-ifs: pods may come and go there without anybody knowing."""
         twin = copy(self)
-        twin.__class__ = _WhatIf
+        twin.__class__ = _DryRunNode
         twin.requested, twin.non_zero_requested = dict(self.requested), dict(self.non_zero_requested)
         twin.pods, twin._ports = dict(self.pods), dict(self._ports)
         return twin
@@ -80,8 +80,8 @@ class NodeRow(NodeInfo):
 
     def _count(self, pod: Pod, sign: int) -> None:
         self.version += 1
-        requested, requests = self.requested, pod.shape.requests
-        for resource, n in requests.held.items():
+        requested, requests = self.requested, pod.signature.requests
+        for resource, n in requests.effective.items():
             total = requested.get(resource, 0) + sign * n
             if total:
                 requested[resource] = total
@@ -89,8 +89,8 @@ class NodeRow(NodeInfo):
                 requested.pop(resource, None)
         for resource, n in requests.non_zero.items():
             self.non_zero_requested[resource] += sign * n
-        if pod.shape.host_ports:
-            self._count_ports(pod.shape.host_ports, sign)
+        if pod.signature.host_ports:
+            self._count_ports(pod.signature.host_ports, sign)
 
     def _count_ports(self, ports: frozenset[HostPort], sign: int) -> None:
         for port in ports:
@@ -102,7 +102,7 @@ class NodeRow(NodeInfo):
         self._used_ports = None
 
 
-class _WhatIf(NodeRow):
+class _DryRunNode(NodeRow):
     """Forgets a port with the first pod that leaves, even where two had it, as kube-scheduler's NodeInfo does."""
 
     def _count_ports(self, ports: frozenset[HostPort], sign: int) -> None:

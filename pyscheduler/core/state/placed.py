@@ -1,4 +1,4 @@
-"""Who runs where, by shape, and the counts per node that plugins ask for.
+"""Who runs where, by signature, and the counts per node that plugins ask for.
 
 Whatever comes or goes is written in a journal. A kept count reads on from its own mark when it is next asked for, so
 counts that nobody needs any more cost nothing; one that has fallen too far behind is counted afresh.
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyscheduler.api.nodes import Ints
-from pyscheduler.api.pod import Pod, PodShape
-from pyscheduler.api.topology import MISSING, Carried, Domains, DomainSums, PodCount, PodFacet
+from pyscheduler.api.pod import Pod, PodSignature
+from pyscheduler.api.topology import NO_DOMAIN, AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 from pyscheduler.core.state.columns import grown
 from pyscheduler.core.state.node import NodeRow
 
@@ -37,10 +37,10 @@ _REMEMBER = 1024
 
 
 @dataclass(slots=True, eq=False)
-class Group:
-    """The placed pods of one shape, those being deleted apart: how many are on each node."""
+class PlacedPodSet:
+    """The placed pods of one signature, those being deleted apart: how many are on each node."""
 
-    shape: PodShape
+    signature: PodSignature
     deleting: bool
     nodes: dict[NodeRow, int] = field(default_factory=dict)
     in_rows: InRows | None = None
@@ -59,16 +59,16 @@ class PlacedPods:
     """The pods on known nodes. `changed` is told of each that comes or goes; reading is `count` and `carried`."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[int, bool], Group] = {}
-        self._journal: list[tuple[int, Group, int]] = []
+        self._groups: dict[tuple[int, bool], PlacedPodSet] = {}
+        self._journal: list[tuple[int, PlacedPodSet, int]] = []
         self._base = 0
         self._groups_of: Counter[int] = Counter()
         """How many groups there are of each template, by its id; none that is 0."""
         self.templates_version = 0
         """Counts how often the pods of a template have come to be placed, or ceased to be."""
-        self._counts: OrderedDict[PodCount, _Count] = OrderedDict()
-        self._sums: OrderedDict[tuple[PodCount, int], _Sums] = OrderedDict()
-        self._facets: OrderedDict[PodFacet, _Facet] = OrderedDict()
+        self._counts: OrderedDict[PodCount, _RowCounter] = OrderedDict()
+        self._sums: OrderedDict[tuple[PodCount, int], _DomainCounter] = OrderedDict()
+        self._facets: OrderedDict[PodAttributes, _ValueCounter] = OrderedDict()
         self._moves = 0
         """Number of nodes that have changed their row."""
 
@@ -76,11 +76,11 @@ class PlacedPods:
 
     def changed(self, node: NodeRow, pod: Pod, sign: int) -> None:
         """A pod came to a known node (1) or left it (-1)."""
-        key = (pod.shape.id, pod.deleting)
+        key = (pod.signature.id, pod.deleting)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(pod.shape, pod.deleting)
-            self._has_groups(pod.shape.template.id, 1)
+            group = self._groups[key] = PlacedPodSet(pod.signature, pod.deleting)
+            self._count_groups(pod.signature.template.id, 1)
         pods = group.nodes.get(node, 0) + sign
         if pods:
             group.nodes[node] = pods
@@ -88,7 +88,7 @@ class PlacedPods:
             del group.nodes[node]
             if not group.nodes:
                 del self._groups[key]
-                self._has_groups(pod.shape.template.id, -1)
+                self._count_groups(pod.signature.template.id, -1)
         if not self._counts and not self._facets and not self._sums:
             self._base += 1  # nobody reads along
             return
@@ -102,7 +102,7 @@ class PlacedPods:
             del self._journal[:JOURNAL]
             self._base += JOURNAL
 
-    def _has_groups(self, template: int, more: int) -> None:
+    def _count_groups(self, template: int, more: int) -> None:
         groups = self._groups_of[template] + more
         if not groups:
             del self._groups_of[template]
@@ -126,7 +126,7 @@ class PlacedPods:
         """What the pods of each of all `n` nodes count for now; live, to be read only."""
         kept = self._counts.get(count)
         if kept is None:
-            kept = _Count(count, n)
+            kept = _RowCounter(count, n)
             if not count.is_large:
                 self._counts[count] = kept
             while len(self._counts) > _most(8 * n):
@@ -144,7 +144,7 @@ class PlacedPods:
         place = (count, id(domains))
         kept = self._sums.get(place)
         if kept is None:
-            kept = _Sums(count, domains)
+            kept = _DomainCounter(count, domains)
             if not count.is_large:
                 self._sums[place] = kept
             while len(self._sums) > _most(16 * len(domains.ids)):
@@ -153,11 +153,11 @@ class PlacedPods:
             self._sums.move_to_end(place)
         return kept.now(self)
 
-    def carried(self, facet: PodFacet) -> Carried:
+    def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
         """The distinct things that placed pods carry, each with how many of them do; live, to be read only."""
         kept = self._facets.get(facet)
         if kept is None:
-            kept = self._facets[facet] = _Facet(facet)
+            kept = self._facets[facet] = _ValueCounter(facet)
             while len(self._facets) > KEEP_FACETS:
                 self._facets.popitem(last=False)
         else:
@@ -172,12 +172,12 @@ class PlacedPods:
         """The place after the newest entry of the journal."""
         return self._base + len(self._journal)
 
-    def since(self, mark: int) -> list[tuple[int, Group, int]] | None:
+    def since(self, mark: int) -> list[tuple[int, PlacedPodSet, int]] | None:
         """The entries after `mark` as (row, group, sign); None if the journal does not reach back that far."""
         start = mark - self._base
         return None if start < 0 else self._journal[start:]
 
-    def in_rows(self, group: Group) -> InRows:
+    def in_rows(self, group: PlacedPodSet) -> InRows:
         """The nodes of a group as arrays: many counts are made afresh one after the other."""
         version = self.mark, self._moves
         found, nodes = group.in_rows, group.nodes
@@ -187,7 +187,7 @@ class PlacedPods:
             found = group.in_rows = InRows(version, rows, pods)
         return found
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[PlacedPodSet]:
         """All groups that have pods."""
         return iter(self._groups.values())
 
@@ -197,8 +197,8 @@ def _most(each: int) -> int:
     return min(MOST_COUNTS, max(KEEP_COUNTS, KEEP_BYTES // max(1, each)))
 
 
-class _Each:
-    """What one pod of a group counts for, asked once for each shape."""
+class _CountPerPod:
+    """What one pod of a group counts for, asked once for each signature."""
 
     __slots__ = ("_known", "_terminating", "count")
 
@@ -207,38 +207,38 @@ class _Each:
         self._terminating = count.terminating
         self._known: dict[int, int] = {}
 
-    def of(self, group: Group) -> int:
+    def of(self, group: PlacedPodSet) -> int:
         if group.deleting and not self._terminating:
             return 0
-        shape = group.shape
-        each = self._known.get(shape.id)
+        signature = group.signature
+        each = self._known.get(signature.id)
         if each is None:
             if len(self._known) >= _REMEMBER:
                 self._known.clear()
-            each = self._known[shape.id] = self.count.of(shape)
+            each = self._known[signature.id] = self.count.of(signature)
         return each
 
-    def of_all(self, groups: Iterable[Group]) -> Iterator[tuple[Group, int]]:
+    def of_all(self, groups: Iterable[PlacedPodSet]) -> Iterator[tuple[PlacedPodSet, int]]:
         """Groups of pods that count, each with the count of one of its pods."""
         counted = [group for group in groups if self._terminating or not group.deleting]
-        unknown = {g.shape.id: g.shape for g in counted if g.shape.id not in self._known}
+        unknown = {g.signature.id: g.signature for g in counted if g.signature.id not in self._known}
         found = dict(zip(unknown, self.count.of_all([*unknown.values()]), strict=True)) if unknown else {}
         for group in counted:
-            each = found.get(group.shape.id) or self._known.get(group.shape.id)
+            each = found.get(group.signature.id) or self._known.get(group.signature.id)
             if each:
                 yield group, each
         if len(self._known) + len(found) <= _REMEMBER:
             self._known |= found
 
 
-class _Count:
+class _RowCounter:
     """One PodCount, kept per row."""
 
     __slots__ = ("_each", "_mark", "cells")
 
     def __init__(self, count: PodCount, n: int) -> None:
         self.cells: NDArray[np.int64] = np.zeros(max(n, 1), np.int64)
-        self._each = _Each(count)
+        self._each = _CountPerPod(count)
         self._mark = -1
 
     def fit(self, n: int) -> None:
@@ -261,7 +261,7 @@ class _Count:
             self._follow(entries)
         self._mark = pods.mark
 
-    def _follow(self, entries: list[tuple[int, Group, int]]) -> None:
+    def _follow(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
         for row, group, sign in entries:
             each = self._each.of(group)
             if each:
@@ -273,7 +273,7 @@ class _Count:
         for group, each in self._each.of_all(pods.groups()):
             self._add(pods, group, each)
 
-    def _add(self, pods: PlacedPods, group: Group, each: int) -> None:
+    def _add(self, pods: PlacedPods, group: PlacedPodSet, each: int) -> None:
         if len(group.nodes) <= FEW:
             for node, number in group.nodes.items():
                 self.fit(node.row + 1)
@@ -284,14 +284,14 @@ class _Count:
         self.cells[rows] += each * numbers
 
 
-class _Sums:
+class _DomainCounter:
     """One PodCount by domain. `domains` is held on to, so that nothing else can come to have its identity."""
 
     __slots__ = ("_each", "_mark", "_numbers", "_total", "domains")
 
     def __init__(self, count: PodCount, domains: Domains) -> None:
         self.domains = domains
-        self._each = _Each(count)
+        self._each = _CountPerPod(count)
         self._numbers: NDArray[np.int64] = np.zeros(1, np.int64)
         self._total = 0
         self._mark = -1
@@ -307,30 +307,30 @@ class _Sums:
             self._mark = pods.mark
         return DomainSums(self._numbers, self._total)
 
-    def _follow(self, entries: list[tuple[int, Group, int]]) -> None:
+    def _follow(self, entries: list[tuple[int, PlacedPodSet, int]]) -> None:
         ids = self.domains.ids
         for row, group, sign in entries:
             each = self._each.of(group)
-            domain = int(ids[row]) if each else MISSING
-            if domain != MISSING:
+            domain = int(ids[row]) if each else NO_DOMAIN
+            if domain != NO_DOMAIN:
                 self._numbers[domain] += sign * each
                 self._total += sign * each
 
     def _count_afresh(self, pods: PlacedPods) -> None:
-        by_node = _Count(self._each.count, len(self.domains.ids))
+        by_node = _RowCounter(self._each.count, len(self.domains.ids))
         by_node.catch_up(pods)
         self._numbers = self.domains.sum(by_node.cells[: len(self.domains.ids)])
         self._total = int(self._numbers.sum())
 
 
-class _Facet:
-    """One PodFacet: how many placed pods carry each thing."""
+class _ValueCounter:
+    """One PodAttributes: how many placed pods carry each thing."""
 
     __slots__ = ("_known", "_mark", "carriers", "facet")
 
-    def __init__(self, facet: PodFacet) -> None:
+    def __init__(self, facet: PodAttributes) -> None:
         self.facet = facet
-        self.carriers = Carried()
+        self.carriers = AttributeCounts()
         self._known: dict[int, Collection[Hashable]] = {}
         self._mark = -1
 
@@ -347,8 +347,8 @@ class _Facet:
             self._add(group, pods_of)
         self._mark = pods.mark
 
-    def _add(self, group: Group, pods: int) -> None:
-        for thing in self._of(group.shape):
+    def _add(self, group: PlacedPodSet, pods: int) -> None:
+        for thing in self._of(group.signature):
             before = self.carriers[thing]
             if before + pods:
                 self.carriers[thing] = before + pods
@@ -356,10 +356,10 @@ class _Facet:
                 del self.carriers[thing]
             self.carriers.version += not before or not before + pods
 
-    def _of(self, shape: PodShape) -> Collection[Hashable]:
-        things = self._known.get(shape.id)
+    def _of(self, signature: PodSignature) -> Collection[Hashable]:
+        things = self._known.get(signature.id)
         if things is None:
             if len(self._known) >= _REMEMBER:
                 self._known.clear()
-            things = self._known[shape.id] = tuple(self.facet.of(shape))
+            things = self._known[signature.id] = tuple(self.facet.of(signature))
         return things

@@ -12,8 +12,8 @@ from pyscheduler.api.match import Requirement
 from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
-from pyscheduler.api.topology import Carried, Domains, DomainSums, PodCount, PodFacet
-from pyscheduler.core.state.columns import Numbers, Rows
+from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
+from pyscheduler.core.state.columns import IntColumn, Rows
 from pyscheduler.kernels import gather
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ class ColumnTable(NodeTable):
         self._state = state
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
         self._n = len(state.rows) if rows is None else len(rows)
-        self._read: dict[Numbers, Ints] = {}
+        self._read: dict[IntColumn, Ints] = {}
         """Columns as they were read, while no pod comes or goes."""
         self._topologies: dict[str, Domains] = {}
         self.nodes_version = state.nodes_version
         """That of the cluster when the table was made."""
         self._usage_mark = state.usage_log.mark
 
-    def still_of(self, rows: NDArray[np.intp]) -> bool:
+    def is_current_for(self, rows: NDArray[np.intp]) -> bool:
         """Whether this is the table of the very same rows, and no node has changed; brings it up to date if so."""
         if rows is not self._rows or self.nodes_version != self._state.nodes_version:
             return False
@@ -81,7 +81,7 @@ class ColumnTable(NodeTable):
     def pod_counts(self) -> Ints:
         return self._numbers(self._state.columns.pod_counts)
 
-    def _numbers(self, column: Numbers) -> Ints:
+    def _numbers(self, column: IntColumn) -> Ints:
         read = self._read.get(column)
         if read is None:
             if len(self._read) >= _MANY:
@@ -93,7 +93,7 @@ class ColumnTable(NodeTable):
                 read = self._read[column]
         return read
 
-    def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[Numbers]) -> None:
+    def _read_rows(self, rows: NDArray[np.intp], columns: Sequence[IntColumn]) -> None:
         """Those columns that nearly every pod asks for are read at once, which costs little more than one of them."""
         room, n = np.empty(len(columns) * len(rows), np.int64), len(self._state.rows)
         gather(room, tuple([column.grown_to(n) for column in columns]), rows)
@@ -110,7 +110,7 @@ class ColumnTable(NodeTable):
         mask[wanted] = True
         return mask[self._rows]
 
-    def label_holds(self, requirement: Requirement) -> Mask:
+    def matches_requirement(self, requirement: Requirement) -> Mask:
         column = self._state.label_column(requirement.key)
         match requirement.operator:
             case "In":
@@ -121,7 +121,7 @@ class ColumnTable(NodeTable):
                 return ~column.among((None,), self._rows, self.total)
             case "DoesNotExist":
                 return column.among((None,), self._rows, self.total)
-        return np.not_equal(column.gather(requirement.holds, self._rows, self.total), 0)
+        return np.not_equal(column.gather(requirement.matches, self._rows, self.total), 0)
 
     @property
     def version(self) -> int:
@@ -132,7 +132,7 @@ class ColumnTable(NodeTable):
         return self._state.label_keys
 
     @property
-    def whole(self) -> NodeTable:
+    def all_nodes(self) -> NodeTable:
         return self if isinstance(self._rows, slice) else self._state.table()
 
     def topology(self, key: str) -> Domains:
@@ -152,8 +152,8 @@ class ColumnTable(NodeTable):
     def count_by_domain(self, count: PodCount, domains: Domains) -> DomainSums:
         return self._state.placed.count_by_domain(count, domains)
 
-    def carried(self, facet: PodFacet) -> Carried:
-        return self._state.placed.carried(facet)
+    def attribute_counts(self, facet: PodAttributes) -> AttributeCounts:
+        return self._state.placed.attribute_counts(facet)
 
     def by_taints(self, answer: Callable[[tuple[Taint, ...]], int]) -> Ints:
         return self._state.columns.taints.gather(answer, self._rows, self.total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any
 
-from pyscheduler.embedded.admission.quantities import settle
+from pyscheduler.embedded.admission.quantities import canonicalize_quantities
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.resources import Lookup, Rules
 from pyscheduler.embedded.status import (
@@ -28,7 +28,7 @@ def default_node(node: Json, _lookup: Lookup) -> None:
     """Settle quantities; allocatable is capacity where it is left out."""
     node.setdefault("spec", {})
     status = node.setdefault("status", {})
-    settle(status, "capacity", "allocatable")
+    canonicalize_quantities(status, "capacity", "allocatable")
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = status["capacity"]
 
@@ -101,7 +101,7 @@ def default_claim(claim: Json, _lookup: Lookup) -> None:
     """Defaults of a PersistentVolumeClaim; the default storage class is filled in as its admission plugin does."""
     spec = claim.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")
-    settle(spec.setdefault("resources", {}), "requests", "limits")
+    canonicalize_quantities(spec.setdefault("resources", {}), "requests", "limits")
     if not dig(claim, "status", "phase"):
         claim["status"] = {**(claim.get("status") or {}), "phase": "Pending"}
 
@@ -138,7 +138,7 @@ def default_volume(volume: Json, _lookup: Lookup) -> None:
     spec = volume.setdefault("spec", {})
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
-    settle(spec, "capacity")
+    canonicalize_quantities(spec, "capacity")
     if not dig(volume, "status", "phase"):
         volume["status"] = {**(volume.get("status") or {}), "phase": "Pending"}
 

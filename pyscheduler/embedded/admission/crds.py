@@ -69,7 +69,7 @@ def _check_versions(versions: list[Mapping[str, Any]]) -> list[Cause]:
             causes.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
         else:
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            causes += structural.faults(version["schema"]["openAPIV3Schema"], path)
+            causes += structural.schema_errors(version["schema"]["openAPIV3Schema"], path)
     return causes
 
 

@@ -12,7 +12,7 @@ from pyscheduler.embedded.status import Cause, invalid_value, required, unsuppor
 from pyscheduler.embedded.workloads.cron.schedule import ScheduleError, parse, time_zone
 
 NO_LIMIT = 2**31 - 1
-LONGEST_CRONJOB_NAME = 52
+MAX_CRONJOB_NAME_LENGTH = 52
 """The Jobs of a CronJob append eleven characters to it."""
 
 _UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
@@ -95,8 +95,8 @@ def check_cronjob(obj: Json) -> list[Cause]:
     """What is wrong with a CronJob."""
     spec = obj["spec"]
     causes = _check_schedule(spec) if spec.get("schedule") else [required("spec.schedule")]
-    if len(obj["metadata"].get("name", "")) > LONGEST_CRONJOB_NAME:
-        why = f"must be no more than {LONGEST_CRONJOB_NAME} characters"
+    if len(obj["metadata"].get("name", "")) > MAX_CRONJOB_NAME_LENGTH:
+        why = f"must be no more than {MAX_CRONJOB_NAME_LENGTH} characters"
         causes.append(invalid_value("metadata.name", obj["metadata"]["name"], why))
     if spec["concurrencyPolicy"] not in ("Allow", "Forbid", "Replace"):
         allowed = ("Allow", "Forbid", "Replace")
@@ -113,13 +113,13 @@ def _check_schedule(spec: Json) -> list[Cause]:
         why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         causes.append(invalid_value("spec.schedule", schedule, why))
     else:
-        causes += _tried("spec.schedule", schedule, parse)
+        causes += _parse_errors("spec.schedule", schedule, parse)
     if zone == "":
         causes.append(invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string"))
-    return causes + (_tried("spec.timeZone", zone, time_zone) if zone else [])
+    return causes + (_parse_errors("spec.timeZone", zone, time_zone) if zone else [])
 
 
-def _tried(field: str, value: str, read: Any) -> list[Cause]:
+def _parse_errors(field: str, value: str, read: Any) -> list[Cause]:
     try:
         read(value)
     except ScheduleError as problem:

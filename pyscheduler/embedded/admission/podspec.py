@@ -8,7 +8,7 @@ from typing import Any
 
 from pyscheduler.api.quantity import milli_value
 from pyscheduler.embedded.admission.meta import label_problems, name_problem
-from pyscheduler.embedded.admission.quantities import negative, settle
+from pyscheduler.embedded.admission.quantities import canonicalize_quantities, negative
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.status import Cause, duplicate, invalid_value, required, unsupported
 
@@ -33,7 +33,7 @@ def default_pod_spec(spec: Json) -> None:
         for i, container in enumerate(spec.get(field) or ()):
             _default_container(container, host_network, f"{field}[{i}]")
     if "overhead" in spec:
-        settle(spec, "overhead")
+        canonicalize_quantities(spec, "overhead")
     for volume in spec.get("volumes") or ():
         for source in _VOLUME_MODES:
             if source in volume:
@@ -56,7 +56,7 @@ def _default_container(container: Json, host_network: bool, path: str) -> None:
             container[name] = {**_PROBE_DEFAULTS, **container[name]}
     resources = container.setdefault("resources", {})
     if resources:
-        settle(resources, "requests", "limits", at=f"{path}.resources")
+        canonicalize_quantities(resources, "requests", "limits", at=f"{path}.resources")
         _default_requests(resources)
 
 

@@ -61,7 +61,7 @@ def _exponent(number: Fraction) -> str:
     return f"{whole}e{power * 3}" if whole and power else str(whole)
 
 
-def settle(owner: Json, *fields: str, at: str = "") -> None:
+def canonicalize_quantities(owner: Json, *fields: str, at: str = "") -> None:
     """Put the quantities of the maps `owner[field]` into canonical form, in place.
 
     ApiError 400 where one is none; `at` is the path of the owner.

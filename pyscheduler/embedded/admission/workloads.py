@@ -131,7 +131,7 @@ def check_controller(obj: Json) -> list[Cause]:
     return causes + negative(spec, "replicas") + check_template(spec, "spec", ("Always",))
 
 
-def check_selector_kept(new: Json, old: Json) -> list[Cause]:
+def check_selector_unchanged(new: Json, old: Json) -> list[Cause]:
     """The selector of a workload never changes."""
     selector = new["spec"].get("selector")
     if selector == old["spec"].get("selector"):
@@ -160,8 +160,8 @@ def check_statefulset_change(new: Json, old: Json) -> list[Cause]:
     return [forbidden_value("spec", f"updates to statefulset spec for fields other than {free} are forbidden")]
 
 
-DEPLOYMENT = Rules(default_deployment, check=check_deployment, check_change=check_selector_kept)
-REPLICASET = Rules(default_replicaset, check=check_workload, check_change=check_selector_kept)
+DEPLOYMENT = Rules(default_deployment, check=check_deployment, check_change=check_selector_unchanged)
+REPLICASET = Rules(default_replicaset, check=check_workload, check_change=check_selector_unchanged)
 STATEFULSET = Rules(default_statefulset, check=check_workload, check_change=check_statefulset_change)
-DAEMONSET = Rules(default_daemonset, check=check_workload, check_change=check_selector_kept)
+DAEMONSET = Rules(default_daemonset, check=check_workload, check_change=check_selector_unchanged)
 CONTROLLER = Rules(default_controller, check=check_controller)

@@ -15,8 +15,8 @@ from pyscheduler.embedded.client.protocol import (
     Json,
     Key,
     Listing,
-    Refused,
     Resource,
+    StatusError,
 )
 from pyscheduler.embedded.client.tasks import Tasks
 from pyscheduler.embedded.client.workqueue import Clock, WorkQueue
@@ -39,8 +39,8 @@ __all__ = [
     "Json",
     "Key",
     "Listing",
-    "Refused",
     "Resource",
+    "StatusError",
     "Tasks",
     "WorkQueue",
     "structs",

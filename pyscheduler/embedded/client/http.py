@@ -14,7 +14,7 @@ from typing import Self
 import aiohttp
 import msgspec
 
-from pyscheduler.embedded.client.protocol import Json, Key, Listing, PatchKind, Refused, Resource
+from pyscheduler.embedded.client.protocol import Json, Key, Listing, PatchKind, Resource, StatusError
 from pyscheduler.kube.deadlines import Deadlines
 
 PAGE = 1000
@@ -165,9 +165,9 @@ def _selectors(label: str, field: str) -> dict[str, str]:
     return {k: v for k, v in (("labelSelector", label), ("fieldSelector", field)) if v}
 
 
-def _refusal(code: int, body: bytes) -> Refused:
+def _refusal(code: int, body: bytes) -> StatusError:
     try:
         status = _decode_status(body)
     except msgspec.DecodeError:
         status = _Status(message=body[:200].decode(errors="replace"))
-    return Refused(code, status.reason, status.message)
+    return StatusError(code, status.reason, status.message)

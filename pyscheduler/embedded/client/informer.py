@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 
 from pyscheduler.api.objects import ObjectMeta
-from pyscheduler.embedded.client.protocol import ApiClient, Json, Key, Refused, Resource
+from pyscheduler.embedded.client.protocol import ApiClient, Json, Key, Resource, StatusError
 
 T = TypeVar("T")
 W = TypeVar("W", bound=msgspec.Struct)
@@ -24,7 +24,7 @@ Listener = Callable[[T | None, T | None], None]
 """Told of each change: (before, after); None before is an addition, None after a deletion."""
 
 GONE = 410
-PAUSE_SECONDS = (0.1, 5.0)
+RELIST_DELAY_SECONDS = (0.1, 5.0)
 """First and longest pause before a broken connection is tried again."""
 
 _log = logging.getLogger(__name__)
@@ -94,14 +94,14 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        pause = PAUSE_SECONDS[0]
+        pause = RELIST_DELAY_SECONDS[0]
         while True:
             before = self._version
             try:
                 if not self._version:
                     self._version = await self._list()
                 await self._watch()
-            except Refused as refusal:
+            except StatusError as refusal:
                 if refusal.code == GONE:
                     self._version = ""
                 _log.info("watch of %s: %s", self.resource.plural, refusal)
@@ -110,7 +110,7 @@ class Informer(Generic[T]):
             except Exception:  # whatever a server has sent, or a listener has made of it, the copy must not go stale
                 _log.exception("watch of %s failed, relisting", self.resource.plural)
                 self._version = ""
-            pause = PAUSE_SECONDS[0] if self._version != before else min(2 * pause, PAUSE_SECONDS[1])
+            pause = RELIST_DELAY_SECONDS[0] if self._version != before else min(2 * pause, RELIST_DELAY_SECONDS[1])
             await asyncio.sleep(pause)
 
     @property
@@ -142,7 +142,7 @@ class Informer(Generic[T]):
             return str(_decode_bookmark(frame.object).metadata["resourceVersion"])
         if frame.type == "ERROR":
             status = _decode_error(frame.object)
-            raise Refused(status.code, status.reason, status.message)
+            raise StatusError(status.code, status.reason, status.message)
         obj = self._read(frame.object)
         if obj is None:
             return ""
@@ -164,15 +164,15 @@ class Informer(Generic[T]):
         key = self.codec.identity(obj)[:2]
         before = self.objects.get(key)
         self.objects[key] = obj
-        self._tell(before, obj)
+        self._notify_listeners(before, obj)
         return key
 
     def _drop(self, key: Key, last: T | None = None) -> None:
         before = self.objects.pop(key, None)
         before = before if before is not None else last
         if before is not None:
-            self._tell(before, None)
+            self._notify_listeners(before, None)
 
-    def _tell(self, before: T | None, after: T | None) -> None:
+    def _notify_listeners(self, before: T | None, after: T | None) -> None:
         for listener in self.listeners:
             listener(before, after)

@@ -27,8 +27,8 @@ __all__ = [
     "Key",
     "Listing",
     "PatchKind",
-    "Refused",
     "Resource",
+    "StatusError",
 ]
 
 PatchKind = Literal["merge", "strategic-merge"]
@@ -61,7 +61,7 @@ CRONJOBS = Resource("batch", "v1", "cronjobs")
 EVENTS = Resource("", "v1", "events")
 
 
-class Refused(Exception):
+class StatusError(Exception):
     """The API server said no. `code` is the HTTP status, `reason` the metav1.Status reason."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
@@ -69,12 +69,12 @@ class Refused(Exception):
         self.code, self.reason, self.message = code, reason, message
 
     @property
-    def gone(self) -> bool:
+    def is_not_found(self) -> bool:
         """There is no such object (any more)."""
         return self.code == 404
 
     @property
-    def conflict(self) -> bool:
+    def is_conflict(self) -> bool:
         """Somebody else was first: the object exists already, has changed, or is another one of the same name."""
         return self.code == 409
 
@@ -87,7 +87,7 @@ class Listing(NamedTuple):
 
 
 class ApiClient(Protocol):
-    """Requests; all raise `Refused` for the server's no and OSError or TimeoutError where it cannot be reached."""
+    """Requests; all raise `StatusError` for the server's no and OSError or TimeoutError where it cannot be reached."""
 
     async def list(
         self, resource: Resource, *, namespace: str = "", label_selector: str = "", field_selector: str = ""

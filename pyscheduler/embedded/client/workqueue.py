@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from pyscheduler.embedded.client.protocol import Refused
+from pyscheduler.embedded.client.protocol import StatusError
 
 K = TypeVar("K", bound=Hashable)
 Clock = Callable[[], float]
@@ -70,14 +70,14 @@ class WorkQueue(Generic[K]):
             timer.cancel()
         self._timers.clear()
 
-    async def work(self, look: Callable[[K], Awaitable[None]]) -> None:
+    async def work(self, reconcile: Callable[[K], Awaitable[None]]) -> None:
         """One worker: look at keys for ever. A key whose look fails is tried again, later each time."""
         while True:
             key = await self._take()
             try:
-                await look(key)
+                await reconcile(key)
                 self._failures.pop(key, None)
-            except (Refused, OSError, TimeoutError) as problem:
+            except (StatusError, OSError, TimeoutError) as problem:
                 self._later(key, problem)
             except Exception:
                 _log.exception("%s: a bug; it is tried again", key)

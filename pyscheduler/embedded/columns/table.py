@@ -71,7 +71,7 @@ class TableView:
 
     def __init__(self, resource: Resource, now: float, include: str = "Metadata") -> None:
         self._columns, self._now, self._include = columns_of(resource), now, include
-        self._face = resource.from_stored
+        self._projection = resource.from_stored
 
     def table(self, versions: Iterable[Version], list_meta: Json, *, headers: bool = True) -> Json:
         """A table of `versions`."""
@@ -97,5 +97,5 @@ class TableView:
         if self._include == "Metadata":
             row["object"] = metadata_only(obj)
         elif self._include == "Object":
-            row["object"] = self._face(obj) if self._face else obj
+            row["object"] = self._projection(obj) if self._projection else obj
         return row

@@ -12,9 +12,9 @@ import yaml
 from aiohttp import web
 
 from pyscheduler.embedded.objects import without_nulls
+from pyscheduler.embedded.server_state import WriteOptions
 from pyscheduler.embedded.status import ApiError, bad_request, unsupported_media_type
 from pyscheduler.embedded.wire.decode import MAGIC, decode_object
-from pyscheduler.embedded.world import WriteOptions
 
 PLAIN, TABLE, METADATA = "plain", "table", "metadata"
 _VALIDATIONS = ("Strict", "Warn", "Ignore")

@@ -14,7 +14,7 @@ from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.status import ApiError
-from pyscheduler.embedded.verbs.read import Page
+from pyscheduler.embedded.verbs.read import ListPage
 
 _encode = msgspec.json.Encoder().encode
 
@@ -57,7 +57,7 @@ def one(resource: Resource, version: Version, view: str, table: TableView) -> we
     return document(table.table([version], meta))
 
 
-def page(resource: Resource, found: Page, view: str, table: TableView) -> web.Response:
+def page(resource: Resource, found: ListPage, view: str, table: TableView) -> web.Response:
     """A list in the form the client wants."""
     meta: Json = {"resourceVersion": str(found.revision)}
     if found.token:

@@ -53,12 +53,12 @@ class Reviews:
             case "SelfSubjectReview":
                 return {"userInfo": _USER}
             case "TokenReview":
-                return self._whose(dig(body, "spec", "token"))
+                return self._user_of_token(dig(body, "spec", "token"))
         groups = dig(body, "spec", "groups")
         is_ours = dig(body, "spec", "user") == USER or (isinstance(groups, list) and MASTERS in groups)
         return _ALLOWED if is_ours else _REFUSED
 
-    def _whose(self, token: Any) -> Json:
+    def _user_of_token(self, token: Any) -> Json:
         if not isinstance(token, str) or not token:
             raise bad_request("token is required for TokenReview in authentication")
         if hmac.compare_digest(token.encode(), self._token.encode()):

@@ -23,8 +23,8 @@ from pyscheduler.embedded.handlers.request import (
     write_options,
 )
 from pyscheduler.embedded.handlers.reviews import Reviews
-from pyscheduler.embedded.handlers.special import Special
-from pyscheduler.embedded.handlers.watch import Watches
+from pyscheduler.embedded.handlers.subresources import SubresourceHandlers
+from pyscheduler.embedded.handlers.watch import WatchHandler
 from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.status import ApiError, method_not_allowed, no_such_path, success
@@ -41,8 +41,8 @@ class Router:
     def __init__(self, api: Api, host: str, address: Callable[[], str], token: str) -> None:
         """`host` is where the server listens; `token` is that of the server's own user, for token reviews."""
         self._api, self._host, self._address = api, host, address
-        self._special = Special(api, Reviews(token))
-        self.watches = Watches(api.world)
+        self._subresources = SubresourceHandlers(api, Reviews(token))
+        self.watches = WatchHandler(api.state)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer to `request`; refusals and bugs become Status objects."""
@@ -62,14 +62,14 @@ class Router:
         target = parse_path(request.path)
         if target is None:
             return self._about(request)
-        virtual = await self._special.virtual(request, target)
+        virtual = await self._subresources.virtual(request, target)
         if virtual is not None:
             return virtual
         resource = self._api.resource(target.plural, target.group, target.version)
         if bool(target.namespace) and not resource.namespaced:
             raise no_such_path()
         if target.subresource and not (target.subresource == "status" and resource.has_status):
-            return await self._special.subresource(request, resource, target)
+            return await self._subresources.subresource(request, resource, target)
         if target.name:
             return await self._object(request, resource, target)
         return await self._collection(request, resource, target)
@@ -78,7 +78,7 @@ class Router:
         """Discovery, OpenAPI, health and version."""
         if request.method != "GET":
             raise method_not_allowed()
-        path, registry = request.path.rstrip("/"), self._api.world.registry
+        path, registry = request.path.rstrip("/"), self._api.state.registry
         parts = path.split("/")[1:]
         if path in {"/healthz", "/livez", "/readyz"} or path.startswith(("/livez/", "/readyz/")):
             return web.Response(text="ok")
@@ -99,7 +99,7 @@ class Router:
         return self._described(parts)
 
     def _described(self, parts: list[str]) -> web.Response:
-        registry = self._api.world.registry
+        registry = self._api.state.registry
         found: Json | None = None
         match parts:
             case ["api", version]:
@@ -169,4 +169,4 @@ class Router:
 
     def _table(self, request: web.BaseRequest, resource: Resource) -> TableView:
         include = request.query.get("includeObject", "Metadata") if request.query_string else "Metadata"
-        return TableView(resource, self._api.world.now(), include)
+        return TableView(resource, self._api.state.now(), include)

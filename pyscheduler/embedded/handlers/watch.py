@@ -9,20 +9,20 @@ from aiohttp import web
 from pyscheduler.embedded.columns.table import TableView
 from pyscheduler.embedded.handlers.request import METADATA, TABLE
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.server_state import ServerState
 from pyscheduler.embedded.verbs.read import ListOptions
-from pyscheduler.embedded.watching import Line, Watch, metadata_line, plain_line, table_line
-from pyscheduler.embedded.world import World
+from pyscheduler.embedded.watching import Line, Watcher, metadata_line, object_line, table_line
 
 BOOKMARK_SECONDS = 30.0
 DEFAULT_SECONDS = 3600.0
 
 
-class Watches:
+class WatchHandler:
     """All open watches, so that a stopping server can end them."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._open: set[Watch] = set()
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._open: set[Watcher] = set()
 
     def close(self) -> None:
         """End every watch."""
@@ -33,7 +33,7 @@ class Watches:
         self, request: web.BaseRequest, resource: Resource, namespace: str, options: ListOptions, view: str
     ) -> web.StreamResponse:
         """Answer one watch request, until it ends."""
-        watch = Watch(self._world, resource, namespace, options)
+        watch = Watcher(self._state, resource, namespace, options)
         watch.open()
         self._open.add(watch)
         response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache"})
@@ -51,10 +51,10 @@ class Watches:
     def _line(self, request: web.BaseRequest, resource: Resource, view: str) -> Line:
         if view == TABLE:
             include = request.query.get("includeObject", "Metadata")
-            return table_line(TableView(resource, self._world.now(), include), self._world.now)
-        return metadata_line if view == METADATA else plain_line(resource)
+            return table_line(TableView(resource, self._state.now(), include), self._state.now)
+        return metadata_line if view == METADATA else object_line(resource)
 
-    async def _stream(self, response: web.StreamResponse, watch: Watch, line: Line, options: ListOptions) -> None:
+    async def _stream(self, response: web.StreamResponse, watch: Watcher, line: Line, options: ListOptions) -> None:
         loop = asyncio.get_running_loop()
         news = asyncio.Event()
         watch.wake = news.set

@@ -1,7 +1,7 @@
 """Hollow nodes: Node objects with a kubelet's manners and no containers."""
 
-from pyscheduler.embedded.hollow.life import Pace
 from pyscheduler.embedded.hollow.nodes import HollowNodes
+from pyscheduler.embedded.hollow.pod_lifecycle import LifecycleTimings
 from pyscheduler.embedded.hollow.template import NodeTemplate, node_templates
 
-__all__ = ["HollowNodes", "NodeTemplate", "Pace", "node_templates"]
+__all__ = ["HollowNodes", "LifecycleTimings", "NodeTemplate", "node_templates"]

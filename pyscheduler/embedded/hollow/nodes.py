@@ -24,15 +24,23 @@ from pyscheduler.embedded.client import (
     Clock,
     Informer,
     Key,
-    Refused,
+    StatusError,
     Tasks,
     WorkQueue,
     structs,
 )
-from pyscheduler.embedded.hollow.kubelet import decide
-from pyscheduler.embedded.hollow.life import FAILED, INDEX, SUCCEEDED, Pace, asks_for_attempts, unreadable_annotations
-from pyscheduler.embedded.hollow.room import Refusal, Room
-from pyscheduler.embedded.hollow.status import Place
+from pyscheduler.embedded.hollow.kubelet import sync_pod
+from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure, NodeCapacity
+from pyscheduler.embedded.hollow.pod_lifecycle import (
+    FAILED,
+    INDEX,
+    SUCCEEDED,
+    LifecycleTimings,
+    depends_on_attempts,
+    unreadable_annotations,
+)
+from pyscheduler.embedded.hollow.pod_types import HollowPod
+from pyscheduler.embedded.hollow.status import PodPlacement
 from pyscheduler.embedded.hollow.template import (
     LEASE_NAMESPACE,
     NodeTemplate,
@@ -42,12 +50,11 @@ from pyscheduler.embedded.hollow.template import (
     node_object,
     node_status,
 )
-from pyscheduler.embedded.hollow.wire import HollowPod
 from pyscheduler.embedded.objects import seconds
 
 WORKERS = 16
 """How many writes about pods are under way at once."""
-BEATERS = 4
+HEARTBEAT_WORKERS = 4
 """How many heartbeats are under way at once."""
 REGISTRATIONS = 32
 STATUS_SECONDS = 300.0
@@ -60,15 +67,15 @@ _log = logging.getLogger(__name__)
 class _Node:
     template: NodeTemplate
     address: str
-    room: Room
+    capacity: NodeCapacity
     alive: bool = True
     uid: str = ""
     reported: float = 0.0
 
 
 class _Placed(NamedTuple):
-    place: Place
-    refusal: Refusal | None
+    place: PodPlacement
+    refusal: AdmissionFailure | None
 
 
 class HollowNodes:
@@ -84,12 +91,12 @@ class HollowNodes:
         templates: Iterable[NodeTemplate],
         *,
         clock: Clock,
-        pace: Pace | None = None,
+        timings: LifecycleTimings | None = None,
         heartbeat_seconds: float | None = 10.0,
         clear_taints: bool = False,
     ) -> None:
         self._client, self._clock = client, clock
-        self._pace = pace if pace is not None else Pace()
+        self._timings = timings if timings is not None else LifecycleTimings()
         self._heartbeat, self._clear_taints = heartbeat_seconds, clear_taints
         self._addresses, self._pod_addresses = count(1), count(1)
         self._nodes: dict[str, _Node] = {}
@@ -97,7 +104,7 @@ class HollowNodes:
         self._ended: set[str] = set()
         """The pods, by UID, whose end has been written: it stands, though the watch may not have told of it yet."""
         self._pods: WorkQueue[Key] = WorkQueue(clock)
-        self._beats: WorkQueue[str] = WorkQueue(clock)
+        self._heartbeats: WorkQueue[str] = WorkQueue(clock)
         self._tasks = Tasks()
         self._pod_informer = Informer(
             client, PODS, structs(HollowPod), field_selector="spec.nodeName!=", listeners=[self._on_pod]
@@ -118,7 +125,7 @@ class HollowNodes:
         return list(self._nodes)
 
     async def start(self) -> None:
-        """Register all nodes and begin to run pods. Refused if the server will not have a node."""
+        """Register all nodes and begin to run pods. StatusError if the server will not have a node."""
         gate = asyncio.Semaphore(REGISTRATIONS)
 
         async def register(template: NodeTemplate) -> None:
@@ -131,20 +138,20 @@ class HollowNodes:
         self._tasks.spawn(self._pod_informer.run(), "hollow nodes: watch of pods")
         await asyncio.gather(self._node_informer.synced.wait(), self._pod_informer.synced.wait())
         for number in range(WORKERS):
-            self._tasks.spawn(self._pods.work(self._look), f"hollow nodes: worker {number}")
-        for number in range(BEATERS):
-            self._tasks.spawn(self._beats.work(self._beat), f"hollow nodes: heartbeat {number}")
+            self._tasks.spawn(self._pods.work(self._sync_pod), f"hollow nodes: worker {number}")
+        for number in range(HEARTBEAT_WORKERS):
+            self._tasks.spawn(self._heartbeats.work(self._send_heartbeat), f"hollow nodes: heartbeat {number}")
 
     async def stop(self) -> None:
         """Stop at once. Nodes and pods stay as they are in the API."""
         self._pods.close()
-        self._beats.close()
+        self._heartbeats.close()
         await self._tasks.stop()
 
     async def add(self, template: NodeTemplate) -> None:
-        """One more node, now. Refused if the server will not have it."""
+        """One more node, now. StatusError if the server will not have it."""
         await self._register(template)
-        self._beats.add(template.name)
+        self._heartbeats.add(template.name)
         self._requeue_pods_of(template.name)
 
     def kill(self, name: str) -> None:
@@ -154,7 +161,7 @@ class HollowNodes:
     def revive(self, name: str) -> None:
         """The node is back, its pods have run on meanwhile. KeyError if there is no such node."""
         self._nodes[name].alive = True
-        self._beats.add(name)
+        self._heartbeats.add(name)
         self._requeue_pods_of(name)
 
     def _requeue_pods_of(self, name: str) -> None:
@@ -164,12 +171,12 @@ class HollowNodes:
 
     async def _register(self, template: NodeTemplate) -> None:
         address = _address(64, next(self._addresses))
-        node = self._nodes[template.name] = _Node(template, address, Room(amounts(template.amounts)))
+        node = self._nodes[template.name] = _Node(template, address, NodeCapacity(amounts(template.amounts)))
         now = self._clock()
         try:
             made = await self._client.create(NODES, node_object(template, address, now))
-        except Refused as refusal:
-            if not refusal.conflict:
+        except StatusError as refusal:
+            if not refusal.is_conflict:
                 del self._nodes[template.name]
                 raise
             made = await self._client.get(NODES, "", template.name)
@@ -184,9 +191,9 @@ class HollowNodes:
             return
         now, step = self._clock(), self._heartbeat / max(1, len(self._nodes))
         for number, name in enumerate(self._nodes):
-            self._beats.add_at(name, now + number * step)
+            self._heartbeats.add_at(name, now + number * step)
 
-    async def _beat(self, name: str) -> None:
+    async def _send_heartbeat(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is None or not node.alive or self._heartbeat is None:
             return
@@ -199,14 +206,14 @@ class HollowNodes:
                 node.reported = now
             await self._renew_lease(node, now)
         finally:
-            self._beats.add_at(name, now + self._heartbeat)
+            self._heartbeats.add_at(name, now + self._heartbeat)
 
     async def _renew_lease(self, node: _Node, now: float) -> None:
         name = node.template.name
         try:
             await self._client.patch(LEASES, (LEASE_NAMESPACE, name), lease_renewal(now))
-        except Refused as refusal:
-            if not refusal.gone:
+        except StatusError as refusal:
+            if not refusal.is_not_found:
                 raise
             await self._client.create(LEASES, lease_object(name, node.uid, now))
 
@@ -216,7 +223,7 @@ class HollowNodes:
             return
         node = self._nodes.get(after.metadata.name)
         if node is not None and (before is None or before.status.allocatable != after.status.allocatable):
-            node.room.allocatable = amounts(after.status.allocatable)
+            node.capacity.allocatable = amounts(after.status.allocatable)
 
     def _drop_node(self, gone: NodeObject | None) -> None:
         node = self._nodes.get(gone.metadata.name) if gone is not None else None
@@ -233,9 +240,9 @@ class HollowNodes:
         if node is None:
             return
         if after.final:
-            node.room.release(after.metadata.uid)
-        elif after.status.start_time is not None and after.metadata.uid not in node.room:
-            node.room.hold(after.metadata.uid, pod_requests(after.spec).real)
+            node.capacity.release(after.metadata.uid)
+        elif after.status.start_time is not None and after.metadata.uid not in node.capacity:
+            node.capacity.hold(after.metadata.uid, pod_requests(after.spec).real)
         if not after.final or after.metadata.deletion_timestamp is not None:
             self._pods.add((after.metadata.namespace, after.metadata.name))
 
@@ -245,9 +252,9 @@ class HollowNodes:
         self._pods.forget((pod.metadata.namespace, pod.metadata.name))
         node = self._nodes.get(pod.spec.node_name)
         if node is not None:
-            node.room.release(pod.metadata.uid)
+            node.capacity.release(pod.metadata.uid)
 
-    async def _look(self, key: Key) -> None:
+    async def _sync_pod(self, key: Key) -> None:
         pod = self._pod_informer.objects.get(key)
         node = self._nodes.get(pod.spec.node_name) if pod is not None else None
         if pod is None or node is None or not node.alive:
@@ -258,7 +265,7 @@ class HollowNodes:
         placed = self._placed.get(uid)
         if placed is None:
             placed = self._placed[uid] = self._place(pod, node)
-        decision = decide(pod, placed.place, placed.refusal, self._pace, self._clock())
+        decision = sync_pod(pod, placed.place, placed.refusal, self._timings, self._clock())
         try:
             if decision.status is not None:
                 await self._client.patch_status(PODS, key, decision.status, uid=uid)
@@ -266,11 +273,11 @@ class HollowNodes:
                     self._ended.add(uid)
             elif decision.delete:
                 await self._client.delete(PODS, key, uid=uid, grace_seconds=0)
-        except Refused as refusal:
-            if not (refusal.gone or refusal.conflict):
+        except StatusError as refusal:
+            if not (refusal.is_not_found or refusal.is_conflict):
                 raise
-        if decision.again < math.inf:
-            self._pods.add_at(key, decision.again)
+        if decision.requeue_at < math.inf:
+            self._pods.add_at(key, decision.requeue_at)
 
     def _place(self, pod: HollowPod, node: _Node) -> _Placed:
         for problem in unreadable_annotations(pod):
@@ -280,18 +287,18 @@ class HollowNodes:
         address = pod.status.pod_ip or _address(128, next(self._pod_addresses))
         if pod.spec.host_network:
             address = node.address
-        earlier = self._earlier(pod) if asks_for_attempts(pod) else 0
-        place = Place(known if known is not None else self._clock(), address, node.address, earlier)
-        refusal = None if pod.final else node.room.admit(pod.metadata.uid, pod_requests(pod.spec).real)
+        earlier = self._earlier_attempts(pod) if depends_on_attempts(pod) else 0
+        place = PodPlacement(known if known is not None else self._clock(), address, node.address, earlier)
+        refusal = None if pod.final else node.capacity.admit(pod.metadata.uid, pod_requests(pod.spec).real)
         return _Placed(place, refusal)
 
-    def _earlier(self, pod: HollowPod) -> int:
+    def _earlier_attempts(self, pod: HollowPod) -> int:
         """How many pods of the same owner and index have failed, as far as they are still there."""
         others = self._pod_informer.objects.values()
-        return sum(other.status.phase == FAILED and _lineage(other) == _lineage(pod) for other in others)
+        return sum(other.status.phase == FAILED and _retry_key(other) == _retry_key(pod) for other in others)
 
 
-def _lineage(pod: HollowPod) -> tuple[str, str]:
+def _retry_key(pod: HollowPod) -> tuple[str, str]:
     owner = next((owner.uid for owner in pod.metadata.owner_references or () if owner.controller), pod.metadata.uid)
     return owner, (pod.metadata.annotations or {}).get(INDEX, "")
 

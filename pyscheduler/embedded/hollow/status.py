@@ -10,13 +10,22 @@ from typing import NamedTuple
 from pyscheduler.api.objects import Container
 from pyscheduler.api.resources import is_sidecar
 from pyscheduler.embedded.client import Json
-from pyscheduler.embedded.hollow.life import EXITED, FAILED, PENDING, RUNNING, SUCCEEDED, UP, WAITING, Stage
-from pyscheduler.embedded.hollow.room import Refusal
-from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure
+from pyscheduler.embedded.hollow.pod_lifecycle import (
+    CONTAINER_RUNNING,
+    CONTAINER_TERMINATED,
+    CONTAINER_WAITING,
+    FAILED,
+    PENDING,
+    RUNNING,
+    SUCCEEDED,
+    PodStage,
+)
+from pyscheduler.embedded.hollow.pod_types import HollowPod
 from pyscheduler.embedded.objects import timestamp
 
 
-class Place(NamedTuple):
+class PodPlacement(NamedTuple):
     """Where and since when a pod is on its node."""
 
     seen: float
@@ -26,7 +35,7 @@ class Place(NamedTuple):
     """How many pods of the same owner and index have failed before."""
 
 
-def stage_status(pod: HollowPod, stage: Stage, place: Place) -> Json:
+def stage_status(pod: HollowPod, stage: PodStage, place: PodPlacement) -> Json:
     """The status of a pod in that stage."""
     status: Json = {
         "phase": stage.phase,
@@ -38,13 +47,13 @@ def stage_status(pod: HollowPod, stage: Stage, place: Place) -> Json:
     }
     if pod.spec.init_containers:
         status["initContainerStatuses"] = [_init_container(pod, c, stage) for c in pod.spec.init_containers]
-    if stage.state != WAITING or stage.restarts:
+    if stage.state != CONTAINER_WAITING or stage.restarts:
         status["podIP"] = place.pod_ip
         status["podIPs"] = [{"ip": place.pod_ip}]
     return status
 
 
-def refused_status(refusal: Refusal, seen: float) -> Json:
+def admission_failure_status(refusal: AdmissionFailure, seen: float) -> Json:
     """The status of a pod that the kubelet turned away."""
     return {
         "phase": FAILED,
@@ -54,9 +63,9 @@ def refused_status(refusal: Refusal, seen: float) -> Json:
     }
 
 
-def _conditions(stage: Stage) -> list[Json]:
+def _conditions(stage: PodStage) -> list[Json]:
     started = stage.phase != PENDING
-    ready, reason = stage.state == UP, ""
+    ready, reason = stage.state == CONTAINER_RUNNING, ""
     if not ready:
         reason = {SUCCEEDED: "PodCompleted", FAILED: "PodFailed"}.get(stage.phase, "ContainersNotReady")
     why = {"reason": reason} if reason else {}
@@ -75,26 +84,26 @@ def _condition(kind: str, true: bool, at: str, why: Json) -> Json:
     return {"type": kind, "status": str(true), "lastTransitionTime": at, "reason": None, "message": None, **why}
 
 
-def _container(pod: HollowPod, container: Container, stage: Stage) -> Json:
-    up = stage.state == UP
+def _container(pod: HollowPod, container: Container, stage: PodStage) -> Json:
+    up = stage.state == CONTAINER_RUNNING
     status = _named(pod, container) | {"ready": up, "started": up, "restartCount": stage.restarts}
-    ended = {EXITED: _exit(pod, container, stage.exit_code, *stage.last_run)} if stage.last_run else {}
-    if stage.state == EXITED:
+    ended = {CONTAINER_TERMINATED: _exit(pod, container, stage.exit_code, *stage.last_run)} if stage.last_run else {}
+    if stage.state == CONTAINER_TERMINATED:
         return status | {"state": ended}
-    if stage.state == WAITING:
-        return status | {"state": {WAITING: {"reason": stage.reason}}, "lastState": ended}
-    return status | {"state": {UP: {"startedAt": timestamp(stage.began)}}, "lastState": ended}
+    if stage.state == CONTAINER_WAITING:
+        return status | {"state": {CONTAINER_WAITING: {"reason": stage.reason}}, "lastState": ended}
+    return status | {"state": {CONTAINER_RUNNING: {"startedAt": timestamp(stage.began)}}, "lastState": ended}
 
 
-def _init_container(pod: HollowPod, container: Container, stage: Stage) -> Json:
+def _init_container(pod: HollowPod, container: Container, stage: PodStage) -> Json:
     """Init containers take no time: they have ended when the pod starts. Sidecars live as the app containers do."""
     if stage.phase == PENDING:
-        state: Json = {WAITING: {"reason": "PodInitializing"}}
+        state: Json = {CONTAINER_WAITING: {"reason": "PodInitializing"}}
         return _named(pod, container) | {"ready": False, "started": False, "restartCount": 0, "state": state}
     if is_sidecar(container) and stage.phase == RUNNING:
-        state = {UP: {"startedAt": timestamp(stage.began)}}
+        state = {CONTAINER_RUNNING: {"startedAt": timestamp(stage.began)}}
         return _named(pod, container) | {"ready": True, "started": True, "restartCount": 0, "state": state}
-    state = {EXITED: _exit(pod, container, 0, stage.began, stage.began)}
+    state = {CONTAINER_TERMINATED: _exit(pod, container, 0, stage.began, stage.began)}
     return _named(pod, container) | {"ready": True, "started": False, "restartCount": 0, "state": state}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.patch.fieldset import Path, element, owned_leaves, shown
-from pyscheduler.embedded.patch.managed import APPLY, Owners, owners_of_live
+from pyscheduler.embedded.patch.managed import APPLY, FieldManagers, owners_of_live
 from pyscheduler.embedded.schema.nodes import ListOf, MapOf, Node, Struct, child
 from pyscheduler.embedded.status import ApiError
 
@@ -42,7 +42,7 @@ def server_side_apply(live: Json, config: Json, schema: Node, manager: str, how:
     return {**merged, "metadata": _with_last_applied(meta, live, config, manager)}
 
 
-def _release(owners: Owners, me: tuple[str, str], wanted: set[Path], context: tuple[set[Path], str]) -> None:
+def _release(owners: FieldManagers, me: tuple[str, str], wanted: set[Path], context: tuple[set[Path], str]) -> None:
     changed, now = context
     for owner, paths in list(owners.sets.items()):
         if owner != me:

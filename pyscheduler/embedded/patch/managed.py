@@ -17,16 +17,16 @@ from pyscheduler.embedded.schema.nodes import Node
 APPLY, UPDATE = "Apply", "Update"
 BEFORE_FIRST_APPLY = "before-first-apply"
 
-Owner = tuple[str, str]
+FieldManager = tuple[str, str]
 """Manager and operation."""
 
 
-class Owners:
+class FieldManagers:
     """The managers of one object and their sets of paths; entries of subresources are kept as they are."""
 
     def __init__(self, entries: list[Json]) -> None:
-        self.sets: dict[Owner, set[Path]] = {}
-        self._times: dict[Owner, Any] = {}
+        self.sets: dict[FieldManager, set[Path]] = {}
+        self._times: dict[FieldManager, Any] = {}
         self._others = [entry for entry in entries if entry.get("subresource")]
         for entry in entries:
             if not entry.get("subresource"):
@@ -34,7 +34,7 @@ class Owners:
                 self.sets.setdefault(owner, set()).update(decode(entry.get("fieldsV1") or {}))
                 self._times[owner] = entry.get("time")
 
-    def take(self, owner: Owner, paths: set[Path], now: str) -> None:
+    def take(self, owner: FieldManager, paths: set[Path], now: str) -> None:
         """`owner` owns exactly `paths` from now on."""
         if paths != self.sets.get(owner):
             self._times[owner] = now
@@ -57,10 +57,10 @@ class Owners:
         return tracked + self._others
 
 
-def first_owner(obj: Json, schema: Node | None, manager: str, now: str) -> None:
+def set_initial_managers(obj: Json, schema: Node | None, manager: str, now: str) -> None:
     """A new object, in place: its creator owns all its fields. Without a schema nothing is tracked."""
     if schema is not None:
-        owners = Owners([])
+        owners = FieldManagers([])
         owners.take((manager, UPDATE), set(owned_leaves(obj, schema)), now)
         obj["metadata"]["managedFields"] = owners.entries(obj["apiVersion"])
 
@@ -81,9 +81,9 @@ def record_update(new: Json, old: Mapping[str, Any], schema: Node, manager: str,
     new["metadata"]["managedFields"] = owners.entries(new["apiVersion"])
 
 
-def owners_of_live(live: Mapping[str, Any], paths: Mapping[Path, Any], now: str) -> Owners:
+def owners_of_live(live: Mapping[str, Any], paths: Mapping[Path, Any], now: str) -> FieldManagers:
     """The owners of a stored object; one that was never tracked belongs to `before-first-apply`."""
-    owners = Owners(live["metadata"].get("managedFields") or [])
+    owners = FieldManagers(live["metadata"].get("managedFields") or [])
     if "managedFields" not in live["metadata"] and paths:
         owners.take((BEFORE_FIRST_APPLY, UPDATE), set(paths), now)
     return owners

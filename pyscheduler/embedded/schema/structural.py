@@ -45,7 +45,7 @@ def _values(schema: Schema) -> Schema | None:
     return {} if extra is True else extra or None
 
 
-def faults(schema: Any, path: str) -> Iterator[Cause]:
+def schema_errors(schema: Any, path: str) -> Iterator[Cause]:
     """What makes a schema itself unusable: unknown types, broken patterns, members that are no schemas."""
     if not isinstance(schema, dict):
         yield wrong_type(path, str(schema), "must be a schema")
@@ -60,10 +60,10 @@ def faults(schema: Any, path: str) -> Iterator[Cause]:
             if not _TYPES[wanted](schema[name]):
                 yield wrong_type(f"{path}.{name}", str(schema[name]), f"must be of type {wanted}")
     for name, field in known.items() if isinstance(known, dict) else (("properties", known),):
-        yield from faults(field, f"{path}.properties[{name}]")
+        yield from schema_errors(field, f"{path}.properties[{name}]")
     for name in ("items", "additionalProperties"):
         if schema.get(name) is not None and not isinstance(schema[name], bool):
-            yield from faults(schema[name], f"{path}.{name}")
+            yield from schema_errors(schema[name], f"{path}.{name}")
 
 
 def _compiles(pattern: Any) -> bool:
@@ -93,21 +93,21 @@ def prune(value: Any, schema: Schema, *, root: bool = False) -> None:
             del value[name]
 
 
-def fill_in(value: Any, schema: Schema) -> None:
+def set_defaults(value: Any, schema: Schema) -> None:
     """Set the schema's defaults where a field is missing, in place."""
     if isinstance(value, list):
         for item in value:
-            fill_in(item, schema.get("items") or {})
+            set_defaults(item, schema.get("items") or {})
     if not isinstance(value, dict):
         return
     for name, field in (schema.get("properties") or {}).items():
         if name not in value and "default" in field:
             value[name] = deepcopy(field["default"])
         if name in value:
-            fill_in(value[name], field)
+            set_defaults(value[name], field)
     extra = _values(schema)
     for name in value.keys() - (schema.get("properties") or {}).keys() if extra else ():
-        fill_in(value[name], extra or {})
+        set_defaults(value[name], extra or {})
 
 
 def check(value: Any, schema: Schema, path: str = "") -> Iterator[Cause]:

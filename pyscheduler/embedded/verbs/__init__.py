@@ -1,1 +1,1 @@
-"""The verbs of the API as plain functions of a `World`: what a request means, without HTTP."""
+"""The verbs of the API as plain functions of a `ServerState`: what a request means, without HTTP."""

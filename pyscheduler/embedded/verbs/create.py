@@ -7,45 +7,45 @@ from typing import Any
 from pyscheduler.embedded.admission.meta import check_meta
 from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json, key_of
-from pyscheduler.embedded.patch.managed import first_owner
+from pyscheduler.embedded.patch.managed import set_initial_managers
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.schema.typecheck import schema_of
+from pyscheduler.embedded.server_state import ServerState, WriteOptions
 from pyscheduler.embedded.status import already_exists, bad_request, invalid
-from pyscheduler.embedded.verbs.intake import place, take_in
-from pyscheduler.embedded.world import World, WriteOptions
+from pyscheduler.embedded.verbs.request_body import decode_body, place
 
 _NOT_FOR_CLIENTS = ("resourceVersion", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _NAME_TRIES = 8
 
 
-def create(world: World, resource: Resource, namespace: str, body: Any, options: WriteOptions) -> Version:
+def create(state: ServerState, resource: Resource, namespace: str, body: Any, options: WriteOptions) -> Version:
     """Store a new object. ApiError where it is wrong or its name is taken."""
-    obj = take_in(resource, body, options)
+    obj = decode_body(resource, body, options)
     if resource.to_stored:
         obj = resource.to_stored(obj)
     if obj["metadata"].get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
-    place(world, resource, namespace, obj)
+    place(state, resource, namespace, obj)
     if options.manager and "managedFields" not in obj["metadata"]:
         written = schema_of(resource) if resource.to_stored is None else None
-        first_owner(obj, written, options.manager, world.timestamp())
-    prepare(world, resource, obj)
-    if world.store.get(resource.bucket, key_of(obj)) is not None:
+        set_initial_managers(obj, written, options.manager, state.timestamp())
+    prepare(state, resource, obj)
+    if state.store.get(resource.bucket, key_of(obj)) is not None:
         raise already_exists(resource.plural, resource.group, obj["metadata"]["name"])
     if options.dry_run:
         return Version(key_of(obj), obj, 0)
-    return world.store.put(resource.bucket, key_of(obj), obj)
+    return state.store.put(resource.bucket, key_of(obj), obj)
 
 
-def prepare(world: World, resource: Resource, obj: Json) -> None:
+def prepare(state: ServerState, resource: Resource, obj: Json) -> None:
     """Give a new object all that the server gives it, in place, and check it."""
     meta = obj["metadata"]
     for field in _NOT_FOR_CLIENTS:
         meta.pop(field, None)
     if not meta.get("name") and meta.get("generateName"):
-        meta["name"] = _generated(world, resource, meta)
-    meta["uid"] = world.new_uid()
-    meta["creationTimestamp"] = world.timestamp()
+        meta["name"] = _generated(state, resource, meta)
+    meta["uid"] = state.new_uid()
+    meta["creationTimestamp"] = state.timestamp()
     if resource.generation:
         meta["generation"] = 1
     else:
@@ -54,21 +54,21 @@ def prepare(world: World, resource: Resource, obj: Json) -> None:
         obj.pop("status", None)
         if not resource.custom:
             obj["status"] = {}
-    stored = world.registry.stored_in(resource.bucket)
-    stored.rules.default(obj, world.store)
+    stored = state.registry.stored_in(resource.bucket)
+    stored.rules.default(obj, state.store)
     causes = check_meta(resource, obj)
     if not causes:
-        stored.rules.on_create(obj, world.store)
+        stored.rules.on_create(obj, state.store)
         causes = stored.rules.check(obj)
     if causes:
         raise invalid(resource.kind, resource.group, meta.get("name") or meta.get("generateName") or "", causes)
 
 
-def _generated(world: World, resource: Resource, meta: Json) -> str:
+def _generated(state: ServerState, resource: Resource, meta: Json) -> str:
     """A name that is free; as in Kubernetes the prefix is cut to leave room for the suffix."""
     prefix = meta["generateName"][:58] if resource.rules.name_form == "label" else meta["generateName"][:248]
     for _ in range(_NAME_TRIES):
-        name = prefix + world.new_suffix()
-        if world.store.get(resource.bucket, (meta.get("namespace") or "", name)) is None:
+        name = prefix + state.new_suffix()
+        if state.store.get(resource.bucket, (meta.get("namespace") or "", name)) is None:
             break
     return str(name)

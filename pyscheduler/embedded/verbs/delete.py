@@ -9,9 +9,9 @@ from pyscheduler.embedded.gc import FOREGROUND
 from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json, owners_of, timestamp
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.server_state import DeleteOptions, ServerState
 from pyscheduler.embedded.status import bad_request, conflict, forbidden
 from pyscheduler.embedded.verbs.update import find
-from pyscheduler.embedded.world import DeleteOptions, World
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
 _PROPAGATIONS = ("Background", "Foreground", "Orphan")
@@ -42,22 +42,24 @@ def delete_options(body: Any, query: Mapping[str, str], *, dry_run: bool = False
     )
 
 
-def delete(world: World, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Version, bool]:
+def delete(
+    state: ServerState, resource: Resource, namespace: str, name: str, options: DeleteOptions
+) -> tuple[Version, bool]:
     """Delete an object; the version that is left (or was the last), and whether the object is gone."""
-    old = find(world, resource, namespace, name)
+    old = find(state, resource, namespace, name)
     _check_preconditions(resource, old, options)
     if resource.bucket == "namespaces" and name in _IMMORTAL:
         raise forbidden("namespaces", "", name, "this namespace may not be deleted")
     grace = _grace_seconds(resource, old.object, options)
     meta = old.object["metadata"]
-    finalizers = _finalizers(world, meta, options)
+    finalizers = _finalizers(state, meta, options)
     if options.dry_run:
         return old, True
     if options.propagation == "Orphan":
-        _orphan(world, meta["uid"])
+        _orphan(state, meta["uid"])
     if not grace and not finalizers and resource.bucket != "namespaces":
-        return world.store.remove(resource.bucket, old.key), True
-    return world.store.put(resource.bucket, old.key, _marked(world, old.object, grace, finalizers)), False
+        return state.store.remove(resource.bucket, old.key), True
+    return state.store.put(resource.bucket, old.key, _marked(state, old.object, grace, finalizers)), False
 
 
 def _check_preconditions(resource: Resource, old: Version, options: DeleteOptions) -> None:
@@ -83,17 +85,17 @@ def _grace_seconds(resource: Resource, obj: Json, options: DeleteOptions) -> int
     return wanted if under_way is None else min(wanted, under_way)
 
 
-def _finalizers(world: World, meta: Json, options: DeleteOptions) -> list[str]:
+def _finalizers(state: ServerState, meta: Json, options: DeleteOptions) -> list[str]:
     finalizers = [f for f in meta.get("finalizers") or () if f != FOREGROUND]
-    if options.propagation == "Foreground" and world.garbage.dependents(meta["uid"]):
+    if options.propagation == "Foreground" and state.garbage.dependents(meta["uid"]):
         return [*finalizers, FOREGROUND]
     return finalizers
 
 
-def _marked(world: World, obj: Json, grace: int, finalizers: list[str]) -> Json:
+def _marked(state: ServerState, obj: Json, grace: int, finalizers: list[str]) -> Json:
     """`obj` as it is while it waits to go."""
     meta = dict(obj["metadata"])
-    due = timestamp(world.now() + grace)
+    due = timestamp(state.now() + grace)
     meta["deletionTimestamp"] = min(due, meta.get("deletionTimestamp", due))
     if "deletionTimestamp" not in obj["metadata"] and "generation" in meta:
         meta["generation"] += 1
@@ -108,27 +110,27 @@ def _marked(world: World, obj: Json, grace: int, finalizers: list[str]) -> Json:
     return marked
 
 
-def _orphan(world: World, uid: str) -> None:
+def _orphan(state: ServerState, uid: str) -> None:
     """Dependents forget the owner, so that they outlive it."""
-    for bucket, key in world.garbage.dependents(uid):
-        version = world.store.get(bucket, key)
+    for bucket, key in state.garbage.dependents(uid):
+        version = state.store.get(bucket, key)
         if version is not None:
             left = [owner for owner in owners_of(version.object) if owner.get("uid") != uid]
             meta = {name: part for name, part in version.object["metadata"].items() if name != "ownerReferences"}
-            world.store.put(
+            state.store.put(
                 bucket, key, {**version.object, "metadata": meta | ({"ownerReferences": left} if left else {})}
             )
 
 
-def remove_finalizer(world: World, bucket: str, key: tuple[str, str], finalizer: str) -> None:
+def remove_finalizer(state: ServerState, bucket: str, key: tuple[str, str], finalizer: str) -> None:
     """Take one finalizer off an object; without any left, an object that is being deleted goes."""
-    version = world.store.get(bucket, key)
+    version = state.store.get(bucket, key)
     if version is None:
         return
     meta = dict(version.object["metadata"])
     left = [name for name in meta.pop("finalizers", None) or () if name != finalizer]
     if left:
         meta["finalizers"] = left
-    world.store.put(bucket, key, {**version.object, "metadata": meta})
+    state.store.put(bucket, key, {**version.object, "metadata": meta})
     if not left and "deletionTimestamp" in meta and not meta.get("deletionGracePeriodSeconds"):
-        world.store.remove(bucket, key)
+        state.store.remove(bucket, key)

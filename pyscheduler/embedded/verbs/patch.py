@@ -11,16 +11,16 @@ from pyscheduler.embedded.objects import Json, without_nulls
 from pyscheduler.embedded.patch.apply import server_side_apply
 from pyscheduler.embedded.patch.fieldset import owned_leaves
 from pyscheduler.embedded.patch.jsonpatch import json_patch
-from pyscheduler.embedded.patch.managed import APPLY, Owners
+from pyscheduler.embedded.patch.managed import APPLY, FieldManagers
 from pyscheduler.embedded.patch.merge import merge_patch
 from pyscheduler.embedded.patch.strategic import strategic_patch
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.schema.typecheck import schema_of
+from pyscheduler.embedded.server_state import ServerState, WriteOptions
 from pyscheduler.embedded.status import bad_request, unsupported_media_type
 from pyscheduler.embedded.verbs.create import create
-from pyscheduler.embedded.verbs.intake import take_in
+from pyscheduler.embedded.verbs.request_body import decode_body
 from pyscheduler.embedded.verbs.update import find, update
-from pyscheduler.embedded.world import World, WriteOptions
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -30,7 +30,7 @@ PATCH_TYPES = (JSON_PATCH, MERGE, STRATEGIC, APPLY_YAML)
 
 
 def patch(
-    world: World,
+    state: ServerState,
     resource: Resource,
     where: tuple[str, str, str],
     change: tuple[str, Any],
@@ -39,13 +39,13 @@ def patch(
     """Patch the object at `where` (namespace, name, subresource) by `change` (media type, body)."""
     media_type, body = change
     if media_type == APPLY_YAML:
-        return apply(world, resource, where, body, options)
-    old = find(world, resource, where[0], where[1])
+        return apply(state, resource, where, body, options)
+    old = find(state, resource, where[0], where[1])
     present = resource.from_stored(old.object) if resource.from_stored else old.object
     patched = _patched(resource, present, media_type, body)
     if media_type == JSON_PATCH or not where[2]:
         patched = without_nulls(fresh(patched))
-    return update(world, resource, where, patched, options)
+    return update(state, resource, where, patched, options)
 
 
 def _patched(resource: Resource, present: Json, media_type: str, body: Any) -> Any:
@@ -67,28 +67,28 @@ def fresh(obj: Any) -> Any:
 
 
 def apply(
-    world: World, resource: Resource, where: tuple[str, str, str], config: Any, options: WriteOptions
+    state: ServerState, resource: Resource, where: tuple[str, str, str], config: Any, options: WriteOptions
 ) -> tuple[Version, bool]:
     """Server-side apply; creates what is not there."""
     namespace, name, subresource = where
     if not options.manager:
         raise bad_request("fieldManager is required for apply patch")
-    config = take_in(resource, without_nulls(config), options)
+    config = decode_body(resource, without_nulls(config), options)
     meta = config["metadata"]
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     meta.setdefault("name", name)
-    old = world.store.get(resource.bucket, (namespace if resource.namespaced else "", name))
+    old = state.store.get(resource.bucket, (namespace if resource.namespaced else "", name))
     schema = schema_of(resource)
     if old is None:
-        owners = Owners([])
-        owners.take((options.manager, APPLY), set(owned_leaves(config, schema)), world.timestamp())
+        owners = FieldManagers([])
+        owners.take((options.manager, APPLY), set(owned_leaves(config, schema)), state.timestamp())
         meta["managedFields"] = owners.entries(resource.api_version)
-        return create(world, resource, namespace, config, options), True
+        return create(state, resource, namespace, config, options), True
     present = resource.from_stored(old.object) if resource.from_stored else old.object
     if subresource == "status":
         merged = merge_patch(present, {"status": config.get("status") or {}})
     else:
         wanted = {part: value for part, value in config.items() if part != "status" or not resource.has_status}
-        merged = server_side_apply(present, wanted, schema, options.manager, (options.force, world.timestamp()))
-    return update(world, resource, where, without_nulls(fresh(merged)), options)
+        merged = server_side_apply(present, wanted, schema, options.manager, (options.force, state.timestamp()))
+    return update(state, resource, where, without_nulls(fresh(merged)), options)

@@ -10,6 +10,7 @@ from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json, condition, labels_of
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.selectors import selector_test
+from pyscheduler.embedded.server_state import DeleteOptions, ServerState
 from pyscheduler.embedded.status import (
     ApiError,
     bad_request,
@@ -22,16 +23,15 @@ from pyscheduler.embedded.status import (
 )
 from pyscheduler.embedded.verbs.delete import delete, delete_options
 from pyscheduler.embedded.verbs.update import find
-from pyscheduler.embedded.world import DeleteOptions, World
 
 _VIOLATION = "Cannot evict pod as it would violate the pod's disruption budget."
 _RETRY_SECONDS = 10
 
 
-def bind(world: World, pods: Resource, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
+def bind(state: ServerState, pods: Resource, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
     """Assign a pod to a node (the registry's BindingREST). ApiError 409 where the pod cannot take it."""
     meta, node = _read_binding(namespace, name, binding)
-    old = find(world, pods, namespace, name)
+    old = find(state, pods, namespace, name)
     pod, stored = old.object, old.object["metadata"]
     for field, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         if meta.get(field, stored[field]) != stored[field]:
@@ -40,7 +40,7 @@ def bind(world: World, pods: Resource, namespace: str, name: str, binding: Any, 
     if problem := _unbindable(pod):
         raise conflict("pods/binding", "", name, problem)
     if not dry_run:
-        world.store.put(pods.bucket, old.key, _bound(pod, meta, node, world.timestamp()))
+        state.store.put(pods.bucket, old.key, _bound(pod, meta, node, state.timestamp()))
 
 
 def _read_binding(namespace: str, name: str, binding: Any) -> tuple[Mapping[str, Any], str]:
@@ -80,17 +80,17 @@ def _bound(pod: Json, binding: Mapping[str, Any], node: str, now: str) -> Json:
     return {**pod, "metadata": meta, "spec": {**pod["spec"], "nodeName": node}, "status": status}
 
 
-def evict(world: World, pods: Resource, namespace: str, name: str, eviction: Any) -> None:
+def evict(state: ServerState, pods: Resource, namespace: str, name: str, eviction: Any) -> None:
     """Delete a pod if its disruption budget allows (the registry's EvictionREST). ApiError 429 where it does not."""
     if not isinstance(eviction, dict):
         raise bad_request("the body is not an Eviction")
     options = delete_options(eviction.get("deleteOptions"), {})
-    old = find(world, pods, namespace, name)
+    old = find(state, pods, namespace, name)
     if not _budgets_do_not_count(old.object):
-        _spend_budget(world, old.object, options)
+        _spend_budget(state, old.object, options)
     if not options.dry_run:
-        _mark_disruption(world, pods, find(world, pods, namespace, name))
-    delete(world, pods, namespace, name, options)
+        _mark_disruption(state, pods, find(state, pods, namespace, name))
+    delete(state, pods, namespace, name, options)
 
 
 def _budgets_do_not_count(pod: Json) -> bool:
@@ -98,17 +98,17 @@ def _budgets_do_not_count(pod: Json) -> bool:
     return finished or "deletionTimestamp" in pod["metadata"]
 
 
-def budgets_of(world: World, pod: Json) -> list[Version]:
+def budgets_of(state: ServerState, pod: Json) -> list[Version]:
     """The disruption budgets whose selector matches `pod`."""
     return [
         budget
-        for budget in world.store.scan(BUDGETS, pod["metadata"]["namespace"])
+        for budget in state.store.scan(BUDGETS, pod["metadata"]["namespace"])
         if selector_test((budget.object.get("spec") or {}).get("selector"))(labels_of(pod))
     ]
 
 
-def _spend_budget(world: World, pod: Json, options: DeleteOptions) -> None:
-    budgets = budgets_of(world, pod)
+def _spend_budget(state: ServerState, pod: Json, options: DeleteOptions) -> None:
+    budgets = budgets_of(state, pod)
     if len(budgets) > 1:
         why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise ApiError(500, "InternalError", why)
@@ -133,12 +133,12 @@ def _spend_budget(world: World, pod: Json, options: DeleteOptions) -> None:
             _VIOLATION, f"The disruption budget {name} needs {needs} healthy pods and has {has} currently", 0
         )
     if not options.dry_run:
-        disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: world.timestamp()}
+        disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: state.timestamp()}
         spent = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
-        world.store.put(BUDGETS, budgets[0].key, {**budget, "metadata": dict(budget["metadata"]), "status": spent})
+        state.store.put(BUDGETS, budgets[0].key, {**budget, "metadata": dict(budget["metadata"]), "status": spent})
 
 
-def _mark_disruption(world: World, pods: Resource, old: Version) -> None:
+def _mark_disruption(state: ServerState, pods: Resource, old: Version) -> None:
     status = old.object.get("status") or {}
     disrupted = {
         "type": "DisruptionTarget",
@@ -146,8 +146,8 @@ def _mark_disruption(world: World, pods: Resource, old: Version) -> None:
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
         "lastProbeTime": None,
-        "lastTransitionTime": world.timestamp(),
+        "lastTransitionTime": state.timestamp(),
     }
     others = [c for c in status.get("conditions") or () if c.get("type") != "DisruptionTarget"]
     marked = {**status, "conditions": [*others, disrupted]}
-    world.store.put(pods.bucket, old.key, {**old.object, "metadata": dict(old.object["metadata"]), "status": marked})
+    state.store.put(pods.bucket, old.key, {**old.object, "metadata": dict(old.object["metadata"]), "status": marked})

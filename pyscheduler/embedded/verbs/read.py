@@ -11,6 +11,7 @@ from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Key
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.selectors import Test, field_test, label_test
+from pyscheduler.embedded.server_state import ServerState
 from pyscheduler.embedded.status import (
     ApiError,
     Cause,
@@ -21,7 +22,6 @@ from pyscheduler.embedded.status import (
     too_large_revision,
     unsupported,
 )
-from pyscheduler.embedded.world import World
 
 _MATCHES = ("Exact", "NotOlderThan")
 _STALE_CONTINUE = (
@@ -59,7 +59,7 @@ class ListOptions:
 
 
 @dataclass(frozen=True)
-class Page:
+class ListPage:
     """One page of a list: as of `revision`, `token` leads on, `remaining` objects are left (None: not counted)."""
 
     items: list[Version]
@@ -135,44 +135,44 @@ def revision_number(text: str) -> int:
     return int(text)
 
 
-def list_page(world: World, resource: Resource, namespace: str, options: ListOptions) -> Page:
+def list_page(state: ServerState, resource: Resource, namespace: str, options: ListOptions) -> ListPage:
     """One page of the objects that the options select."""
     wanted = revision_number(options.revision)
-    if wanted > world.store.revision:
-        raise too_large_revision(wanted, world.store.revision)
+    if wanted > state.store.revision:
+        raise too_large_revision(wanted, state.store.revision)
     if options.token:
-        return _following_page(world, resource, namespace, options)
+        return _following_page(state, resource, namespace, options)
     exact = options.match == "Exact" or (options.limit and wanted and not options.match)
     if exact:
-        versions = world.store.scan_at(resource.bucket, wanted, namespace)
+        versions = state.store.scan_at(resource.bucket, wanted, namespace)
         return _cut(versions, options, wanted)
     # Like the real server's cache, a list of "any" revision comes whole, whatever its limit.
     limited = options if options.revision != "0" else _unlimited(options)
-    return _cut(world.store.scan(resource.bucket, namespace), limited, world.store.revision)
+    return _cut(state.store.scan(resource.bucket, namespace), limited, state.store.revision)
 
 
 def _unlimited(options: ListOptions) -> ListOptions:
     return ListOptions(labels=options.labels, fields=options.fields)
 
 
-def _following_page(world: World, resource: Resource, namespace: str, options: ListOptions) -> Page:
+def _following_page(state: ServerState, resource: Resource, namespace: str, options: ListOptions) -> ListPage:
     if options.revision not in {"", "0"}:
         raise bad_request("specifying resource version is not allowed when using continue")
     revision, after = _read_token(options.token)
     try:
-        versions = world.store.scan_at(resource.bucket, revision, namespace, after)
+        versions = state.store.scan_at(resource.bucket, revision, namespace, after)
     except ApiError as error:
         raise (expired(_STALE_CONTINUE) if error.code == 410 else error) from None
     return _cut(versions, options, revision)
 
 
-def _cut(versions: Iterator[Version], options: ListOptions, revision: int) -> Page:
+def _cut(versions: Iterator[Version], options: ListOptions, revision: int) -> ListPage:
     chosen = list(versions) if not options.selective else [v for v in versions if options.selects(v)]
     if not options.limit or len(chosen) <= options.limit:
-        return Page(chosen, revision)
+        return ListPage(chosen, revision)
     items = chosen[: options.limit]
     left = None if options.selective else len(chosen) - options.limit
-    return Page(items, revision, _make_token(revision, items[-1].key), left)
+    return ListPage(items, revision, _make_token(revision, items[-1].key), left)
 
 
 def _make_token(revision: int, key: Key) -> str:

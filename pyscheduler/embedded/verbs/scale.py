@@ -7,10 +7,10 @@ from typing import Any
 from pyscheduler.embedded.history import Version
 from pyscheduler.embedded.objects import Json, dig
 from pyscheduler.embedded.resources import Resource
+from pyscheduler.embedded.server_state import ServerState, WriteOptions
 from pyscheduler.embedded.status import bad_request, conflict, invalid, invalid_value
 from pyscheduler.embedded.verbs.patch import fresh
 from pyscheduler.embedded.verbs.update import find, replace
-from pyscheduler.embedded.world import World, WriteOptions
 
 
 def scale_of(version: Version) -> Json:
@@ -42,9 +42,11 @@ def selector_text(selector: Json | None) -> str:
     return ",".join(terms)
 
 
-def rescale(world: World, resource: Resource, where: tuple[str, str], scale: Any, options: WriteOptions) -> Version:
+def update_scale(
+    state: ServerState, resource: Resource, where: tuple[str, str], scale: Any, options: WriteOptions
+) -> Version:
     """Set spec.replicas of the workload at `where` (namespace, name). ApiError where `scale` is none."""
-    old = find(world, resource, *where)
+    old = find(state, resource, *where)
     replicas = dig(scale, "spec", "replicas")
     if replicas is None:
         replicas = 0
@@ -58,4 +60,4 @@ def rescale(world: World, resource: Resource, where: tuple[str, str], scale: Any
         why = "the object has been modified; please apply your changes to the latest version and try again"
         raise conflict(resource.plural, resource.group, where[1], why)
     changed = fresh({**old.object, "spec": {**old.object["spec"], "replicas": replicas}})
-    return replace(world, resource, old, changed, ("", options))
+    return replace(state, resource, old, changed, ("", options))

@@ -10,6 +10,7 @@ from pyscheduler.embedded.objects import Json
 from pyscheduler.embedded.patch.managed import record_update
 from pyscheduler.embedded.resources import Resource
 from pyscheduler.embedded.schema.typecheck import schema_of
+from pyscheduler.embedded.server_state import ServerState, WriteOptions
 from pyscheduler.embedded.status import (
     Cause,
     bad_request,
@@ -19,23 +20,22 @@ from pyscheduler.embedded.status import (
     not_found,
 )
 from pyscheduler.embedded.verbs.create import create
-from pyscheduler.embedded.verbs.intake import take_in
-from pyscheduler.embedded.world import World, WriteOptions
+from pyscheduler.embedded.verbs.request_body import decode_body
 
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def find(world: World, resource: Resource, namespace: str, name: str) -> Version:
+def find(state: ServerState, resource: Resource, namespace: str, name: str) -> Version:
     """The present version of an object. ApiError 404 where there is none."""
-    version = world.store.get(resource.bucket, (namespace if resource.namespaced else "", name))
+    version = state.store.get(resource.bucket, (namespace if resource.namespaced else "", name))
     if version is None:
         raise not_found(resource.plural, resource.group, name)
     return version
 
 
 def update(
-    world: World,
+    state: ServerState,
     resource: Resource,
     where: tuple[str, str, str],
     body: Any,
@@ -44,18 +44,18 @@ def update(
     """Replace the object at `where` (namespace, name, subresource "" or "status"); also whether it was created."""
     namespace, name, subresource = where
     key = (namespace if resource.namespaced else "", name)
-    old = world.store.get(resource.bucket, key)
+    old = state.store.get(resource.bucket, key)
     if old is None and resource.create_on_update and not subresource:
         if isinstance(body, dict) and isinstance(body.get("metadata"), dict):
             body["metadata"].setdefault("name", name)
-        return create(world, resource, namespace, body, options), True
+        return create(state, resource, namespace, body, options), True
     if old is None:
         raise not_found(resource.plural, resource.group, name)
-    obj = take_in(resource, body, options)
+    obj = decode_body(resource, body, options)
     if resource.to_stored:
         obj = resource.to_stored(obj)
     _check_identity(resource, obj, old.object, key)
-    return replace(world, resource, old, obj, (subresource, options)), False
+    return replace(state, resource, old, obj, (subresource, options)), False
 
 
 def _check_identity(resource: Resource, obj: Json, old: Json, key: tuple[str, str]) -> None:
@@ -75,7 +75,7 @@ def _check_identity(resource: Resource, obj: Json, old: Json, key: tuple[str, st
         raise conflict(resource.plural, resource.group, key[1], _STALE)
 
 
-def replace(world: World, resource: Resource, old: Version, obj: Json, how: tuple[str, WriteOptions]) -> Version:
+def replace(state: ServerState, resource: Resource, old: Version, obj: Json, how: tuple[str, WriteOptions]) -> Version:
     """Store `obj` (stored form, ours to change) in place of `old`; `how` is (subresource, options)."""
     subresource, options = how
     obj["metadata"] = meta = dict(obj["metadata"])
@@ -89,14 +89,14 @@ def replace(world: World, resource: Resource, old: Version, obj: Json, how: tupl
     merged = (
         _status_part(resource, obj, old.object) if subresource == "status" else _main_part(resource, obj, old.object)
     )
-    causes = _admit(world, resource, merged, old.object, subresource)
+    causes = _admit(state, resource, merged, old.object, subresource)
     if causes:
         raise invalid(resource.kind, resource.group, meta["name"], causes)
     if _counts(resource, merged, old.object):
         merged["metadata"]["generation"] = old.object["metadata"].get("generation", 0) + 1
     if not subresource and (options.manager or "managedFields" in meta):
-        record_update(merged, old.object, schema_of(resource), options.manager or "unknown", world.timestamp())
-    return store(world, resource, old, merged, options)
+        record_update(merged, old.object, schema_of(resource), options.manager or "unknown", state.timestamp())
+    return store(state, resource, old, merged, options)
 
 
 def _main_part(resource: Resource, obj: Json, old: Json) -> Json:
@@ -112,12 +112,12 @@ def _status_part(resource: Resource, obj: Json, old: Json) -> Json:
     return {**old, "metadata": meta, "status": obj.get("status") or {}}
 
 
-def _admit(world: World, resource: Resource, obj: Json, old: Json, subresource: str) -> list[Cause]:
-    rules = world.registry.stored_in(resource.bucket).rules
+def _admit(state: ServerState, resource: Resource, obj: Json, old: Json, subresource: str) -> list[Cause]:
+    rules = state.registry.stored_in(resource.bucket).rules
     if subresource == "status":
-        rules.on_status(obj, world.store)
+        rules.on_status(obj, state.store)
         return rules.check(obj) if resource.custom else rules.check_status_change(obj, old)
-    rules.default(obj, world.store)
+    rules.default(obj, state.store)
     causes = check_meta(resource, obj) + check_meta_change(obj, old)
     return causes or rules.check(obj) or rules.check_change(obj, old)
 
@@ -131,13 +131,13 @@ def _counts(resource: Resource, new: Json, old: Json) -> bool:
     return any(new.get(part) != old.get(part) for part in (new.keys() | old.keys()) - ignored)
 
 
-def store(world: World, resource: Resource, old: Version, obj: Json, options: WriteOptions) -> Version:
+def store(state: ServerState, resource: Resource, old: Version, obj: Json, options: WriteOptions) -> Version:
     """Store a new state; an object that waited only for its finalizers goes when the last one is gone."""
     meta = obj["metadata"]
     if options.dry_run:
         return Version(old.key, obj, old.revision)
-    version = world.store.put(resource.bucket, old.key, obj)
+    version = state.store.put(resource.bucket, old.key, obj)
     waiting = "deletionTimestamp" in meta and not meta.get("finalizers") and not meta.get("deletionGracePeriodSeconds")
     if waiting and resource.bucket != "namespaces":
-        return world.store.remove(resource.bucket, old.key)
+        return state.store.remove(resource.bucket, old.key)
     return version

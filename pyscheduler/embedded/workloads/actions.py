@@ -13,9 +13,9 @@ from pyscheduler.embedded.client.protocol import PatchKind
 class Create:
     resource: Resource
     obj: Json
-    teller: Json | None = None
+    event_object: Json | None = None
     """Whose Event is to tell of it; None for nobody's."""
-    unless_there: bool = False
+    ignore_already_exists: bool = False
     """An object of that name is as good."""
 
 
@@ -34,16 +34,16 @@ class Delete:
     key: Key
     uid: str
     grace_seconds: int | None = None
-    before: Patch | None = None
+    pre_patch: Patch | None = None
     """What the object has to say before it goes."""
-    teller: Json | None = None
+    event_object: Json | None = None
 
 
 @dataclass(frozen=True)
 class Record:
-    """An Event about `about`."""
+    """An Event about `regarding`."""
 
-    about: Json
+    regarding: Json
     reason: str
     message: str
     kind: str = "Normal"
@@ -57,7 +57,7 @@ class Plan:
     """The answer of a reconcile function: what to do now, and when to look again (math.inf: when something changes)."""
 
     actions: list[Action] = field(default_factory=list)
-    again: float = math.inf
+    requeue_at: float = math.inf
 
 
 def status_patch(resource: Resource, obj: Json, wanted: Json) -> list[Action]:

@@ -10,24 +10,24 @@ from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, W
 from pyscheduler.embedded.objects import owners_of
 from pyscheduler.embedded.workloads import cron, deployment, jobs, replicaset
 from pyscheduler.embedded.workloads.actions import Delete, Patch, Plan
-from pyscheduler.embedded.workloads.carry import carry_out
-from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS, Expectations
+from pyscheduler.embedded.workloads.apply_actions import apply_actions
+from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS, Expectations
 from pyscheduler.embedded.workloads.jobs.pods import is_tracked
-from pyscheduler.embedded.workloads.loose import let_go
 from pyscheduler.embedded.workloads.objects import controller_uid, is_active, is_deleting, key_of, uid_of
-from pyscheduler.embedded.workloads.recorder import Recorder
+from pyscheduler.embedded.workloads.orphans import release_orphan
+from pyscheduler.embedded.workloads.recorder import EventRecorder
 
 DEPLOYMENT, REPLICASET, JOB, CRONJOB, POD = "Deployment", "ReplicaSet", "Job", "CronJob", "Pod"
 
 
-class Item(NamedTuple):
+class QueueItem(NamedTuple):
     """An object to look at."""
 
     kind: str
     key: Key
 
 
-class Owned:
+class OwnerIndex:
     """Objects by the uid of the controller that owns them."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Owned:
             self._by_owner.setdefault(owner, {})[key_of(after)] = after
 
 
-class Workloads:
+class WorkloadControllers:
     """Deployments, ReplicaSets, Jobs and CronJobs. The informers belong to the caller, who runs them."""
 
     def __init__(
@@ -60,18 +60,18 @@ class Workloads:
     ) -> None:
         self._client, self._clock, self._pods, self._main = client, clock, pods, main
         self._job_backoff = job_backoff_seconds
-        self._pods_of = Owned()
-        self._owned = {REPLICASET: Owned(), JOB: Owned()}
+        self._pods_of = OwnerIndex()
+        self._owned = {REPLICASET: OwnerIndex(), JOB: OwnerIndex()}
         self._expected = Expectations()
-        self._outdated: dict[Item, tuple[str, float]] = {}
+        self._outdated: dict[QueueItem, tuple[str, float]] = {}
         self._failures: dict[str, jobs.Failures] = {}
-        self._recorder = Recorder(client, clock)
-        self.queue: WorkQueue[Item] = WorkQueue(clock)
+        self._recorder = EventRecorder(client, clock)
+        self.queue: WorkQueue[QueueItem] = WorkQueue(clock)
         pods.listeners.append(self._on_pod)
         for kind, informer in main.items():
             informer.listeners.append(partial(self._on_main, kind))
 
-    async def look(self, item: Item) -> None:
+    async def reconcile(self, item: QueueItem) -> None:
         """Reconcile one object, unless the news of its last writes is still on the way."""
         now = self._clock()
         obj = (self._pods if item.kind == POD else self._main[item.kind]).objects.get(item.key)
@@ -80,10 +80,10 @@ class Workloads:
             self._outdated.pop(item, None)
             return
         if not self._up_to_date(item, obj, now):
-            self.queue.add_at(item, now + GIVE_UP_SECONDS)
+            self.queue.add_at(item, now + EXPECTATIONS_TIMEOUT_SECONDS)
             return
         plan, failures = self._plan(item.kind, obj, now)
-        await carry_out(
+        await apply_actions(
             self._client,
             plan.actions,
             lambda made: self._made(item, made),
@@ -91,22 +91,22 @@ class Workloads:
             self._recorder,
         )
         self._remember(item, obj, plan, failures)
-        if plan.again < math.inf:
-            self.queue.add_at(item, plan.again)
+        if plan.requeue_at < math.inf:
+            self.queue.add_at(item, plan.requeue_at)
 
-    def _up_to_date(self, item: Item, obj: Json, now: float) -> bool:
+    def _up_to_date(self, item: QueueItem, obj: Json, now: float) -> bool:
         """Whether the local copies show what this controller wrote last."""
-        if not self._expected.met(item, now):
+        if not self._expected.is_satisfied(item, now):
             return False
         version, at = self._outdated.get(item, ("", -math.inf))
-        if version and version == obj["metadata"].get("resourceVersion") and now - at < GIVE_UP_SECONDS:
+        if version and version == obj["metadata"].get("resourceVersion") and now - at < EXPECTATIONS_TIMEOUT_SECONDS:
             return False
         self._outdated.pop(item, None)
         return True
 
     def _plan(self, kind: str, obj: Json, now: float) -> tuple[Plan, jobs.Failures | None]:
         if kind == POD:
-            return Plan(let_go(obj, self._job_of(obj))), None
+            return Plan(release_orphan(obj, self._job_of(obj))), None
         if kind == REPLICASET:
             return replicaset.reconcile(obj, self._pods_of.of(obj), now), None
         if kind == CRONJOB:
@@ -117,7 +117,7 @@ class Workloads:
         sets = self._owned[REPLICASET].of(obj)
         return deployment.reconcile(obj, sets, [pod for rs in sets for pod in self._pods_of.of(rs)], now), None
 
-    def _remember(self, item: Item, obj: Json, plan: Plan, failures: jobs.Failures | None) -> None:
+    def _remember(self, item: QueueItem, obj: Json, plan: Plan, failures: jobs.Failures | None) -> None:
         if failures is not None and failures.number:
             self._failures[uid_of(obj)] = failures
         elif failures is not None:
@@ -133,12 +133,12 @@ class Workloads:
                 return job
         return None
 
-    def _made(self, item: Item, made: Json) -> None:
+    def _made(self, item: QueueItem, made: Json) -> None:
         known = self._main.get(made.get("kind", ""), self._pods).objects.get(key_of(made))
         if known is None or uid_of(known) != uid_of(made):
             self._expected.expect(item, uid_of(made), self._clock())
 
-    def _deleted(self, item: Item, gone: Delete) -> None:
+    def _deleted(self, item: QueueItem, gone: Delete) -> None:
         informer = next((i for i in self._main.values() if i.resource == gone.resource), self._pods)
         known = informer.objects.get(gone.key)
         if known is not None and uid_of(known) == gone.uid and not is_deleting(known):
@@ -148,7 +148,7 @@ class Workloads:
         self._pods_of.change(before, after)
         owners = self._news(before, after)
         if after is not None and is_tracked(after):
-            self.queue.add(Item(POD, key_of(after)))
+            self.queue.add(QueueItem(POD, key_of(after)))
         if after is None or not is_active(after):
             # Recreate waits for the last old pod to go, of which its ReplicaSet's status says nothing.
             for kind, key in owners:
@@ -160,25 +160,25 @@ class Workloads:
             self._owned[kind].change(before, after)
             self._news(before, after)
         if after is not None:
-            self.queue.add(Item(kind, key_of(after)))
+            self.queue.add(QueueItem(kind, key_of(after)))
         elif kind == JOB and before is not None:
             self._failures.pop(uid_of(before), None)
             for pod in self._pods_of.of(before):
-                self.queue.add(Item(POD, key_of(pod)))
+                self.queue.add(QueueItem(POD, key_of(pod)))
 
-    def _news(self, before: Json | None, after: Json | None) -> list[Item]:
+    def _news(self, before: Json | None, after: Json | None) -> list[QueueItem]:
         """An owned object has changed: have its owners looked at. Returns them."""
         obj = after if after is not None else before
         if obj is not None and (before is None or after is None or is_deleting(after)):
-            self._expected.saw(uid_of(obj))
+            self._expected.observe(uid_of(obj))
         return self._queue_owners(obj)
 
-    def _queue_owners(self, obj: Json | None) -> list[Item]:
+    def _queue_owners(self, obj: Json | None) -> list[QueueItem]:
         if obj is None:
             return []
         namespace = key_of(obj)[0]
         items = [
-            Item(owner["kind"], (namespace, owner["name"]))
+            QueueItem(owner["kind"], (namespace, owner["name"]))
             for owner in owners_of(obj)
             if owner.get("controller") and owner["kind"] in self._main
         ]

@@ -14,6 +14,7 @@ import msgspec
 
 from pyscheduler.embedded.client import DEPLOYMENTS, REPLICASETS, Json
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, status_patch
+from pyscheduler.embedded.workloads.int_or_percent import scale_int_or_percent
 from pyscheduler.embedded.workloads.objects import (
     is_deleting,
     key_of,
@@ -24,7 +25,6 @@ from pyscheduler.embedded.workloads.objects import (
     uid_of,
     with_condition,
 )
-from pyscheduler.embedded.workloads.percent import whole
 from pyscheduler.kube.numbers import natural
 
 HASH_LABEL = "pod-template-hash"
@@ -53,7 +53,7 @@ def reconcile(deployment: Json, replica_sets: list[Json], pods: list[Json], now:
         actions = _scale_paused(deployment, newest, old)
     else:
         actions = _number(deployment, newest, old) + _roll(deployment, newest, old, pods)
-        actions += _forget_history(deployment, old)
+        actions += _clean_up_history(deployment, old)
     return Plan(actions + status_patch(DEPLOYMENTS, deployment, _status(deployment, newest, old, now)))
 
 
@@ -81,8 +81,8 @@ def limits(deployment: Json) -> tuple[int, int]:
     """maxSurge and maxUnavailable in pods; never both zero, or nothing could move."""
     replicas = replicas_of(deployment)
     rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
-    surge = whole(rolling.get("maxSurge", "25%"), replicas, round_up=True)
-    unavailable = whole(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
+    surge = scale_int_or_percent(rolling.get("maxSurge", "25%"), replicas, round_up=True)
+    unavailable = scale_int_or_percent(rolling.get("maxUnavailable", "25%"), replicas, round_up=False)
     return surge, min(unavailable, replicas) if surge or unavailable else 1
 
 
@@ -152,7 +152,7 @@ def _number(deployment: Json, newest: Json | None, old: list[Json]) -> list[Acti
     return actions
 
 
-def _forget_history(deployment: Json, old: list[Json]) -> list[Action]:
+def _clean_up_history(deployment: Json, old: list[Json]) -> list[Action]:
     limit = deployment["spec"].get("revisionHistoryLimit")
     limit = HISTORY_LIMIT if limit is None else int(limit)
     empty = [rs for rs in old if not replicas_of(rs) and not status_number(rs, "replicas") and not is_deleting(rs)]

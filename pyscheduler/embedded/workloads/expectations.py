@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-GIVE_UP_SECONDS = 30.0
+EXPECTATIONS_TIMEOUT_SECONDS = 30.0
 
 
 class Expectations:
@@ -23,7 +23,7 @@ class Expectations:
         self._owner[uid] = owner
         self._waiting.setdefault(owner, {})[uid] = now
 
-    def saw(self, uid: str) -> Hashable | None:
+    def observe(self, uid: str) -> Hashable | None:
         """The watch has told of `uid`; the owner that waited for it, if one did."""
         owner = self._owner.pop(uid, None)
         if owner is not None:
@@ -33,9 +33,9 @@ class Expectations:
                 del self._waiting[owner]
         return owner
 
-    def met(self, owner: Hashable, now: float) -> bool:
+    def is_satisfied(self, owner: Hashable, now: float) -> bool:
         """Whether `owner` has seen all that it waited for, or has waited long enough."""
-        overdue = [uid for uid, at in self._waiting.get(owner, {}).items() if now - at >= GIVE_UP_SECONDS]
+        overdue = [uid for uid, at in self._waiting.get(owner, {}).items() if now - at >= EXPECTATIONS_TIMEOUT_SECONDS]
         for uid in overdue:
-            self.saw(uid)
+            self.observe(uid)
         return owner not in self._waiting

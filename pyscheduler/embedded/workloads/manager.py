@@ -22,7 +22,7 @@ from pyscheduler.embedded.client import (
     Resource,
     Tasks,
 )
-from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, Workloads
+from pyscheduler.embedded.workloads.controllers import CRONJOB, DEPLOYMENT, JOB, REPLICASET, WorkloadControllers
 from pyscheduler.embedded.workloads.node_lifecycle import NodeLifecycle
 
 WORKERS = 4
@@ -55,7 +55,7 @@ class ControllerManager:
             CRONJOB: self._informer(CRONJOBS),
         }
         self._informers = [pods, nodes, leases, *main.values()]
-        self._workloads = Workloads(client, clock, pods, main, settings.job_backoff_seconds)
+        self._workloads = WorkloadControllers(client, clock, pods, main, settings.job_backoff_seconds)
         self._nodes = NodeLifecycle(client, clock, pods, nodes, leases, settings.node_grace_seconds)
 
     async def __aenter__(self) -> Self:
@@ -71,8 +71,8 @@ class ControllerManager:
             self._tasks.spawn(informer.run(), f"controllers: watch of {informer.resource.plural}")
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
         for number in range(WORKERS):
-            self._tasks.spawn(self._workloads.queue.work(self._workloads.look), f"workload controllers: {number}")
-        self._tasks.spawn(self._nodes.queue.work(self._nodes.look), "node lifecycle")
+            self._tasks.spawn(self._workloads.queue.work(self._workloads.reconcile), f"workload controllers: {number}")
+        self._tasks.spawn(self._nodes.queue.work(self._nodes.reconcile), "node lifecycle")
 
     async def stop(self) -> None:
         """Stop at once."""

@@ -24,7 +24,7 @@ _MANAGED = (UNREACHABLE, NOT_READY, UNSCHEDULABLE)
 _CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
-def declare_unknown(node: Json, now: float) -> list[Action]:
+def mark_node_unknown(node: Json, now: float) -> list[Action]:
     """Say that nobody knows how the node is; nothing where that is said already."""
     if condition(node, "Ready").get("status") == "Unknown":
         return []
@@ -62,16 +62,16 @@ def evict(node: Json, pods: list[Json], now: float) -> tuple[list[Action], float
             continue
         at = evicted_at(node, pod)
         if at <= now:
-            actions.append(Delete(PODS, key_of(pod), uid_of(pod), before=_disrupted(pod, *_BY_TAINT, now)))
+            actions.append(Delete(PODS, key_of(pod), uid_of(pod), pre_patch=_disrupted(pod, *_BY_TAINT, now)))
         else:
             again = min(again, at)
     return actions, again
 
 
-def bury(pod: Json, now: float) -> Delete:
+def force_delete_pod(pod: Json, now: float) -> Delete:
     """Take away a pod whose node is no more: it has failed, whatever it was doing (as podgc does)."""
     marked = None if phase(pod) in ("Succeeded", "Failed") else _disrupted(pod, *_BY_GC, now, phase="Failed")
-    return Delete(PODS, key_of(pod), uid_of(pod), grace_seconds=0, before=marked)
+    return Delete(PODS, key_of(pod), uid_of(pod), grace_seconds=0, pre_patch=marked)
 
 
 def _disrupted(pod: Json, reason: str, message: str, now: float, **status: str) -> Patch:

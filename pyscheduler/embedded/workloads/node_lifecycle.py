@@ -11,8 +11,14 @@ import math
 from pyscheduler.embedded.client import ApiClient, Clock, Informer, Json, Key, WorkQueue
 from pyscheduler.embedded.objects import condition, dig
 from pyscheduler.embedded.workloads.actions import Action
-from pyscheduler.embedded.workloads.carry import carry_out
-from pyscheduler.embedded.workloads.node_health import bury, declare_unknown, evict, mark_not_ready, set_taints
+from pyscheduler.embedded.workloads.apply_actions import apply_actions
+from pyscheduler.embedded.workloads.node_health import (
+    evict,
+    force_delete_pod,
+    mark_node_unknown,
+    mark_not_ready,
+    set_taints,
+)
 from pyscheduler.embedded.workloads.objects import key_of
 
 
@@ -32,23 +38,23 @@ class NodeLifecycle:
         grace_seconds: float,
     ) -> None:
         self._client, self._clock, self._nodes, self._grace = client, clock, nodes, grace_seconds
-        self._heard: dict[str, float] = {}
+        self._last_heartbeat: dict[str, float] = {}
         self._pods_on: dict[str, dict[Key, Json]] = {}
         self.queue: WorkQueue[str] = WorkQueue(clock)
         pods.listeners.append(self._on_pod)
         nodes.listeners.append(self._on_node)
         leases.listeners.append(self._on_lease)
 
-    async def look(self, name: str) -> None:
+    async def reconcile(self, name: str) -> None:
         """See to one node and its pods."""
         now = self._clock()
         node = self._nodes.objects.get(("", name))
         pods = list(self._pods_on.get(name, {}).values())
-        lost_at = self._heard.setdefault(name, now) + self._grace
+        lost_at = self._last_heartbeat.setdefault(name, now) + self._grace
         if node is None:
-            await self._bury(name, pods, lost_at if pods else now, now)
+            await self._force_delete_pods(name, pods, lost_at if pods else now, now)
             return
-        actions: list[Action] = [] if now < lost_at else declare_unknown(node, now)
+        actions: list[Action] = [] if now < lost_at else mark_node_unknown(node, now)
         if not actions:
             evictions, next_eviction = evict(node, pods, now)
             actions = set_taints(node, now) + mark_not_ready(node, pods, now) + evictions
@@ -56,27 +62,27 @@ class NodeLifecycle:
                 self.queue.add_at(name, next_eviction)
         if now < lost_at:
             self.queue.add_at(name, lost_at)
-        await carry_out(self._client, actions)
+        await apply_actions(self._client, actions)
 
-    async def _bury(self, name: str, orphans: list[Json], at: float, now: float) -> None:
+    async def _force_delete_pods(self, name: str, orphans: list[Json], at: float, now: float) -> None:
         if now < at:
             self.queue.add_at(name, at)
             return
-        await carry_out(self._client, [bury(pod, now) for pod in orphans])
-        self._heard.pop(name, None)
+        await apply_actions(self._client, [force_delete_pod(pod, now) for pod in orphans])
+        self._last_heartbeat.pop(name, None)
 
     def _on_node(self, before: Json | None, after: Json | None) -> None:
         node = after if after is not None else before
         if node is None:
             return
         name = node["metadata"]["name"]
-        if after is None or before is None or _beat(before) != _beat(after):
-            self._heard[name] = self._clock()
+        if after is None or before is None or _node_heartbeat(before) != _node_heartbeat(after):
+            self._last_heartbeat[name] = self._clock()
         self.queue.add(name)
 
     def _on_lease(self, before: Json | None, after: Json | None) -> None:
         if after is not None and (before is None or _renewed(before) != _renewed(after)):
-            self._heard[after["metadata"]["name"]] = self._clock()
+            self._last_heartbeat[after["metadata"]["name"]] = self._clock()
 
     def _on_pod(self, before: Json | None, after: Json | None) -> None:
         old = before["spec"].get("nodeName") if before is not None else None
@@ -98,7 +104,7 @@ class NodeLifecycle:
             self.queue.add(name)
 
 
-def _beat(node: Json) -> object:
+def _node_heartbeat(node: Json) -> object:
     return condition(node, "Ready").get("lastHeartbeatTime")
 
 

@@ -6,37 +6,37 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from uuid import uuid4
 
-from pyscheduler.embedded.client import EVENTS, ApiClient, Clock, Json, Refused
+from pyscheduler.embedded.client import EVENTS, ApiClient, Clock, Json, StatusError
 from pyscheduler.embedded.objects import timestamp
 from pyscheduler.embedded.workloads.actions import Record
 from pyscheduler.embedded.workloads.objects import key_of, uid_of
 
-REMEMBERED = 4096
+MAX_CACHED_EVENTS = 4096
 """How many Events are remembered so that the next of the same words only counts them up."""
 _COMPONENTS = {"Job": "job-controller", "CronJob": "cronjob-controller"}
 _VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1"}
 
-_Words = tuple[str, str, str]
+_EventKey = tuple[str, str, str]
 
 
 @dataclass
-class _Said:
+class _RecordedEvent:
     name: str
     count: int
 
 
-class Recorder:
+class EventRecorder:
     """Writes Events. What cannot be written is left out: an Event is news, not state."""
 
     def __init__(self, client: ApiClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
-        self._said: OrderedDict[_Words, _Said] = OrderedDict()
+        self._recorded_events: OrderedDict[_EventKey, _RecordedEvent] = OrderedDict()
 
     async def record(self, record: Record) -> None:
         """Say it, or count it up."""
-        words = (uid_of(record.about), record.reason, record.message)
-        namespace, now = key_of(record.about)[0], timestamp(self._clock())
-        said = self._said.get(words)
+        words = (uid_of(record.regarding), record.reason, record.message)
+        namespace, now = key_of(record.regarding)[0], timestamp(self._clock())
+        said = self._recorded_events.get(words)
         try:
             if said is not None:
                 said.count += 1
@@ -44,16 +44,16 @@ class Recorder:
                 await self._client.patch(EVENTS, (namespace, said.name), count)
                 return
             event = _event(record, now)
-            self._said[words] = _Said(event["metadata"]["name"], 1)
-            if len(self._said) > REMEMBERED:
-                self._said.popitem(last=False)
+            self._recorded_events[words] = _RecordedEvent(event["metadata"]["name"], 1)
+            if len(self._recorded_events) > MAX_CACHED_EVENTS:
+                self._recorded_events.popitem(last=False)
             await self._client.create(EVENTS, event)
-        except (Refused, OSError, TimeoutError):
-            self._said.pop(words, None)
+        except (StatusError, OSError, TimeoutError):
+            self._recorded_events.pop(words, None)
 
 
 def _event(record: Record, now: str) -> Json:
-    about, kind = record.about, record.about.get("kind", "")
+    about, kind = record.regarding, record.regarding.get("kind", "")
     meta, component = about["metadata"], _COMPONENTS.get(kind, "")
     return {
         "apiVersion": "v1",

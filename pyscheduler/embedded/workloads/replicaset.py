@@ -46,23 +46,23 @@ def _scale(replica_set: Json, active: list[Json]) -> list[Action]:
     missing = replicas_of(replica_set) - len(active)
     if missing >= 0:
         return [Create(PODS, _pod(replica_set)) for _ in range(missing)]
-    return [Delete(PODS, key_of(pod), uid_of(pod)) for pod in first_to_go(active)[:-missing]]
+    return [Delete(PODS, key_of(pod), uid_of(pod)) for pod in deletion_order(active)[:-missing]]
 
 
-def first_to_go(pods: list[Json]) -> list[Json]:
+def deletion_order(pods: list[Json]) -> list[Json]:
     """The pods in the order in which scaling down takes them (kube-controller-manager's ActivePodsWithRanks).
 
     Unassigned before assigned, pending before running, not ready before ready, cheap before dear, doubled up on a node
     before alone there, ready for a short time before long, young before old.
     """
-    beside: dict[str, int] = {}
+    pods_on_node: dict[str, int] = {}
     for pod in pods:
         node = pod["spec"].get("nodeName", "")
-        beside[node] = beside.get(node, 0) + 1
-    return sorted(pods, key=lambda pod: _rank(pod, beside))
+        pods_on_node[node] = pods_on_node.get(node, 0) + 1
+    return sorted(pods, key=lambda pod: _rank(pod, pods_on_node))
 
 
-def _rank(pod: Json, beside: dict[str, int]) -> Rank:
+def _rank(pod: Json, pods_on_node: dict[str, int]) -> Rank:
     node = pod["spec"].get("nodeName", "")
     ready = is_ready(pod)
     ready_since = seconds(condition(pod, "Ready").get("lastTransitionTime")) if ready else None
@@ -71,7 +71,7 @@ def _rank(pod: Json, beside: dict[str, int]) -> Rank:
         _PHASES.get(phase(pod), 0),
         ready,
         _deletion_cost(pod),
-        -beside[node],
+        -pods_on_node[node],
         -(ready_since or 0.0),
         -(seconds(pod["metadata"].get("creationTimestamp")) or 0.0),
     )

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pyscheduler.api import Domains, Ints, Likeness, Mask, NodeTable, PodCount
+from pyscheduler.api import Domains, Ints, Mask, NodeEquivalence, NodeTable, PodCount
 
 Labels = Mapping[str, str]
 Changes = Mapping[tuple[str, int], int]
@@ -16,7 +16,7 @@ _UNCHANGED: Changes = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class TopologyCounts:
     """A number for each domain of one topology, to be read only; `total` is all of them together."""
 
     domains: Domains
@@ -28,15 +28,15 @@ class Sum:
     def over(self, nodes: NodeTable, key: str) -> Ints:
         """The number for the domain of each node of a table."""
         here = nodes.topology(key)
-        return self._numbered_as(here).take(here.ids)
+        return self._renumbered(here).take(here.ids)
 
-    def above_0_over(self, nodes: NodeTable, key: str) -> Mask:
+    def positive_mask(self, nodes: NodeTable, key: str) -> Mask:
         """Whether that number is above 0."""
         here = nodes.topology(key)
-        mask: Mask = (self._numbered_as(here) > 0).take(here.ids)
+        mask: Mask = (self._renumbered(here) > 0).take(here.ids)
         return mask
 
-    def _numbered_as(self, here: Domains) -> Ints:
+    def _renumbered(self, here: Domains) -> Ints:
         if here.known is self.domains.known:
             return self.numbers
         # So many labels are in use that not all are remembered, and the domains have been numbered anew.
@@ -54,7 +54,7 @@ class DomainCounts:
 
     __slots__ = ("_changes", "_sums", "total")
 
-    def __init__(self, sums: Mapping[str, Sum], changes: Changes = _UNCHANGED) -> None:
+    def __init__(self, sums: Mapping[str, TopologyCounts], changes: Changes = _UNCHANGED) -> None:
         self._sums = sums
         self._changes = changes
         self.total = sum(s.total for s in sums.values()) + sum(changes.values())
@@ -66,18 +66,18 @@ class DomainCounts:
         return tuple((key, id(s.domains.known), (s.numbers > 0).tobytes()) for key, s in self._with_changes().items())
 
     @property
-    def likeness(self) -> Likeness | None:
+    def likeness(self) -> NodeEquivalence | None:
         """Which nodes have the same sum; None where what was counted is not all."""
         keys: tuple[str, ...] = ()
         counts: tuple[PodCount, ...] = ()
         for key, counted in self._sums.items():
             if self._changes or counted.count is None:
                 return None
-            if counted.domains.tells_apart:  # then a domain's pods are those of its node
+            if counted.domains.is_one_per_node:  # then a domain's pods are those of its node
                 counts += (counted.count,)
             else:
                 keys += (key,)
-        return Likeness(keys, counts)
+        return NodeEquivalence(keys, counts)
 
     @property
     def keys(self) -> Collection[str]:
@@ -90,8 +90,8 @@ class DomainCounts:
             return self
         sums = self._sums
         if key not in sums:
-            domains = nodes.whole.topology(key)
-            sums = {**sums, key: Sum(domains, np.zeros(domains.size, np.int64), 0)}
+            domains = nodes.all_nodes.topology(key)
+            sums = {**sums, key: TopologyCounts(domains, np.zeros(domains.size, np.int64), 0)}
         place = (key, sums[key].domains.id_of(labels[key]))
         return DomainCounts(sums, {**self._changes, place: self._changes.get(place, 0) + amount})
 
@@ -103,7 +103,7 @@ class DomainCounts:
         domain = counted.domains.id_of(labels.get(key))
         return int(counted.numbers[domain]) + self._changes.get((key, domain), 0)
 
-    def above_0(self, labels: Labels) -> bool:
+    def has_positive(self, labels: Labels) -> bool:
         """Whether any of the numbers is above 0 for the node with these labels."""
         return any(self.at(key, labels) > 0 for key in self._sums)
 
@@ -111,7 +111,7 @@ class DomainCounts:
         """All numbers together for the node with these labels."""
         return sum(self.at(key, labels) for key in self._sums)
 
-    def all_above_0(self, nodes: NodeTable) -> Mask:
+    def all_positive(self, nodes: NodeTable) -> Mask:
         """Per node of a table: whether its number is above 0 for every key."""
         mask = np.ones(len(nodes), np.bool_)
         evaluated: set[tuple[int, int]] = set()
@@ -119,15 +119,15 @@ class DomainCounts:
             place = (id(nodes.topology(key)), id(counted.numbers))  # topologies that no node has are all the same
             if place not in evaluated:
                 evaluated.add(place)
-                mask &= counted.above_0_over(nodes, key)
+                mask &= counted.positive_mask(nodes, key)
         return mask
 
-    def any_above_0(self, nodes: NodeTable) -> Mask:
-        """`above_0` for every node of a table."""
+    def any_positive(self, nodes: NodeTable) -> Mask:
+        """`has_positive` for every node of a table."""
         mask = np.zeros(len(nodes), np.bool_)
         for key, counted in self._with_changes().items():
             if counted.total:
-                mask |= counted.above_0_over(nodes, key)
+                mask |= counted.positive_mask(nodes, key)
         return mask
 
     def sums(self, nodes: NodeTable) -> Ints:
@@ -139,28 +139,28 @@ class DomainCounts:
             columns[0] += column
         return columns[0]
 
-    def _with_changes(self) -> Mapping[str, Sum]:
+    def _with_changes(self) -> Mapping[str, TopologyCounts]:
         sums = dict(self._sums) if self._changes else self._sums
         for (key, domain), amount in self._changes.items():
             sums = {**sums, key: _plus(sums[key], {domain: amount})}
         return sums
 
 
-def _plus(counted: Sum, amounts: Mapping[int, int]) -> Sum:
+def _plus(counted: TopologyCounts, amounts: Mapping[int, int]) -> TopologyCounts:
     numbers = counted.numbers.copy()
     for domain, amount in amounts.items():
         numbers[domain] += amount
-    return Sum(counted.domains, numbers, counted.total + sum(amounts.values()))
+    return TopologyCounts(counted.domains, numbers, counted.total + sum(amounts.values()))
 
 
-def counted(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
+def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
     """What is to be counted by each topology key, as it is now in the whole cluster."""
-    whole, sums = nodes.whole, {}
-    found: dict[tuple[int, int], Sum] = {}
+    whole, sums = nodes.all_nodes, {}
+    found: dict[tuple[int, int], TopologyCounts] = {}
     for key, count in counts.items():
         domains = whole.topology(key)
         alike = (id(count), id(domains))  # topologies that no node has are all the same, and there may be thousands
         if alike not in found:
-            found[alike] = Sum(domains, *whole.count_by_domain(count, domains), count)
+            found[alike] = TopologyCounts(domains, *whole.count_by_domain(count, domains), count)
         sums[key] = found[alike]
     return DomainCounts(sums)

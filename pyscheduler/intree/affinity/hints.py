@@ -9,59 +9,59 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 
-from pyscheduler.api import Action, ClusterEvent, Handle, Hint, NodeObject, NodeTable, Pod, PodShape
+from pyscheduler.api import Action, ClusterEvent, Handle, NodeObject, NodeTable, Pod, PodSignature, QueueingHint
 from pyscheduler.intree._hints import had_place, queue_if
-from pyscheduler.intree.affinity.counts import MeantByAll
-from pyscheduler.intree.affinity.domain_counts import counted
-from pyscheduler.intree.affinity.namespaces import Namespaces, labels_of
-from pyscheduler.intree.affinity.seen import KeepingOffTerms
+from pyscheduler.intree.affinity.counts import PodsMatchingAllTerms
+from pyscheduler.intree.affinity.domain_counts import count_by_topology
+from pyscheduler.intree.affinity.matching_terms import ExistingAntiAffinityTerms
+from pyscheduler.intree.affinity.namespaces import NamespaceLister, labels_of
 from pyscheduler.intree.affinity.terms import NO_LABELS, NO_TERMS, Labels, Term, affinity_terms
 
 
 class AffinityHints:
     """The queueing hints of InterPodAffinity. They read the cluster as it is after the event."""
 
-    def __init__(self, handle: Handle, namespaces: Namespaces) -> None:
+    def __init__(self, handle: Handle, namespaces: NamespaceLister) -> None:
         self._handle = handle
         self._namespaces = namespaces
 
     # -- pods ----------------------------------------------------------------------------------------------------
 
-    def pod_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def pod_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if a pod that was placed, deleted or relabelled may help `pod`."""
         old, new = event.old, event.new
         if old is not None and new is not None and new.uid == pod.uid:
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         if (new is not None and not _has_place(new)) or (old is not None and not _held_place(event)):
-            return Hint.SKIP
-        own = affinity_terms(pod.shape)
+            return QueueingHint.SKIP
+        own = affinity_terms(pod.signature)
         if own.problem:
-            return Hint.QUEUE
-        before, now = (None if side is None else side.shape for side in (old, new))
+            return QueueingHint.QUEUE
+        before, now = (None if side is None else side.signature for side in (old, new))
         return queue_if(
-            self._attracts_now(pod, before, now)
-            or self._repels_no_longer(pod, before, now)
-            or self._keeps_off_no_longer(pod, before, now)
+            self._satisfies_affinity(pod, before, now)
+            or self._ends_anti_affinity(pod, before, now)
+            or self._ends_existing_anti_affinity(pod, before, now)
         )
 
-    def _attracts_now(self, pod: Pod, before: PodShape | None, now: PodShape | None) -> bool:
+    def _satisfies_affinity(self, pod: Pod, before: PodSignature | None, now: PodSignature | None) -> bool:
         """Return True if the other pod satisfies the affinity that it did not, or was the last one to satisfy it."""
-        near = self._resolved(affinity_terms(pod.shape).affinity)
+        near = self._resolved(affinity_terms(pod.signature).affinity)
         if not near:
             return False
         matched, matches = (side is not None and all_match(near, side) for side in (before, now))
         if matches:
             return not matched
-        return matched and self._may_be_first(pod, near)
+        return matched and self._is_first_of_group(pod, near)
 
-    def _repels_no_longer(self, pod: Pod, before: PodShape | None, now: PodShape | None) -> bool:
+    def _ends_anti_affinity(self, pod: Pod, before: PodSignature | None, now: PodSignature | None) -> bool:
         """Return True if a term of the pod's anti-affinity matched the other pod and does no longer."""
         if before is None:
             return False
-        apart = self._resolved(affinity_terms(pod.shape).anti_affinity)
+        apart = self._resolved(affinity_terms(pod.signature).anti_affinity)
         return any(t.peers.include(before) and (now is None or not t.peers.include(now)) for t in apart)
 
-    def _keeps_off_no_longer(self, pod: Pod, before: PodShape | None, now: PodShape | None) -> bool:
+    def _ends_existing_anti_affinity(self, pod: Pod, before: PodSignature | None, now: PodSignature | None) -> bool:
         """Return True if a term of the other pod's anti-affinity matched the pod and is gone."""
         if before is None:
             return False
@@ -73,11 +73,11 @@ class AffinityHints:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def node_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def node_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if a node that was added, relabelled or deleted may help `pod`."""
-        own = affinity_terms(pod.shape)
+        own = affinity_terms(pod.signature)
         if own.problem:
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         before, now = _labels(event.old), _labels(event.new)
         joined = {key for key, value in now.items() if before.get(key) != value}
         left = {key for key, value in before.items() if now.get(key) != value}
@@ -85,58 +85,59 @@ class AffinityHints:
         if event.new is None:  # the terms of the pods that were on it are not known any more
             return queue_if(bool(left))
         if event.action & Action.ADD and (not near or not near.isdisjoint(joined)):
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         return queue_if(
             not near.isdisjoint(joined)
             or any(term.key in left for term in own.anti_affinity)
-            or self._keeps_off_by(left, pod)
-            or (not near.isdisjoint(left) and self._may_be_first(pod, self._resolved(own.affinity)))
+            or self._existing_anti_affinity_matches(left, pod)
+            or (not near.isdisjoint(left) and self._is_first_of_group(pod, self._resolved(own.affinity)))
         )
 
-    def _keeps_off_by(self, keys: Collection[str], pod: Pod) -> bool:
+    def _existing_anti_affinity_matches(self, keys: Collection[str], pod: Pod) -> bool:
         """Return True if the anti-affinity of a placed pod matches the pod by one of the topology keys."""
         return bool(keys) and any(
-            not isinstance(term, Term) or (term.key in keys and self._matches(term, pod)) for term in self._carried()
+            not isinstance(term, Term) or (term.key in keys and self._matches(term, pod))
+            for term in self._existing_anti_affinity_terms()
         )
 
     # -- namespaces ----------------------------------------------------------------------------------------------
 
-    def namespace_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def namespace_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if the labels of a namespace, its own or that of other pods, now are such as may help `pod`."""
         name = (event.new or event.old)["metadata"]["name"]
         before, now = (None if side is None else labels_of(side) for side in (event.old, event.new))
-        own = affinity_terms(pod.shape)
+        own = affinity_terms(pod.signature)
         helps = (
-            any(_chooses(t, now) and not _chooses(t, before) for t in own.affinity)
-            or any(_chooses(t, before) and not _chooses(t, now) for t in own.anti_affinity)
-            or (name == pod.namespace and self._keeps_off_by_namespace(pod, before or NO_LABELS, now or NO_LABELS))
+            any(_selects_namespace(t, now) and not _selects_namespace(t, before) for t in own.affinity)
+            or any(_selects_namespace(t, before) and not _selects_namespace(t, now) for t in own.anti_affinity)
+            or (name == pod.namespace and self._ends_match_by_namespace(pod, before or NO_LABELS, now or NO_LABELS))
             or (
-                any(_chooses(t, before) and not _chooses(t, now) for t in own.affinity)
-                and self._may_be_first(pod, self._resolved(own.affinity))
+                any(_selects_namespace(t, before) and not _selects_namespace(t, now) for t in own.affinity)
+                and self._is_first_of_group(pod, self._resolved(own.affinity))
             )
         )
         return queue_if(helps)
 
-    def _keeps_off_by_namespace(self, pod: Pod, before: Labels, now: Labels) -> bool:
+    def _ends_match_by_namespace(self, pod: Pod, before: Labels, now: Labels) -> bool:
         """Return True if the anti-affinity of a placed pod matched by the namespace's labels and does no longer."""
         return any(
             not isinstance(term, Term)
-            or (term.peers.include(pod.shape, before) and not term.peers.include(pod.shape, now))
-            for term in self._carried()
+            or (term.peers.include(pod.signature, before) and not term.peers.include(pod.signature, now))
+            for term in self._existing_anti_affinity_terms()
         )
 
     # -- the cluster ---------------------------------------------------------------------------------------------
 
-    def _may_be_first(self, pod: Pod, near: Sequence[Term]) -> bool:
+    def _is_first_of_group(self, pod: Pod, near: Sequence[Term]) -> bool:
         """Return True if no placed pod satisfies the affinity, which the pod itself does."""
-        if not all_match(near, pod.shape):
+        if not all_match(near, pod.signature):
             return False
-        friends = MeantByAll(tuple(term.peers for term in near))
-        return counted(self._nodes, {term.key: friends for term in near}).total == 0
+        friends = PodsMatchingAllTerms(tuple(term.peers for term in near))
+        return count_by_topology(self._nodes, {term.key: friends for term in near}).total == 0
 
-    def _carried(self) -> Collection[Hashable]:
+    def _existing_anti_affinity_terms(self) -> Collection[Hashable]:
         """The terms of the anti-affinity of placed pods; something else stands for those of a pod that has too many."""
-        return self._nodes.carried(KeepingOffTerms())
+        return self._nodes.attribute_counts(ExistingAntiAffinityTerms())
 
     @property
     def _nodes(self) -> NodeTable:
@@ -149,15 +150,15 @@ class AffinityHints:
 
     def _matches(self, term: Term, pod: Pod) -> bool:
         """Return True if another pod's term matches the pod."""
-        return term.peers.include(pod.shape, labels_of(self._namespaces.get(pod.namespace)))
+        return term.peers.include(pod.signature, labels_of(self._namespaces.get(pod.namespace)))
 
 
-def all_match(terms: Sequence[Term], shape: PodShape) -> bool:
-    """Return True if every one of some terms, at least one, matches pods of the shape."""
-    return bool(terms) and all(term.peers.include(shape) for term in terms)
+def all_match(terms: Sequence[Term], signature: PodSignature) -> bool:
+    """Return True if every one of some terms, at least one, matches pods of the signature."""
+    return bool(terms) and all(term.peers.include(signature) for term in terms)
 
 
-def _chooses(term: Term, namespace: Labels | None) -> bool:
+def _selects_namespace(term: Term, namespace: Labels | None) -> bool:
     """Return True if the term's namespaceSelector chooses the namespace with these labels; None is no namespace."""
     selector = term.peers.namespace_selector
     return namespace is not None and selector is not None and selector.matches(namespace)

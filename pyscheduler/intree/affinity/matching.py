@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from pyscheduler.api import Ints, PodShape, Requirement
+from pyscheduler.api import Ints, PodSignature, Requirement
 from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_requirements
 from pyscheduler.intree.affinity.terms import NO_LABELS, Labels, Peers
 
@@ -22,10 +22,10 @@ def are_many(peers: Sequence[Peers]) -> bool:
     return are_many_requirements(_requirements(peers))
 
 
-def rows_of(shapes: Iterable[PodShape], namespace_labels: Labels = NO_LABELS) -> MappingRows:
+def rows_of(shapes: Iterable[PodSignature], namespace_labels: Labels = NO_LABELS) -> MappingRows:
     """Pods to be matched, in namespaces with these labels."""
     more = {_OF_NAMESPACE + key: value for key, value in namespace_labels.items()}
-    return MappingRows([{**shape.labels, **more, _NAMESPACE: shape.namespace} for shape in shapes])
+    return MappingRows([{**signature.labels, **more, _NAMESPACE: signature.namespace} for signature in shapes])
 
 
 class PeersMatcher:
@@ -49,8 +49,8 @@ class PeersMatcher:
         return totals
 
 
-def times_included(peers: Iterable[Peers], shapes: Sequence[PodShape]) -> list[int]:
-    """Number of some peers that include the pods of each shape."""
+def times_included(peers: Iterable[Peers], shapes: Sequence[PodSignature]) -> list[int]:
+    """Number of some peers that include the pods of each signature."""
     return PeersMatcher((each, 1) for each in peers).totals(rows_of(shapes))
 
 

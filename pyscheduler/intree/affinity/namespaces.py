@@ -17,7 +17,7 @@ _SELECTORS = 256
 """For how many selectors the answer is remembered."""
 
 
-class Namespaces:
+class NamespaceLister:
     """The namespaces last seen. What a selector chooses is remembered until any of them changes."""
 
     def __init__(self, handle: Handle) -> None:

@@ -1,4 +1,4 @@
-"""The terms of pod affinity, compiled once for each shape of pods.
+"""The terms of pod affinity, compiled once for each signature of pods.
 
 A term speaks of some pods (`Peers`) and of a topology key.
 """
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from pyscheduler.api import PodShape, Selector
+from pyscheduler.api import PodSignature, Selector
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import LabelSelector, PodAffinity, PodAffinityTerm
 from pyscheduler.intree._label_selectors import aggregate, read_selector
@@ -19,8 +19,8 @@ from pyscheduler.intree._label_selectors import aggregate, read_selector
 Labels = Mapping[str, str]
 T = TypeVar("T")
 NO_LABELS: Labels = MappingProxyType({})
-_known: WeakKeyDictionary[PodShape, AffinityTerms] = WeakKeyDictionary()
-"""What has been compiled goes with the last pod of its shape: terms may come to megabytes."""
+_terms_by_shape: WeakKeyDictionary[PodSignature, AffinityTerms] = WeakKeyDictionary()
+"""What has been compiled goes with the last pod of its signature: terms may come to megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Peers:
     def __hash__(self) -> int:
         return self._hash
 
-    def include(self, shape: PodShape, namespace_labels: Labels = NO_LABELS) -> bool:
-        """Whether pods of the shape are meant, their namespace having these labels."""
-        if shape.namespace not in self.namespaces:
+    def include(self, signature: PodSignature, namespace_labels: Labels = NO_LABELS) -> bool:
+        """Whether pods of the signature are meant, their namespace having these labels."""
+        if signature.namespace not in self.namespaces:
             chosen = self.namespace_selector
             if chosen is None or not chosen.matches(namespace_labels):
                 return False
-        return self.selector is not None and self.selector.matches(shape.labels)
+        return self.selector is not None and self.selector.matches(signature.labels)
 
     @property
     def open_to_namespaces(self) -> bool:
@@ -60,7 +60,7 @@ class Term(NamedTuple):
     peers: Peers
 
 
-class Weighted(NamedTuple):
+class WeightedTerm(NamedTuple):
     """A term that draws pods to its domains (weight above 0) or away from them."""
 
     term: Term
@@ -69,43 +69,43 @@ class Weighted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerms:
-    """The compiled pod affinity of a shape, preferred terms as (term, weight >= 0).
+    """The compiled pod affinity of a signature, preferred terms as (term, weight >= 0).
 
     A list that cannot be read counts as empty, and `problem` says why in kube-scheduler's words.
     """
 
     affinity: tuple[Term, ...]
     anti_affinity: tuple[Term, ...]
-    preferred_affinity: tuple[Weighted, ...]
-    preferred_anti_affinity: tuple[Weighted, ...]
+    preferred_affinity: tuple[WeightedTerm, ...]
+    preferred_anti_affinity: tuple[WeightedTerm, ...]
     problem: str = ""
 
     @property
-    def preferred(self) -> tuple[Weighted, ...]:
+    def preferred(self) -> tuple[WeightedTerm, ...]:
         """All preferred terms, those to keep away from with their weight below 0."""
         if not self.preferred_anti_affinity:
             return self.preferred_affinity
-        return self.preferred_affinity + tuple(Weighted(t, -weight) for t, weight in self.preferred_anti_affinity)
+        return self.preferred_affinity + tuple(WeightedTerm(t, -weight) for t, weight in self.preferred_anti_affinity)
 
 
 NO_TERMS = AffinityTerms((), (), (), ())
 
 
-def affinity_terms(shape: PodShape) -> AffinityTerms:
-    """The compiled terms of a shape's podAffinity and podAntiAffinity."""
-    affinity = shape.spec.affinity
+def affinity_terms(signature: PodSignature) -> AffinityTerms:
+    """The compiled terms of a signature's podAffinity and podAntiAffinity."""
+    affinity = signature.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    terms = _known.get(shape)
+    terms = _terms_by_shape.get(signature)
     if terms is None:
-        terms = _known[shape] = _compiled(shape)
+        terms = _terms_by_shape[signature] = _compiled(signature)
     return terms
 
 
-def stated_requirements(shape: PodShape) -> int:
-    """Number of terms that a shape states, and requirements in them beyond the first of each; nothing is compiled."""
+def stated_requirements(signature: PodSignature) -> int:
+    """Number of terms that a signature states, and requirements in them beyond the first of each; nothing is compiled."""
     number = 0
-    for kind in (shape.affinity.pod_affinity, shape.affinity.pod_anti_affinity):
+    for kind in (signature.affinity.pod_affinity, signature.affinity.pod_anti_affinity):
         if kind is not None:
             stated = [*(kind.required_during_scheduling_ignored_during_execution or ())]
             preferred = kind.preferred_during_scheduling_ignored_during_execution or ()
@@ -119,7 +119,7 @@ def _size(selector: LabelSelector | None) -> int:
     return len(selector.match_labels or ()) + len(selector.match_expressions or ()) if selector is not None else 0
 
 
-def _compiled(shape: PodShape) -> AffinityTerms:
+def _compiled(signature: PodSignature) -> AffinityTerms:
     problems: list[str] = []
 
     def read(name: str, compile_one: Callable[[Any], T], source: Sequence[Any] | None) -> tuple[T, ...]:
@@ -130,13 +130,13 @@ def _compiled(shape: PodShape) -> AffinityTerms:
             return ()
 
     def term(source: PodAffinityTerm) -> Term:
-        return _term(shape.namespace, source)
+        return _term(signature.namespace, source)
 
-    def weighted(source: Any) -> Weighted:
-        return Weighted(term(source.pod_affinity_term), source.weight)
+    def weighted(source: Any) -> WeightedTerm:
+        return WeightedTerm(term(source.pod_affinity_term), source.weight)
 
-    near = shape.affinity.pod_affinity or PodAffinity()
-    apart = shape.affinity.pod_anti_affinity or PodAffinity()
+    near = signature.affinity.pod_affinity or PodAffinity()
+    apart = signature.affinity.pod_anti_affinity or PodAffinity()
     terms = AffinityTerms(
         read("requiredAffinityTerms", term, near.required_during_scheduling_ignored_during_execution),
         read("requiredAntiAffinityTerms", term, apart.required_during_scheduling_ignored_during_execution),

@@ -28,7 +28,7 @@ class _Budget:
     allowed: int
     processed: frozenset[str]
 
-    def guards(self, pod: Pod) -> bool:
+    def covers(self, pod: Pod) -> bool:
         return pod.name not in self.processed and self.selector.matches(pod.labels)
 
 
@@ -49,7 +49,7 @@ class Budgets:
         for pod in pods:
             broken = False
             for budget in self._of(pod.namespace) if pod.labels else ():
-                if budget.guards(pod):
+                if budget.covers(pod):
                     left[budget] = left.get(budget, budget.allowed) - 1
                     broken = broken or left[budget] < 0
             (violating if broken else others).append(pod)
@@ -66,30 +66,30 @@ class Budgets:
         return compiled
 
 
-class _Spec(msgspec.Struct):
+class _BudgetSpec(msgspec.Struct):
     selector: LabelSelector | None = None
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _BudgetStatus(msgspec.Struct, rename="camel"):
     disruptions_allowed: int | None = None
     disrupted_pods: dict[str, Any] | None = None
 
 
-class _Object(msgspec.Struct):
+class _BudgetObject(msgspec.Struct):
     """Of a policy/v1 PodDisruptionBudget what matters here."""
 
-    spec: _Spec | None = None
-    status: _Status | None = None
+    spec: _BudgetSpec | None = None
+    status: _BudgetStatus | None = None
 
 
 def _compile(source: Mapping[str, Any]) -> _Budget | None:
-    """None for a budget that guards nothing: its selector is missing or empty, or it cannot be read."""
+    """None for a budget that covers nothing: its selector is missing or empty, or it cannot be read."""
     try:
-        budget = msgspec.convert(source, _Object)
+        budget = msgspec.convert(source, _BudgetObject)
         selector = read_selector(budget.spec.selector) if budget.spec else None
     except (SelectorError, msgspec.ValidationError):
         return None
     if selector is None or not selector.requirements:
         return None
-    status = budget.status or _Status()
+    status = budget.status or _BudgetStatus()
     return _Budget(selector, status.disruptions_allowed or 0, frozenset(status.disrupted_pods or ()))

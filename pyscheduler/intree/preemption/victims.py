@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from pyscheduler.api import Candidate, NodeInfo, Pod, Status, Trial
+from pyscheduler.api import Candidate, DryRun, NodeInfo, Pod, Status
 from pyscheduler.intree.preemption.budgets import Budgets
 from pyscheduler.intree.preemption.go_sort import go_sort
 
@@ -17,27 +17,27 @@ _OFFSET = 1 << 31
 """Makes all priorities positive, so that a sum of them never gets better by one more victim."""
 
 
-class Returning(NamedTuple):
+class ReprieveCandidates(NamedTuple):
     """The pods of a lower priority on a node, in the order in which they may come back once all have left.
 
     Those that a budget guards go first, then the most important (kube-scheduler's SelectVictimsOnNode).
     """
 
-    guarded: Sequence[Pod]
+    violating: Sequence[Pod]
     others: Sequence[Pod]
 
     @property
     def order(self) -> list[Pod]:
         """All of them."""
-        return [*self.guarded, *self.others]
+        return [*self.violating, *self.others]
 
 
-def returning(pod: Pod, node: NodeInfo, budgets: Budgets) -> Returning:
+def reprieve_candidates(pod: Pod, node: NodeInfo, budgets: Budgets) -> ReprieveCandidates:
     """The pods of the node that could make room for `pod`."""
-    return Returning(*budgets.split(by_importance(p for p in node.pods.values() if p.priority < pod.priority)))
+    return ReprieveCandidates(*budgets.split(by_importance(p for p in node.pods.values() if p.priority < pod.priority)))
 
 
-def try_out(trial: Trial, pods: Returning, node: NodeInfo) -> Candidate | Status:
+def dry_run(trial: DryRun, pods: ReprieveCandidates, node: NodeInfo) -> Candidate | Status:
     """The fewest and least important of the pods without which there is room, or why there is none without them all.
 
     A pod without which there is no room is a victim. The candidate has no victims if all could stay after all.
@@ -45,23 +45,23 @@ def try_out(trial: Trial, pods: Returning, node: NodeInfo) -> Candidate | Status
     lower = set(pods.order)
     for victim in [p for p in node.pods.values() if p in lower]:
         trial.remove(victim)
-    refusal = trial.refusal()
-    return refusal if refusal is not None else candidate(pods, [_reprieved(trial, p) for p in pods.order])
+    refusal = trial.run_filters()
+    return refusal if refusal is not None else candidate(pods, [_reprieve(trial, p) for p in pods.order])
 
 
-def candidate(pods: Returning, stay: Sequence[bool]) -> Candidate:
+def candidate(pods: ReprieveCandidates, stay: Sequence[bool]) -> Candidate:
     """The node without those of the pods, in their order, that may not stay."""
-    guarded = len(pods.guarded)
-    violations = [p for p, stays in zip(pods.guarded, stay[:guarded], strict=True) if not stays]
-    victims = violations + [p for p, stays in zip(pods.others, stay[guarded:], strict=True) if not stays]
-    if pods.guarded and pods.others:
+    violating = len(pods.violating)
+    violations = [p for p, stays in zip(pods.violating, stay[:violating], strict=True) if not stays]
+    victims = violations + [p for p, stays in zip(pods.others, stay[violating:], strict=True) if not stays]
+    if pods.violating and pods.others:
         victims = by_importance(victims)
     return Candidate(tuple(victims), len(violations))
 
 
-def _reprieved(trial: Trial, victim: Pod) -> bool:
+def _reprieve(trial: DryRun, victim: Pod) -> bool:
     trial.add(victim)
-    if trial.refusal() is None:
+    if trial.run_filters() is None:
         return True
     trial.remove(victim)
     return False

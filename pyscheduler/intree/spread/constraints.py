@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from pyscheduler.api import PodCount, PodShape, Requirement, Selector
+from pyscheduler.api import PodCount, PodSignature, Requirement, Selector
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.intree._label_selectors import read_selector
 from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_requirements
@@ -19,7 +19,7 @@ _HONOR = "Honor"
 
 
 @dataclass(frozen=True, slots=True)
-class Selected(PodCount):
+class MatchingPodCount(PodCount):
     """Counts the pods of a namespace that a selector matches, but not those on their way out."""
 
     namespace: str
@@ -29,23 +29,25 @@ class Selected(PodCount):
     def terminating(self) -> bool:
         return False
 
-    def of(self, shape: PodShape) -> int:
-        return int(shape.namespace == self.namespace and self.selector.matches(shape.labels))
+    def of(self, signature: PodSignature) -> int:
+        return int(signature.namespace == self.namespace and self.selector.matches(signature.labels))
 
     @property
     def is_large(self) -> bool:
         return are_many_requirements(self.selector.requirements)
 
-    def of_all(self, shapes: Sequence[PodShape]) -> Sequence[int]:
+    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
         if not self.is_large:
-            return [self.of(shape) for shape in shapes]
-        labels: list[Mapping[str, str]] = [shape.labels for shape in shapes]
+            return [self.of(signature) for signature in shapes]
+        labels: list[Mapping[str, str]] = [signature.labels for signature in shapes]
         matched = TermMatcher([self.selector.requirements]).any(MappingRows(labels)).tolist()
-        return [match and shape.namespace == self.namespace for match, shape in zip(matched, shapes, strict=True)]
+        return [
+            match and signature.namespace == self.namespace for match, signature in zip(matched, shapes, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class SpreadConstraint:
     """One constraint. `selector` None matches no pod; `count` None counts none."""
 
     key: str
@@ -54,40 +56,40 @@ class Spread:
     honors_affinity: bool
     honors_taints: bool
     selector: Selector | None
-    count: Selected | None
+    count: MatchingPodCount | None
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels is one of those to be spread."""
         return self.selector is not None and self.selector.matches(labels)
 
 
-Spreads = tuple[Spread, ...]
+SpreadConstraints = tuple[SpreadConstraint, ...]
 
 
-class _Defaulted(NamedTuple):
+class _DefaultConstraints(NamedTuple):
     selector: Selector
-    spreads: Spreads
+    spreads: SpreadConstraints
 
 
-class Constraints:
-    """The constraints of one kind (HARD or SOFT) that hold for pods, by shape."""
+class ConstraintCache:
+    """The constraints of one kind (HARD or SOFT) that hold for pods, by signature."""
 
     def __init__(self, action: str, defaults: Iterable[TopologySpreadConstraint], selectors: DefaultSelectors) -> None:
         self._action = action
         self._defaults = tuple(_compiled(c, None, None) for c in defaults if c.when_unsatisfiable == action)
         self._selectors = selectors
-        self._own: WeakKeyDictionary[PodShape, Spreads] = WeakKeyDictionary()
-        self._defaulted: WeakKeyDictionary[PodShape, _Defaulted] = WeakKeyDictionary()
+        self._own: WeakKeyDictionary[PodSignature, SpreadConstraints] = WeakKeyDictionary()
+        self._default_constraints: WeakKeyDictionary[PodSignature, _DefaultConstraints] = WeakKeyDictionary()
 
-    def of(self, shape: PodShape) -> Spreads:
+    def of(self, signature: PodSignature) -> SpreadConstraints:
         """In the order in which they are stated. SelectorError if one of the pod's own cannot be read."""
-        stated = shape.spec.topology_spread_constraints
+        stated = signature.spec.topology_spread_constraints
         if not stated:
-            return self._by_default(shape) if self._defaults else ()
-        own = self._own.get(shape)
+            return self._by_default(signature) if self._defaults else ()
+        own = self._own.get(signature)
         if own is None:
             mine = (c for c in stated if c.when_unsatisfiable == self._action)
-            own = self._own[shape] = tuple(_compiled(c, _selector(c, shape), shape) for c in mine)
+            own = self._own[signature] = tuple(_compiled(c, _selector(c, signature), signature) for c in mine)
         return own
 
     @property
@@ -95,41 +97,43 @@ class Constraints:
         """Return True if there are constraints for pods that state none of their own."""
         return bool(self._defaults)
 
-    def follow_labels(self, shape: PodShape) -> bool:
+    def follow_labels(self, signature: PodSignature) -> bool:
         """Whether the pod's labels decide if there are any: those by default hold for pods that something selects."""
-        return bool(self._defaults) and not shape.spec.topology_spread_constraints
+        return bool(self._defaults) and not signature.spec.topology_spread_constraints
 
-    def _by_default(self, shape: PodShape) -> Spreads:
-        selector = self._selectors.of(shape)
-        known = self._defaulted.get(shape)
+    def _by_default(self, signature: PodSignature) -> SpreadConstraints:
+        selector = self._selectors.of(signature)
+        known = self._default_constraints.get(signature)
         if known is None or known.selector is not selector:
-            count = _count(selector, shape)
+            count = _count(selector, signature)
             spreads = tuple(replace(s, selector=selector, count=count) for s in self._defaults) if count else ()
-            known = self._defaulted[shape] = _Defaulted(selector, spreads)
+            known = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
         return known.spreads
 
 
-def _compiled(source: TopologySpreadConstraint, selector: Selector | None, shape: PodShape | None) -> Spread:
-    return Spread(
+def _compiled(
+    source: TopologySpreadConstraint, selector: Selector | None, signature: PodSignature | None
+) -> SpreadConstraint:
+    return SpreadConstraint(
         source.topology_key,
         source.max_skew,
         1 if source.min_domains is None else source.min_domains,
         source.node_affinity_policy in (None, _HONOR),
         source.node_taints_policy == _HONOR,
         selector,
-        _count(selector, shape) if shape else None,
+        _count(selector, signature) if signature else None,
     )
 
 
-def _selector(source: TopologySpreadConstraint, shape: PodShape) -> Selector | None:
+def _selector(source: TopologySpreadConstraint, signature: PodSignature) -> Selector | None:
     """The constraint's selector, narrowed down to the pod's own values of `matchLabelKeys`."""
     selector = read_selector(source.label_selector)
     if selector is None:
         return None
-    same = {key: shape.labels[key] for key in source.match_label_keys or () if key in shape.labels}
+    same = {key: signature.labels[key] for key in source.match_label_keys or () if key in signature.labels}
     return Selector((*selector.requirements, *(Requirement(key, "In", (value,)) for key, value in same.items())))
 
 
-def _count(selector: Selector | None, shape: PodShape) -> Selected | None:
+def _count(selector: Selector | None, signature: PodSignature) -> MatchingPodCount | None:
     # A selector without requirements matches every pod, and yet kube-scheduler counts none by it.
-    return Selected(shape.namespace, selector) if selector is not None and selector.requirements else None
+    return MatchingPodCount(signature.namespace, selector) if selector is not None and selector.requirements else None

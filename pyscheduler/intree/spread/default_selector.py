@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from pyscheduler.api import Handle, PodShape, Requirement, ResourceKind, Selector
+from pyscheduler.api import Handle, PodSignature, Requirement, ResourceKind, Selector
 from pyscheduler.api.match import SelectorError
 from pyscheduler.api.objects import LabelSelector
 from pyscheduler.intree._label_selectors import read_selector
@@ -30,7 +30,7 @@ _OWNERS = {
 }
 
 
-class _Kept(NamedTuple):
+class _CachedSelector(NamedTuple):
     """A selector, and what it was deduced from: the Services as they were, and what the owner selected."""
 
     services: int
@@ -39,35 +39,35 @@ class _Kept(NamedTuple):
 
 
 class DefaultSelectors:
-    """The selector of each pod shape, deduced again only when a Service or its owner's selector has changed."""
+    """The selector of each pod signature, deduced again only when a Service or its owner's selector has changed."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._owned = {owner: handle.objects(kind) for owner, kind in _OWNERS.items()}
-        self._kept: WeakKeyDictionary[PodShape, _Kept] = WeakKeyDictionary()
+        self._cache: WeakKeyDictionary[PodSignature, _CachedSelector] = WeakKeyDictionary()
         self._services: dict[str, list[Json]] = {}
         """What Services select, by namespace."""
         self._indexed = -1
 
-    def of(self, shape: PodShape) -> Selector:
+    def of(self, signature: PodSignature) -> Selector:
         """The selector; without requirements where nothing selects the pod. The same object while it is the same."""
-        services, by_owner = self._handle.objects_version(SERVICES), self._by_owner(shape)
-        kept = self._kept.get(shape)
+        services, by_owner = self._handle.objects_version(SERVICES), self._by_owner(signature)
+        kept = self._cache.get(signature)
         if kept is not None and kept.services == services and kept.by_owner == by_owner:
             return kept.selector
         if services != self._indexed:
             self._index(services)
-        selector = self._deduced(shape, by_owner)
+        selector = self._deduce(signature, by_owner)
         if kept is not None and kept.selector == selector:
             selector = kept.selector
-        self._kept[shape] = _Kept(services, by_owner, selector)
+        self._cache[signature] = _CachedSelector(services, by_owner, selector)
         return selector
 
-    def _by_owner(self, shape: PodShape) -> Json | None:
+    def _by_owner(self, signature: PodSignature) -> Json | None:
         """spec.selector of the controller that owns the pod, where that is of a kind that counts."""
-        owner = shape.owner
+        owner = signature.owner
         known = self._owned.get((owner.api_version, owner.kind)) if owner is not None else None
-        obj = known.get((shape.namespace, owner.name)) if known and owner is not None else None
+        obj = known.get((signature.namespace, owner.name)) if known and owner is not None else None
         return _selector_in(obj) if obj is not None else None
 
     def _index(self, version: int) -> None:
@@ -78,14 +78,14 @@ class DefaultSelectors:
             if selected:
                 self._services.setdefault(namespace, []).append(selected)
 
-    def _deduced(self, shape: PodShape, by_owner: Json | None) -> Selector:
+    def _deduce(self, signature: PodSignature, by_owner: Json | None) -> Selector:
         labels: dict[str, Any] = {}
-        for selected in self._services.get(shape.namespace, ()):
-            if all(shape.labels.get(key) == value for key, value in selected.items()):
+        for selected in self._services.get(signature.namespace, ()):
+            if all(signature.labels.get(key) == value for key, value in selected.items()):
                 labels.update(selected)
         requirements: set[Requirement] = set()
-        if by_owner is not None and shape.owner is not None:
-            if _OWNERS[shape.owner.api_version, shape.owner.kind] is REPLICATION_CONTROLLERS:
+        if by_owner is not None and signature.owner is not None:
+            if _OWNERS[signature.owner.api_version, signature.owner.kind] is REPLICATION_CONTROLLERS:
                 labels.update(by_owner)
             else:
                 requirements.update(_requirements(by_owner))

@@ -18,17 +18,17 @@ from pyscheduler.api import (
     MAX_NODE_SCORE,
     Domains,
     Ints,
-    Likeness,
     Mask,
+    NodeEquivalence,
     NodeInfo,
     NodeTable,
     Normalizer,
-    PodShape,
+    PodSignature,
     Scores,
 )
-from pyscheduler.intree.spread.constraints import HOSTNAME, Spread, Spreads
-from pyscheduler.intree.spread.counts import Tally, tally
-from pyscheduler.intree.spread.nodes import Regions, blanks_filled, complete
+from pyscheduler.intree.spread.constraints import HOSTNAME, SpreadConstraint, SpreadConstraints
+from pyscheduler.intree.spread.counts import DomainPodCounts, count_pods_by_domain
+from pyscheduler.intree.spread.nodes import EligibleDomainsCache, has_all_topologies, missing_as_empty
 
 IGNORED = -1
 """The raw score of a node that lacks a topology where it would need all of them."""
@@ -37,7 +37,7 @@ _MANY = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class LeastCrowded(Normalizer):
+class SpreadNormalizer(Normalizer):
     """The least crowded node comes to 100, others in proportion; IGNORED ones to 0."""
 
     def span(self, scores: Scores) -> tuple[int, int]:
@@ -55,12 +55,12 @@ class LeastCrowded(Normalizer):
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
+class ConstraintScore:
     """One soft constraint in one attempt. `weight` makes up for pods being thinner where domains are many."""
 
-    spread: Spread
+    spread: SpreadConstraint
     weight: float
-    tally: Tally | None
+    pod_counts: DomainPodCounts | None
     """None: the constraint is by host name, and each node's own pods count."""
 
     def on(self, node: NodeInfo) -> float:
@@ -68,27 +68,27 @@ class Crowd:
         value = node.labels.get(self.spread.key)
         if value is None:
             return 0.0
-        amount: float = self._of(self._pods_on(node) if self.tally is None else self.tally.at(value))
+        amount: float = self._of(self._pods_on(node) if self.pod_counts is None else self.pod_counts.at(value))
         return amount
 
     def on_all(self, nodes: NodeTable) -> Amounts:
         """The same for many nodes."""
         topology = nodes.topology(self.spread.key)
-        if self.tally is None:
+        if self.pod_counts is None:
             count = self.spread.count
             pods = nodes.count_pods(count) if count is not None else np.zeros(len(nodes), np.int64)
             most = int(pods[pods.argmax()]) if len(pods) else 0
             amounts = Amounts(self._of(np.arange(most + 1)), pods)
         else:
-            amounts = Amounts(self._of(self.tally.by_ids_of(topology)), topology.ids)
-        return amounts.without(topology.homeless)
+            amounts = Amounts(self._of(self.pod_counts.by_ids_of(topology)), topology.ids)
+        return amounts.without(topology.unlabelled)
 
     def _of(self, pods: Any) -> Any:
         return pods * self.weight + (self.spread.max_skew - 1)
 
     def _pods_on(self, node: NodeInfo) -> int:
         count = self.spread.count
-        return sum(count.of(p.shape) for p in node.pods.values() if not p.deleting) if count is not None else 0
+        return sum(count.of(p.signature) for p in node.pods.values() if not p.deleting) if count is not None else 0
 
 
 class Amounts(NamedTuple):
@@ -116,80 +116,90 @@ class Amounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Crowding:
+class SpreadScore:
     """All soft constraints in one attempt, one at least."""
 
-    crowds: tuple[Crowd, ...]
+    constraint_scores: tuple[ConstraintScore, ...]
     require_all: bool
-    all_named: bool
+    all_have_hostname: bool
     """Whether each node of the cluster has a host name, if that matters."""
 
     @property
-    def likeness(self) -> Likeness | None:
+    def likeness(self) -> NodeEquivalence | None:
         """Which nodes have the same raw score; None where nodes lack the host name, and their own pods do not count."""
-        if not self.all_named:
+        if not self.all_have_hostname:
             return None
-        keys = tuple([crowd.spread.key for crowd in self.crowds if crowd.tally is not None])
-        of_hosts = [crowd.spread.count for crowd in self.crowds if crowd.tally is None]
-        return Likeness(keys, tuple([count for count in of_hosts if count is not None]))
+        keys = tuple([crowd.spread.key for crowd in self.constraint_scores if crowd.pod_counts is not None])
+        of_hosts = [crowd.spread.count for crowd in self.constraint_scores if crowd.pod_counts is None]
+        return NodeEquivalence(keys, tuple([count for count in of_hosts if count is not None]))
 
     def on(self, node: NodeInfo) -> int:
         """The raw score of a node."""
-        if self.require_all and not _has_all(self.crowds, node.labels):
+        if self.require_all and not _has_all(self.constraint_scores, node.labels):
             return IGNORED
-        return _rounded(sum(crowd.on(node) for crowd in self.crowds))
+        return _rounded(sum(crowd.on(node) for crowd in self.constraint_scores))
 
     def on_all(self, nodes: NodeTable) -> Scores:
         """The raw scores of many nodes."""
-        total = self.crowds[0].on_all(nodes)
-        for crowd in self.crowds[1:]:
+        total = self.constraint_scores[0].on_all(nodes)
+        for crowd in self.constraint_scores[1:]:
             total = total.plus(crowd.on_all(nodes))
         scores: Scores = _all_rounded(total.values).take(total.places)
         if self.require_all:
-            for crowd in self.crowds:
-                scores[nodes.topology(crowd.spread.key).homeless] = IGNORED
+            for crowd in self.constraint_scores:
+                scores[nodes.topology(crowd.spread.key).unlabelled] = IGNORED
         return scores
 
 
-def crowding(spreads: Spreads, shape: PodShape, feasible: NodeTable, regions: Regions, require_all: bool) -> Crowding:
-    """What a pod of the shape finds; `require_all` as in `Regions.of`."""
-    whole = feasible.whole
+def spread_score(
+    spreads: SpreadConstraints,
+    signature: PodSignature,
+    feasible: NodeTable,
+    regions: EligibleDomainsCache,
+    require_all: bool,
+) -> SpreadScore:
+    """What a pod of the signature finds; `require_all` as in `EligibleDomainsCache.of`."""
+    whole = feasible.all_nodes
     table = whole if len(feasible) == len(whole) else feasible
     topologies = [table.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
-    crowds, all_named = [], True
+    constraint_scores, all_have_hostname = [], True
     for spread, topology, region in zip(
-        spreads, topologies, regions.of(spreads, shape, whole, require_all), strict=True
+        spreads, topologies, regions.of(spreads, signature, whole, require_all), strict=True
     ):
         if spread.key == HOSTNAME:
-            crowds.append(Crowd(spread, _weight(scored), None))
-            all_named = not len(whole.topology(HOSTNAME).homeless)
+            constraint_scores.append(ConstraintScore(spread, _weight(scored), None))
+            all_have_hostname = not len(whole.topology(HOSTNAME).unlabelled)
         else:
-            crowds.append(Crowd(spread, _weight(_domains(topology, ignored)), tally(spread, region, whole)))
-    return Crowding(tuple(crowds), require_all, all_named)
+            constraint_scores.append(
+                ConstraintScore(
+                    spread, _weight(_domains(topology, ignored)), count_pods_by_domain(spread, region, whole)
+                )
+            )
+    return SpreadScore(tuple(constraint_scores), require_all, all_have_hostname)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:
     """Which nodes lack a topology; None if none does."""
-    return ~complete(topologies) if any(len(topology.homeless) for topology in topologies) else None
+    return ~has_all_topologies(topologies) if any(len(topology.unlabelled) for topology in topologies) else None
 
 
 def _domains(topology: Domains, ignored: Mask | None) -> int:
     """How many domains the nodes are in that are not ignored, those that lack the label being one more."""
     if ignored is not None:
         return int(np.count_nonzero(np.bincount(topology.ids[~ignored])))
-    if len(topology.homeless):
-        return int(np.count_nonzero(np.bincount(blanks_filled(topology))))
-    return topology.inhabited
+    if len(topology.unlabelled):
+        return int(np.count_nonzero(np.bincount(missing_as_empty(topology))))
+    return topology.non_empty_count
 
 
 def _weight(domains: int) -> float:
     return math.log(domains + 2)
 
 
-def _has_all(crowds: tuple[Crowd, ...], labels: Mapping[str, str]) -> bool:
-    return all(crowd.spread.key in labels for crowd in crowds)
+def _has_all(constraint_scores: tuple[ConstraintScore, ...], labels: Mapping[str, str]) -> bool:
+    return all(crowd.spread.key in labels for crowd in constraint_scores)
 
 
 def _rounded(amount: float) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from pyscheduler.api import Pod, PodShape, StatusError, VolumeClaim
+from pyscheduler.api import Pod, PodSignature, StatusError, VolumeClaim
 from pyscheduler.intree.volumes.csi_topology import BETA_ZONE, ZONE, ZONE_DELIMITER, check_migration
 from pyscheduler.intree.volumes.objects import (
     Object,
@@ -23,9 +23,9 @@ from pyscheduler.intree.volumes.objects import (
     name_of,
     namespace_of,
     not_found,
+    ownership_problem,
     text,
     volume_of_claim,
-    why_not_owned,
 )
 
 Attachable = tuple[str, str]
@@ -65,9 +65,9 @@ class CannotAttach(Exception):
 # -- volumes that pods name themselves -------------------------------------------------------------------------------
 
 
-def inline_drivers(shape: PodShape) -> Iterator[str]:
+def inline_drivers(signature: PodSignature) -> Iterator[str]:
     """The drivers of the in-tree volumes that the pod names itself."""
-    for volume in shape.spec.volumes or ():
+    for volume in signature.spec.volumes or ():
         if not _is_claim(volume) and (source := _source_of(volume)):
             yield _IN_TREE[source].driver
 
@@ -165,7 +165,7 @@ def attachable_volumes(storage: Storage, pod: Pod, has_csi_node: bool, is_placed
     A claim that is not there is passed over for pods that are placed already.
     """
     found = set()
-    claims = iter(pod.shape.volume_claims)
+    claims = iter(pod.signature.volume_claims)
     for volume in pod.spec.volumes or ():
         if _is_claim(volume):
             claim = _claim(storage, pod, next(claims), is_placed)
@@ -187,6 +187,6 @@ def _claim(storage: Storage, pod: Pod, wanted: VolumeClaim, is_placed: bool) -> 
             return None
         missing = not_found("persistentvolumeclaim", name)
         raise CannotAttach(f"looking up PVC {pod.namespace}/{name}: {missing}", missing=True)
-    if wanted.ephemeral and (why := why_not_owned(pod, claim)):
+    if wanted.ephemeral and (why := ownership_problem(pod, claim)):
         raise CannotAttach(why)
     return claim

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyscheduler.api import ClusterEvent, Hint, Pod
+from pyscheduler.api import ClusterEvent, Pod, QueueingHint
 from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.csi_topology import MIGRATED_PLUGINS_ANNOTATION
 from pyscheduler.intree.volumes.objects import (
@@ -35,17 +35,17 @@ class VolumeHints:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def claim_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def claim_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if it is a claim of the pod."""
         claim = event.new or event.old
         return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in claim_names(pod))
 
-    def class_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def class_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if the class of one of the pod's claims appears or provisions otherwise."""
         changed = event.old is None or event.new is None or _provisioning(event.old) != _provisioning(event.new)
         return queue_if(changed and name_of(event.new or event.old) in self._classes(pod))
 
-    def volume_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def volume_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if it is the volume of one of the pod's claims, or one that an unbound claim might get."""
         name = name_of(event.new or event.old)
         classes = {class_of_volume(side) for side in (event.old, event.new) if side is not None}
@@ -56,26 +56,26 @@ class VolumeHints:
             )
         )
 
-    def csi_node_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def csi_node_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if other in-tree plugins are migrated on the node, so that volumes are reached from elsewhere."""
         before, now = (annotations_of(side).get(MIGRATED_PLUGINS_ANNOTATION, "") for side in (event.old, event.new))
         return queue_if(event.old is None or before != now)
 
-    def csi_driver_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def csi_driver_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if the driver of a class that the pod's claims are of ceases to publish its free capacity."""
         before, now = (field(side, "spec", "storageCapacity") is True for side in (event.old, event.new))
         return queue_if(before and not now and name_of(event.old) in self._provisioners(pod))
 
-    def capacity_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def capacity_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if there is more capacity of a class that the pod's claims are of, or capacity elsewhere."""
         new, old = event.new, event.old
         if text(new, "storageClassName") not in self._classes(pod):
-            return Hint.SKIP
+            return QueueingHint.SKIP
         before, now = (None if side is None else volume_limit(side) for side in (old, new))
-        elsewhere = before is None or _reach(old) != _reach(new)
+        elsewhere = before is None or _topology_and_class(old) != _topology_and_class(new)
         return queue_if(now is not None and (elsewhere or before is None or now > before))
 
-    def assumption_ended(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def assumption_ended(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if a pod that leaves its node has unbound claims: the volumes that it was to get are free again."""
         gone: Pod = event.old
         return queue_if(any(not is_bound(claim) for claim in self.claims(gone)))
@@ -99,6 +99,6 @@ def _provisioning(storage_class: Object) -> tuple[object, ...]:
     return tuple(storage_class.get(key) for key in ("provisioner", "volumeBindingMode", "allowedTopologies"))
 
 
-def _reach(capacity: Object) -> tuple[object, ...]:
+def _topology_and_class(capacity: Object) -> tuple[object, ...]:
     """Which nodes reach the capacity, and for which class."""
     return capacity.get("nodeTopology"), capacity.get("storageClassName")

@@ -6,7 +6,7 @@ pods on the nodes among them.
 
 from __future__ import annotations
 
-from pyscheduler.api import ClusterEvent, Hint, Pod, PodShape
+from pyscheduler.api import ClusterEvent, Pod, PodSignature, QueueingHint
 from pyscheduler.intree._hints import had_place, queue_if
 from pyscheduler.intree.volumes.attachable import (
     Attachable,
@@ -35,39 +35,39 @@ class LimitHints:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def limit_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def limit_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if a driver can attach more volumes to a node, or states no limit any more."""
         before, now = limits_of(event.old), limits_of(event.new)
         return queue_if(any(driver not in now or now[driver] > limit for driver, limit in before.items()))
 
-    def pod_deleted(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def pod_deleted(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if the pod that is gone had volumes on a node."""
-        return queue_if(had_place(event) and needs_attaching(event.old.shape))
+        return queue_if(had_place(event) and needs_attaching(event.old.signature))
 
-    def pod_placed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def pod_placed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if the pod shares a volume with one that comes to a node: it takes no place there any more."""
-        if not event.new.node_name or not needs_attaching(event.new.shape):
-            return Hint.SKIP
+        if not event.new.node_name or not needs_attaching(event.new.signature):
+            return QueueingHint.SKIP
         return queue_if(not self._volumes(pod).isdisjoint(self._volumes(event.new)))
 
-    def claim_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def claim_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if it is a claim of the pod, or if its volume counts under another driver or not at all any more."""
         old, new = event.old, event.new
         if namespace_of(new or old) == pod.namespace and name_of(new or old) in claim_names(pod):
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         before, now = (None if side is None else of_claim(self._storage, side, True) for side in (old, new))
-        return self._counts_otherwise(pod, before, now)
+        return self._count_changed(pod, before, now)
 
-    def volume_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def volume_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if it is a volume of the pod, or if it counts under another driver or not at all any more."""
         old, new = event.old, event.new
         names = (self._storage.claim(pod.namespace, name) for name in claim_names(pod))
         if any(claim is not None and volume_of_claim(claim) == name_of(new or old) for claim in names):
-            return Hint.QUEUE
+            return QueueingHint.QUEUE
         before, now = (
             self._by_class(new or old) if side is None else of_volume(side, has_csi_node=True) for side in (old, new)
         )
-        return Hint.QUEUE if new is None and before is not None else self._counts_otherwise(pod, before, now)
+        return QueueingHint.QUEUE if new is None and before is not None else self._count_changed(pod, before, now)
 
     def _by_class(self, volume: Object) -> Attachable | None:
         """The claim of a volume as it counts while the volume is not there."""
@@ -75,23 +75,23 @@ class LimitHints:
         claim = self._storage.claim(text(held, "namespace"), text(held, "name"))
         return None if claim is None else of_claim(self._storage, claim, has_csi_node=True)
 
-    def _counts_otherwise(self, pod: Pod, before: Attachable | None, now: Attachable | None) -> Hint:
+    def _count_changed(self, pod: Pod, before: Attachable | None, now: Attachable | None) -> QueueingHint:
         if before == now:
-            return Hint.SKIP
+            return QueueingHint.SKIP
         fewer = before is not None and (now is None or now[0] != before[0])
         return queue_if(fewer or now in self._volumes(pod))
 
-    def class_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def class_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if the volumes of a class are of another driver, or of none any more."""
         before, now = (text(side, "provisioner") for side in (event.old, event.new))
         return queue_if(before != now)
 
-    def attachment_changed(self, pod: Pod, event: ClusterEvent) -> Hint:
+    def attachment_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         """QUEUE if another volume is attached instead, or none, and the driver may be one that the pod needs."""
         if event.new is not None and event.old.get("spec") == event.new.get("spec"):
-            return Hint.SKIP
-        by_claim = bool(pod.shape.volume_claims)
-        return queue_if(by_claim or text(event.old, "spec", "attacher") in set(inline_drivers(pod.shape)))
+            return QueueingHint.SKIP
+        by_claim = bool(pod.signature.volume_claims)
+        return queue_if(by_claim or text(event.old, "spec", "attacher") in set(inline_drivers(pod.signature)))
 
     def _volumes(self, pod: Pod) -> set[Attachable]:
         try:
@@ -109,6 +109,6 @@ def limits_of(csi_node: Object) -> dict[str, int]:
     }
 
 
-def needs_attaching(shape: PodShape) -> bool:
+def needs_attaching(signature: PodSignature) -> bool:
     """Return True if any volume of the pod is a claim, or of an in-tree plugin that has a CSI driver."""
-    return bool(shape.volume_claims) or any(inline_drivers(shape))
+    return bool(signature.volume_claims) or any(inline_drivers(signature))

@@ -1,6 +1,6 @@
 """Which volume a claim is bound to when its pod comes to a node: the one kept for it, else the smallest that serves.
 
-What does not depend on the node is looked at once for a claim (`wanted`); what is left for a node is whether it reaches
+What does not depend on the node is checked once (`find_candidates`); what is left for a node is whether it reaches
 the volume and whether another claim of the pod has taken it. Matches FindMatchingVolume (k8s.io/component-helpers).
 """
 
@@ -40,7 +40,7 @@ class Amount(NamedTuple):
     thousandths: int
 
 
-class Volume(msgspec.Struct, frozen=True, eq=False):
+class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
     """A PersistentVolume as matching reads it."""
 
     source: Object
@@ -56,13 +56,13 @@ class Volume(msgspec.Struct, frozen=True, eq=False):
     deleting: bool
 
 
-class Wanted(msgspec.Struct, frozen=True, eq=False):
+class ClaimCandidates(msgspec.Struct, frozen=True, eq=False):
     """A claim with the volumes that it may be bound to, best first."""
 
     claim: Object
-    kept: tuple[Volume, ...]
+    prebound: tuple[PersistentVolume, ...]
     """Those that are bound to it already from their side: one of these, or none at all."""
-    free: tuple[Volume, ...]
+    free: tuple[PersistentVolume, ...]
     """The smallest first; of equal ones the order is that of their names, where kube-scheduler leaves it to chance."""
 
 
@@ -84,8 +84,8 @@ def requested(claim: Object) -> Amount:
     return amount(field(claim, "spec", "resources", "requests", "storage"))
 
 
-def read_volume(source: Object) -> Volume:
-    return Volume(
+def read_volume(source: Object) -> PersistentVolume:
+    return PersistentVolume(
         source,
         name_of(source),
         class_of_volume(source),
@@ -99,7 +99,7 @@ def read_volume(source: Object) -> Volume:
     )
 
 
-def is_for(volume: Object, claim: Object) -> bool:
+def is_bound_to_claim(volume: Object, claim: Object) -> bool:
     """Whether the volume names the claim as its own; a reference without a UID fits any claim of the name."""
     held = field(volume, "spec", "claimRef")
     if held is None or (text(held, "namespace"), text(held, "name")) != (namespace_of(claim), name_of(claim)):
@@ -110,12 +110,12 @@ def is_for(volume: Object, claim: Object) -> bool:
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def reaches(affinity: Affinity, labels: Mapping[str, str]) -> bool:
+def is_within(affinity: Affinity, labels: Mapping[str, str]) -> bool:
     """Whether a node with these labels is within the affinity."""
     return affinity is None or any(selector.matches(labels) for selector in affinity)
 
 
-def reaching(affinity: Affinity, nodes: NodeTable) -> Mask:
+def affinity_mask(affinity: Affinity, nodes: NodeTable) -> Mask:
     """Which nodes are within the affinity."""
     if affinity is None:
         return np.ones(len(nodes), np.bool_)
@@ -128,32 +128,34 @@ def reaching(affinity: Affinity, nodes: NodeTable) -> Mask:
 # -- matching --------------------------------------------------------------------------------------------------------
 
 
-def wanted(claim: Object, volumes: Iterable[Volume]) -> Wanted:
+def find_candidates(claim: Object, volumes: Iterable[PersistentVolume]) -> ClaimCandidates:
     """Which of the volumes of its class the claim may be bound to. StatusError for a selector that makes no sense."""
     selector, kind, least = _selector(claim), _kind(claim), requested(claim)
     modes = set(map(str, items(claim, "spec", "accessModes")))
-    kept: list[Volume] = []
-    free: list[Volume] = []
+    prebound: list[PersistentVolume] = []
+    free: list[PersistentVolume] = []
     for volume in volumes:
         if volume.deleting or volume.capacity < least or volume.kind != kind:
             continue
         if volume.claimed:
-            kept += [volume] if is_for(volume.source, claim) else []
+            prebound += [volume] if is_bound_to_claim(volume.source, claim) else []
         elif volume.available and modes <= volume.access_modes:
             free += [volume] if selector is None or selector.matches(labels_of(volume.source)) else []
     free.sort(key=lambda v: (v.capacity, v.name))
-    return Wanted(claim, tuple(sorted(kept, key=lambda v: v.name)), tuple(free))
+    return ClaimCandidates(claim, tuple(sorted(prebound, key=lambda v: v.name)), tuple(free))
 
 
-def choose(claim: Wanted, labels: Mapping[str, str], taken: Iterable[Volume]) -> Volume | None:
+def find_matching_volume(
+    claim: ClaimCandidates, labels: Mapping[str, str], taken: Iterable[PersistentVolume]
+) -> PersistentVolume | None:
     """The claim's volume on a node with these labels, none of those that the pod's other claims have taken there."""
-    left = [v for v in claim.kept if v not in taken]
+    left = [v for v in claim.prebound if v not in taken]
     if left:
-        return left[0] if reaches(left[0].affinity, labels) else None
-    return next((v for v in claim.free if v not in taken and reaches(v.affinity, labels)), None)
+        return left[0] if is_within(left[0].affinity, labels) else None
+    return next((v for v in claim.free if v not in taken and is_within(v.affinity, labels)), None)
 
 
-class Chooser:
+class VolumeMatcher:
     """The same for all nodes of a table at once, claim after claim."""
 
     def __init__(self, nodes: NodeTable) -> None:
@@ -161,21 +163,21 @@ class Chooser:
         self._ids: dict[str, int] = {}
         self._taken: list[Ints] = []
 
-    def choose(self, claim: Wanted) -> Mask:
+    def find_matching_volume(self, claim: ClaimCandidates) -> Mask:
         """Take a volume for the claim on every node; which nodes have none for it."""
         chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
         undecided = np.ones(len(self._nodes), np.bool_)
-        for volume in (*claim.kept, *claim.free):
+        for volume in (*claim.prebound, *claim.free):
             if not undecided.any():
                 break
             number = self._ids.setdefault(volume.name, len(self._ids))
             asked = undecided
             for taken in self._taken:
                 asked = asked & (taken != number)
-            reached = asked & reaching(volume.affinity, self._nodes)
+            reached = asked & affinity_mask(volume.affinity, self._nodes)
             chosen[reached] = number
             # A volume that was kept for the claim is the last word also where the node does not reach it.
-            undecided &= ~(asked if volume in claim.kept else reached)
+            undecided &= ~(asked if volume in claim.prebound else reached)
         self._taken.append(chosen)
         return np.equal(chosen, NONE)
 

@@ -108,10 +108,10 @@ def claim_name(pod: Pod, claim: VolumeClaim) -> str:
 
 def claim_names(pod: Pod) -> list[str]:
     """The names of all the pod's claims, ephemeral ones included, in the order of its spec."""
-    return [claim_name(pod, claim) for claim in pod.shape.volume_claims]
+    return [claim_name(pod, claim) for claim in pod.signature.volume_claims]
 
 
-def why_not_owned(pod: Pod, claim: Object) -> str:
+def ownership_problem(pod: Pod, claim: Object) -> str:
     """Why the claim cannot be the pod's ephemeral one: it was not made for it. "" if it was."""
     controllers = (o for o in items(claim, "metadata", "ownerReferences") if field(o, "controller") is True)
     owner = next(controllers, None)

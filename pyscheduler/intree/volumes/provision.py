@@ -26,14 +26,14 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 NOWHERE: Affinity = ()
 
 
-class Provision(msgspec.Struct, frozen=True):
-    """Where a volume can be made for a claim: on nodes within `topology` that are within `room`, too."""
+class Provisioning(msgspec.Struct, frozen=True):
+    """Where a volume can be made for a claim: on nodes within `topology` that are within `capacity`, too."""
 
     topology: Affinity
-    room: Affinity
+    capacity: Affinity
 
 
-def provision(claim: Object, storage: Storage) -> Provision:
+def provision(claim: Object, storage: Storage) -> Provisioning:
     """Where the claim can be provisioned. StatusError if it has no class, or one that does not exist."""
     class_name = class_of_claim(claim)
     if not class_name:
@@ -43,15 +43,17 @@ def provision(claim: Object, storage: Storage) -> Provision:
         raise StatusError(f'failed to find storage class "{class_name}"')
     provisioner = text(storage_class, "provisioner")
     if provisioner in ("", NO_PROVISIONER):
-        return Provision(NOWHERE, None)
+        return Provisioning(NOWHERE, None)
     topology = _allowed_topologies(storage_class)
     if field(claim, "spec", "resources", "requests", "storage") is None or not _is_tracked(storage, provisioner):
-        return Provision(topology, None)
+        return Provisioning(topology, None)
     size = requested(claim).units
     enough = (
-        c for c in storage.csi_storage_capacities() if text(c, "storageClassName") == class_name and _holds(c, size)
+        c
+        for c in storage.csi_storage_capacities()
+        if text(c, "storageClassName") == class_name and _has_capacity(c, size)
     )
-    return Provision(topology, tuple(s for c in enough if (s := _node_topology(c)) is not None))
+    return Provisioning(topology, tuple(s for c in enough if (s := _node_topology(c)) is not None))
 
 
 def volume_limit(capacity: Object) -> int | None:
@@ -62,7 +64,7 @@ def volume_limit(capacity: Object) -> int | None:
     return None
 
 
-def _holds(capacity: Object, size: int) -> bool:
+def _has_capacity(capacity: Object, size: int) -> bool:
     limit = volume_limit(capacity)
     return limit is not None and limit >= size
 

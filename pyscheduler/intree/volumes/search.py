@@ -14,9 +14,18 @@ import msgspec
 import numpy as np
 
 from pyscheduler.api import Ints, Mask, NodeInfo, NodeTable, Rejection, StatusError
-from pyscheduler.intree.volumes.assumed import AssumedVolumes
+from pyscheduler.intree.volumes.assume_cache import VolumeAssumeCache
 from pyscheduler.intree.volumes.csi_topology import in_tree_plugin, is_migrated, migrated_affinity
-from pyscheduler.intree.volumes.match import Chooser, Volume, Wanted, choose, reaches, reaching, requested, wanted
+from pyscheduler.intree.volumes.match import (
+    ClaimCandidates,
+    PersistentVolume,
+    VolumeMatcher,
+    affinity_mask,
+    find_candidates,
+    find_matching_volume,
+    is_within,
+    requested,
+)
 from pyscheduler.intree.volumes.objects import (
     Object,
     Storage,
@@ -24,25 +33,25 @@ from pyscheduler.intree.volumes.objects import (
     class_of_claim,
     volume_of_claim,
 )
-from pyscheduler.intree.volumes.provision import Provision, provision
+from pyscheduler.intree.volumes.provision import Provisioning, provision
 
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 
 
-class Conflict(enum.IntFlag):
+class VolumeConflict(enum.IntFlag):
     """What is in the way on a node; the reasons are told in this order."""
 
-    UNREACHED = 1
-    UNMATCHED = 2
-    NO_ROOM = 4
-    LOST = 8
+    NODE_CONFLICT = 1
+    BIND_CONFLICT = 2
+    NOT_ENOUGH_SPACE = 4
+    PV_NOT_FOUND = 8
 
 
 _REASONS = {
-    Conflict.UNREACHED: "node(s) didn't match PersistentVolume's node affinity",
-    Conflict.UNMATCHED: "node(s) didn't find available persistent volumes to bind",
-    Conflict.NO_ROOM: "node(s) did not have enough free storage",
-    Conflict.LOST: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+    VolumeConflict.NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    VolumeConflict.BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    VolumeConflict.NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
+    VolumeConflict.PV_NOT_FOUND: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
 
 
@@ -52,59 +61,61 @@ def rejection(conflicts: int) -> Rejection:
     return Rejection(*(reason for c, reason in _REASONS.items() if conflicts & c), resolvable=False)
 
 
-class NodeVolumes(msgspec.Struct, frozen=True):
+class PodVolumes(msgspec.Struct, frozen=True):
     """What the pod's claims would get on one node; nothing is decided for a node with conflicts."""
 
     conflicts: int
-    bindings: tuple[tuple[Volume, Object], ...] = ()
+    bindings: tuple[tuple[PersistentVolume, Object], ...] = ()
     """Volumes and the claims that are to be bound to them."""
     provisions: tuple[Object, ...] = ()
     """Claims that volumes are to be made for."""
 
 
-class Search:
+class PodVolumeSearch:
     """The claims of one pod, and what is known of them before any node is looked at."""
 
     def __init__(
-        self, bound: tuple[Object, ...], delayed: tuple[Object, ...], volumes: AssumedVolumes, storage: Storage
+        self, bound: tuple[Object, ...], delayed: tuple[Object, ...], volumes: VolumeAssumeCache, storage: Storage
     ) -> None:
         """`bound` claims have their volumes; `delayed` ones are to get theirs where the pod goes."""
         self._bound = bound
         self._delayed = delayed
         self._volumes = volumes
         self._storage = storage
-        self._provisions: dict[int, Provision] = {}
+        self._provisions: dict[int, Provisioning] = {}
 
     @property
     def all_bound(self) -> bool:
         return not self._delayed
 
     @property
-    def is_settled(self) -> bool:
+    def accepts_every_node(self) -> bool:
         """Whether no node can be refused: each claim has a volume that is reached from anywhere."""
-        return self.all_bound and all(volume is not None and is_anywhere(volume) for volume in self._reached)
+        return self.all_bound and all(
+            volume is not None and is_accessible_everywhere(volume) for volume in self._bound_volumes
+        )
 
     # -- what holds for all nodes ----------------------------------------------------------------------------------
 
     @cached_property
-    def _begun(self) -> list[tuple[Object, str]]:
+    def _being_provisioned(self) -> list[tuple[Object, str]]:
         """The claims that volumes are being made for already, each with the node that was chosen for it."""
         return [(c, name) for c in self._delayed if (name := selected_node(c)) is not None]
 
     @cached_property
-    def _wanted(self) -> list[Wanted]:
+    def _claim_candidates(self) -> list[ClaimCandidates]:
         """The other claims, the smallest first, with the volumes that may serve. StatusError for a wrong selector."""
         claims = sorted((c for c in self._delayed if selected_node(c) is None), key=requested)
         volumes = self._volumes.of_classes(map(class_of_claim, claims)) if claims else []
-        return [wanted(c, [v for v in volumes if v.storage_class == class_of_claim(c)]) for c in claims]
+        return [find_candidates(c, [v for v in volumes if v.storage_class == class_of_claim(c)]) for c in claims]
 
     @cached_property
-    def _reached(self) -> list[Volume | None]:
+    def _bound_volumes(self) -> list[PersistentVolume | None]:
         """The volumes of the bound claims; None for one that does not exist."""
         found = (self._volumes.get("", volume_of_claim(claim)) for claim in self._bound)
         return [None if source is None else self._volumes.read(source) for source in found]
 
-    def _provision(self, claim: Object) -> Provision:
+    def _provision(self, claim: Object) -> Provisioning:
         known = self._provisions.get(id(claim))
         if known is None:
             known = self._provisions[id(claim)] = provision(claim, self._storage)
@@ -112,37 +123,37 @@ class Search:
 
     # -- one node --------------------------------------------------------------------------------------------------
 
-    def at(self, node: NodeInfo) -> NodeVolumes:
+    def at(self, node: NodeInfo) -> PodVolumes:
         """What the claims would get on the node. StatusError if a claim or volume makes no sense."""
         conflicts = self._bound_conflict(node)
-        if any(name != node.name for _, name in self._begun):
-            return NodeVolumes(conflicts | Conflict.UNMATCHED)
-        bindings: list[tuple[Volume, Object]] = []
-        to_provision = [claim for claim, _ in self._begun]
-        for open_claim in self._wanted:
-            volume = choose(open_claim, node.labels, [taken for taken, _ in bindings])
+        if any(name != node.name for _, name in self._being_provisioned):
+            return PodVolumes(conflicts | VolumeConflict.BIND_CONFLICT)
+        bindings: list[tuple[PersistentVolume, Object]] = []
+        to_provision = [claim for claim, _ in self._being_provisioned]
+        for open_claim in self._claim_candidates:
+            volume = find_matching_volume(open_claim, node.labels, [taken for taken, _ in bindings])
             if volume is None:
                 to_provision.append(open_claim.claim)
             else:
                 bindings.append((volume, open_claim.claim))
         conflicts |= self._provisioning_conflict(to_provision, node.labels)
-        return NodeVolumes(conflicts, tuple(bindings), tuple(to_provision))
+        return PodVolumes(conflicts, tuple(bindings), tuple(to_provision))
 
     def _bound_conflict(self, node: NodeInfo) -> int:
-        for volume in self._reached:
+        for volume in self._bound_volumes:
             if volume is None:
-                return Conflict.LOST
-            if not within_reach(volume, node.name, node.labels, self._storage):
-                return Conflict.UNREACHED
+                return VolumeConflict.PV_NOT_FOUND
+            if not is_accessible(volume, node.name, node.labels, self._storage):
+                return VolumeConflict.NODE_CONFLICT
         return 0
 
     def _provisioning_conflict(self, claims: Iterable[Object], labels: Mapping[str, str]) -> int:
         for claim in claims:
             possible = self._provision(claim)
-            if not reaches(possible.topology, labels):
-                return Conflict.UNMATCHED
-            if not reaches(possible.room, labels):
-                return Conflict.NO_ROOM
+            if not is_within(possible.topology, labels):
+                return VolumeConflict.BIND_CONFLICT
+            if not is_within(possible.capacity, labels):
+                return VolumeConflict.NOT_ENOUGH_SPACE
         return 0
 
     # -- all nodes -------------------------------------------------------------------------------------------------
@@ -151,9 +162,9 @@ class Search:
         """The conflicts on each node, as `at` finds them."""
         found = self._bound_conflicts(nodes)
         here = np.ones(len(nodes), np.bool_)
-        for _, name in self._begun:
+        for _, name in self._being_provisioned:
             here &= nodes.named(frozenset({name}))
-        found[~here] |= int(Conflict.UNMATCHED)
+        found[~here] |= int(VolumeConflict.BIND_CONFLICT)
         if self._delayed and here.any():
             found |= self._delayed_conflicts(nodes, here)
         return found
@@ -161,42 +172,44 @@ class Search:
     def _bound_conflicts(self, nodes: NodeTable) -> Ints:
         found: Ints = np.zeros(len(nodes), np.int64)
         open_ = np.ones(len(nodes), np.bool_)
-        for volume in self._reached:
+        for volume in self._bound_volumes:
             if not open_.any():
                 break
             if volume is None:
-                found[open_] = Conflict.LOST
+                found[open_] = VolumeConflict.PV_NOT_FOUND
                 break
-            reached = self._within_reach(volume, nodes, open_)
-            found[open_ & ~reached] = Conflict.UNREACHED
+            reached = self._accessible_mask(volume, nodes, open_)
+            found[open_ & ~reached] = VolumeConflict.NODE_CONFLICT
             open_ &= reached
         return found
 
     def _delayed_conflicts(self, nodes: NodeTable, here: Mask) -> Ints:
-        chooser = Chooser(nodes)
-        to_provision = [(claim, here) for claim, _ in self._begun]
-        to_provision += [(w.claim, chooser.choose(w) & here) for w in self._wanted]
+        matcher = VolumeMatcher(nodes)
+        to_provision = [(claim, here) for claim, _ in self._being_provisioned]
+        to_provision += [(w.claim, matcher.find_matching_volume(w) & here) for w in self._claim_candidates]
         found: Ints = np.zeros(len(nodes), np.int64)
         for claim, where in to_provision:
-            asked = where & (found == 0)
-            if asked.any():
+            undecided = where & (found == 0)
+            if undecided.any():
                 possible = self._provision(claim)
-                inside = reaching(possible.topology, nodes)
-                found[asked & ~inside] = Conflict.UNMATCHED
-                found[asked & inside & ~reaching(possible.room, nodes)] = Conflict.NO_ROOM
+                inside = affinity_mask(possible.topology, nodes)
+                found[undecided & ~inside] = VolumeConflict.BIND_CONFLICT
+                found[undecided & inside & ~affinity_mask(possible.capacity, nodes)] = VolumeConflict.NOT_ENOUGH_SPACE
         return found
 
-    def _within_reach(self, volume: Volume, nodes: NodeTable, asked: Mask) -> Mask:
+    def _accessible_mask(self, volume: PersistentVolume, nodes: NodeTable, undecided: Mask) -> Mask:
         """Which nodes reach the volume; of others than those asked about nothing is said."""
         plugin = in_tree_plugin(volume.source)
-        reached = reaching(volume.affinity, nodes)
+        reached = affinity_mask(volume.affinity, nodes)
         if not plugin:
             return reached
         names = nodes.names
-        migrated = [i for i in np.flatnonzero(asked).tolist() if is_migrated(plugin, self._storage.csi_node(names[i]))]
+        migrated = [
+            i for i in np.flatnonzero(undecided).tolist() if is_migrated(plugin, self._storage.csi_node(names[i]))
+        ]
         if migrated:
             reached = reached.copy()
-            reached[migrated] = reaching(migrated_affinity(volume.source), nodes)[migrated]
+            reached[migrated] = affinity_mask(migrated_affinity(volume.source), nodes)[migrated]
         return reached
 
 
@@ -205,7 +218,7 @@ def selected_node(claim: Object) -> str | None:
     return annotations_of(claim).get(SELECTED_NODE_ANNOTATION)
 
 
-def is_anywhere(volume: Volume) -> bool:
+def is_accessible_everywhere(volume: PersistentVolume) -> bool:
     """Whether every node reaches the volume, migrated or not."""
     if volume.affinity is not None:
         return False
@@ -215,9 +228,9 @@ def is_anywhere(volume: Volume) -> bool:
         return False  # it matters on the nodes that it is migrated on
 
 
-def within_reach(volume: Volume, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:
+def is_accessible(volume: PersistentVolume, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:
     """Whether the node reaches the volume, its CSI migration considered. StatusError if that makes no sense of it."""
     plugin = in_tree_plugin(volume.source)
     if plugin and is_migrated(plugin, storage.csi_node(node_name)):
-        return reaches(migrated_affinity(volume.source), labels)
-    return reaches(volume.affinity, labels)
+        return is_within(migrated_affinity(volume.source), labels)
+    return is_within(volume.affinity, labels)

@@ -21,20 +21,20 @@ from pyscheduler.core.commands import Bind, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
-from pyscheduler.shell.binding.calling_off import ended, settled
+from pyscheduler.shell.binding.cancellation import resolve_outcome, wait_until_stopped
+from pyscheduler.shell.binding.client import BindingClient
 from pyscheduler.shell.binding.concurrency import TOO_LONG, ConcurrencyLimit
-from pyscheduler.shell.binding.crew import Crew, stopped
 from pyscheduler.shell.binding.cycle import BIND, POST_BIND, PRE_BIND, bind, prepare
-from pyscheduler.shell.binding.hand import Hand
+from pyscheduler.shell.binding.worker_pool import WorkerPool, cancel_and_wait
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 
 LONG: Final = 5.0
 """Seconds that a worker's plugin may take, a binding's own call not counted, before nobody waits for it any more.
 
 The more pods it keeps already, the fewer.
 """
-LONG_PREPARING: Final = 120.0
+SLOW_PRE_BIND: Final = 120.0
 """Seconds after which PreBind is said to take long; volumes may take a minute to be made."""
 _LOOK_EVERY: Final = 1.0
 log = logs.get("bindings")
@@ -43,8 +43,8 @@ log = logs.get("bindings")
 class Bindings:
     """Takes pods to be bound, never blocks, and answers through `tell`."""
 
-    def __init__(self, api: ApiWriter, traffic: Traffic, clock: Clock, limit: ConcurrencyLimit) -> None:
-        self.tell: Callable[[Event], None] = lambda _: None
+    def __init__(self, api: ApiWriter, in_flight: InFlightCounter, clock: Clock, limit: ConcurrencyLimit) -> None:
+        self.emit: Callable[[Event], None] = lambda _: None
         """Where outcomes go."""
         self.record: Callable[[Record], None] = lambda _: None
         """Where Events go."""
@@ -57,11 +57,11 @@ class Bindings:
         self.unfinished = 0
         """Binding cycles that have not ended."""
         self._api = api
-        self._traffic = traffic
+        self._in_flight = in_flight
         self._clock = clock
         self._limit = limit
-        self._crew = Crew(api, self._bind, limit.most)
-        self._preparing: dict[str, Hand] = {}
+        self._workers = WorkerPool(api, self._bind, limit.most)
+        self._preparing: dict[str, BindingClient] = {}
         """Those in PreBind, by the pod's UID."""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -71,66 +71,66 @@ class Bindings:
         An event is emitted when it no longer is. Pods that PreBind has not let through yet, and those that a plugin
         keeps for long, wait for something else than a worker.
         """
-        return self._crew.busy >= self._limit.limit(waiting, nodes)
+        return self._workers.busy >= self._limit.limit(waiting, nodes)
 
-    def held_up(self) -> dict[tuple[str, ...], float]:
+    def detached_by_plugin(self) -> dict[tuple[str, ...], float]:
         """How many pods each plugin keeps for long, by its name and the extension point."""
-        held = (hand for hand, _ in self._at_work() if hand.is_set_aside and not hand.is_called_off)
+        held = (hand for hand, _ in self._in_progress() if hand.is_detached and not hand.is_cancelled)
         return dict(Counter((hand.plugin, hand.point) for hand in held))
 
     def begin(self, command: Bind) -> None:
         """Bind a pod; how it came out is told."""
         self.unfinished += 1
         if command.plan.pre_bind:
-            hand = self._preparing[command.pod.uid] = Hand(self._api)
-            hand.takes(command, self._clock.now())
+            hand = self._preparing[command.pod.uid] = BindingClient(self._api)
+            hand.start(command, self._clock.now())
             hand.point, hand.plugin = PRE_BIND, command.plan.pre_bind[0].name
             hand.task = self._spawn(self._pre_bind(hand, command))
         else:
-            self._crew.put(command)
+            self._workers.put(command)
 
-    def call_off(self, uid: str) -> None:
+    def cancel(self, uid: str) -> None:
         """The pod has lost its place: end its cycle, of which nobody wants to hear any more."""
-        if self._crew.take_back(uid):
+        if self._workers.remove(uid):
             self.unfinished -= 1
-        for hand, command in self._at_work():
-            if command.pod.uid == uid and not hand.is_called_off:
-                self._call_off(hand, "gone", self._forget(hand))
+        for hand, command in self._in_progress():
+            if command.pod.uid == uid and not hand.is_cancelled:
+                self._cancel(hand, "gone", self._forget(hand))
 
     def preempt(self, eviction: Evict) -> bool:
         """End the cycle of a victim that is in PreBind; whether it is."""
         hand = self._preparing.get(eviction.victim.uid)
-        if hand is not None and not hand.is_called_off:
-            self._call_off(hand, "preempted", self._make_room(hand, eviction))
+        if hand is not None and not hand.is_cancelled:
+            self._cancel(hand, "preempted", self._finish_preempted(hand, eviction))
         return hand is not None
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._crew.run())
-                group.create_task(self._look_after())
+                group.create_task(self._workers.run())
+                group.create_task(self._check_periodically())
         finally:
-            await stopped(self._tasks)
+            await cancel_and_wait(self._tasks)
 
     def look(self) -> None:
         """Look after the cycles under way."""
-        now, held = self._clock.now(), self.held_up()
-        late: dict[tuple[str, str], list[Hand]] = {}
-        for hand, command in self._at_work():
+        now, held = self._clock.now(), self.detached_by_plugin()
+        late: dict[tuple[str, str], list[BindingClient]] = {}
+        for hand, command in self._in_progress():
             took, who = now - hand.began, (hand.plugin, hand.point)
-            if hand.is_binding or hand.is_called_off:
+            if hand.is_binding or hand.is_cancelled:
                 continue
             if self.timeout and took > self.timeout:
-                self._call_off(hand, "timeout", self._give_up(hand, command))
-            elif not hand.is_set_aside and took > _long(hand.point) / (1 + held.get(who, 0)):
+                self._cancel(hand, "timeout", self._finish_timed_out(hand, command))
+            elif not hand.is_detached and took > _long(hand.point) / (1 + held.get(who, 0)):
                 late.setdefault(who, []).append(hand)
         for (plugin, point), hands in late.items():
-            self._tell_late(plugin, point, hands, now)
+            self._report_slow(plugin, point, hands, now)
         if late:
-            self.tell(Tick(now))  # it may be that there is room for more now
+            self.emit(Tick(now))  # it may be that there is room for more now
 
-    def _tell_late(self, plugin: str, point: str, hands: Sequence[Hand], now: float) -> None:
+    def _report_slow(self, plugin: str, point: str, hands: Sequence[BindingClient], now: float) -> None:
         """One line for all of them: a plugin that never ends may keep hundreds."""
         first = min(hands, key=lambda hand: hand.began)
         if first.command is not None:
@@ -138,20 +138,20 @@ class Bindings:
             text = "A plugin takes long, and others wait no more"
             log.warning(text, plugin=plugin, point=point, pod=pod, node=node, seconds=took, pods=len(hands))
         for hand in hands:
-            self._set_aside(hand)
+            self._detach(hand)
             if point == POST_BIND and hand.command is not None:
                 self._end(hand, Bound(now, hand.command.pod.uid))
 
-    def _set_aside(self, hand: Hand) -> None:
-        if hand.is_set_aside:
+    def _detach(self, hand: BindingClient) -> None:
+        if hand.is_detached:
             return
-        if hand in self._crew.hands:
-            self._traffic.end()
-            self._crew.replace(hand)
-        hand.is_set_aside = True
+        if hand in self._workers.clients:
+            self._in_flight.end()
+            self._workers.replace(hand)
+        hand.is_detached = True
 
-    def _at_work(self) -> list[tuple[Hand, Bind]]:
-        hands = (*self._preparing.values(), *self._crew.hands)
+    def _in_progress(self) -> list[tuple[BindingClient, Bind]]:
+        hands = (*self._preparing.values(), *self._workers.clients)
         return [(hand, hand.command) for hand in hands if hand.command is not None]
 
     def _spawn(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -160,92 +160,92 @@ class Bindings:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _look_after(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_EVERY)
             self.look()
 
-    async def _pre_bind(self, hand: Hand, command: Bind) -> None:
+    async def _pre_bind(self, hand: BindingClient, command: Bind) -> None:
         failed = await prepare(command, hand, self._clock, self.instrument)
-        if hand.is_called_off:
+        if hand.is_cancelled:
             return  # whoever did that sees to the rest
-        self._prepared(hand)
+        self._pre_bind_done(hand)
         if failed is None:
-            self._crew.put(command)
+            self._workers.put(command)
         else:
             self._end(hand, failed)
 
-    def _prepared(self, hand: Hand) -> None:
+    def _pre_bind_done(self, hand: BindingClient) -> None:
         uid = hand.command.pod.uid if hand.command is not None else ""
         if self._preparing.get(uid) is hand:
             del self._preparing[uid]
 
-    async def _bind(self, hand: Hand, command: Bind) -> None:
-        began, in_flight = self._clock.now(), self._crew.busy
-        hand.takes(command, began)
-        self._traffic.begin()
+    async def _bind(self, hand: BindingClient, command: Bind) -> None:
+        began, in_flight = self._clock.now(), self._workers.busy
+        hand.start(command, began)
+        self._in_flight.begin()
         try:
-            if not await self._may_begin(hand, command.pod.uid):
+            if not await self._wait_for_status_write(hand, command.pod.uid):
                 return
             outcome = await bind(command, hand, self._clock, self.instrument)
         finally:
-            if not hand.is_set_aside:
-                self._traffic.end()
-        if hand.is_called_off:
+            if not hand.is_detached:
+                self._in_flight.end()
+        if hand.is_cancelled:
             return
         took = self._clock.now() - began
         if isinstance(outcome, Bound) or took > TOO_LONG:  # what fails at once would make all others look slow
             self._limit.observe(took, in_flight)
-        if isinstance(outcome, BindFailed) and hand.is_unsure:
-            outcome = await settled(hand, command, outcome, self._api, self._clock)
+        if isinstance(outcome, BindFailed) and hand.may_be_bound:
+            outcome = await resolve_outcome(hand, command, outcome, self._api, self._clock)
         self._end(hand, outcome)
 
-    async def _may_begin(self, hand: Hand, uid: str) -> bool:
+    async def _wait_for_status_write(self, hand: BindingClient, uid: str) -> bool:
         """Whether a pod is still to be bound once nothing is being said of it any more."""
         said = self.withdraw(uid)
         if said is not None:
             hand.point, hand.plugin = BIND, ""  # no plugin is at work yet
-            await hand.wait_behind(said)
-        return not hand.is_called_off
+            await hand.wait_for_write(said)
+        return not hand.is_cancelled
 
-    def _end(self, hand: Hand, outcome: Bound | BindFailed) -> None:
-        if not hand.is_told:
-            hand.is_told = True
+    def _end(self, hand: BindingClient, outcome: Bound | BindFailed) -> None:
+        if not hand.is_reported:
+            hand.is_reported = True
             self.unfinished -= 1
-            self.tell(outcome)
+            self.emit(outcome)
 
-    def _call_off(self, hand: Hand, reason: str, then: Coroutine[Any, Any, None]) -> None:
+    def _cancel(self, hand: BindingClient, reason: str, then: Coroutine[Any, Any, None]) -> None:
         """Have a cycle ended; nothing comes of it any more, but for what was sent to the API server already."""
         self.instrument.called_off(hand.plugin, hand.point, reason)
-        hand.shut()
-        self._set_aside(hand)
+        hand.cancel()
+        self._detach(hand)
         self._spawn(then)
 
-    async def _forget(self, hand: Hand) -> None:
-        await ended(hand, self.instrument)
-        self._prepared(hand)
-        if not hand.is_told:
-            hand.is_told = True
+    async def _forget(self, hand: BindingClient) -> None:
+        await wait_until_stopped(hand, self.instrument)
+        self._pre_bind_done(hand)
+        if not hand.is_reported:
+            hand.is_reported = True
             self.unfinished -= 1
 
-    async def _make_room(self, hand: Hand, eviction: Evict) -> None:
-        await ended(hand, self.instrument)
-        self._prepared(hand)
-        record = eviction.called_off()
+    async def _finish_preempted(self, hand: BindingClient, eviction: Evict) -> None:
+        await wait_until_stopped(hand, self.instrument)
+        self._pre_bind_done(hand)
+        record = eviction.cancelled_record()
         if record is not None:
             self.record(record)
         uid = eviction.victim.uid
         self._end(hand, BindFailed(self._clock.now(), uid, f"preempted by {eviction.plugin}"))
 
-    async def _give_up(self, hand: Hand, command: Bind) -> None:
+    async def _finish_timed_out(self, hand: BindingClient, command: Bind) -> None:
         point, plugin, uid = hand.point, hand.plugin, command.pod.uid
         message = f'running {point} plugin "{plugin}": no end after {self.timeout:g}s'
-        await ended(hand, self.instrument)
-        self._prepared(hand)
+        await wait_until_stopped(hand, self.instrument)
+        self._pre_bind_done(hand)
         failed = BindFailed(self._clock.now(), uid, message, plugin)
-        is_sure = point == PRE_BIND or hand.is_told
-        self._end(hand, failed if is_sure else await settled(hand, command, failed, self._api, self._clock))
+        is_sure = point == PRE_BIND or hand.is_reported
+        self._end(hand, failed if is_sure else await resolve_outcome(hand, command, failed, self._api, self._clock))
 
 
 def _long(point: str) -> float:
-    return LONG_PREPARING if point == PRE_BIND else LONG
+    return SLOW_PRE_BIND if point == PRE_BIND else LONG

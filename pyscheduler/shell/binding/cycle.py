@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from pyscheduler.api.answers import WrongAnswer
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.outcome import SKIP, Code, Rejection, StatusError
 from pyscheduler.api.pod import Pod
+from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import Bind
 from pyscheduler.core.events import BindFailed, Bound
-from pyscheduler.core.extending import ExtenderFailed
-from pyscheduler.core.framework.answers import check_answer
-from pyscheduler.core.framework.failure import PluginFailed, blame
+from pyscheduler.core.extender import ExtenderFailed
+from pyscheduler.core.framework.plugin_failure import PluginFailed, raise_plugin_failed
+from pyscheduler.core.framework.result_checks import check_answer
 from pyscheduler.core.instrument import ERROR, SUCCESS, Instrument, status_of
 from pyscheduler.shell import logs
-from pyscheduler.shell.binding.hand import Hand
+from pyscheduler.shell.binding.client import BindingClient
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.faults import unanswered
+from pyscheduler.shell.kube.errors import unanswered
 
 PRE_BIND, BIND, POST_BIND = "PreBind", "Bind", "PostBind"
 log = logs.get("binding")
@@ -33,12 +33,12 @@ Act = Callable[[Cycle, Pod, str, ApiWriter], Coroutine[Any, Any, T]]
 
 async def run_binding(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
     """Run the cycle to its end."""
-    hand = Hand(api)
-    hand.takes(command, clock.now())
+    hand = BindingClient(api)
+    hand.start(command, clock.now())
     return await prepare(command, hand, clock, instrument) or await bind(command, hand, clock, instrument)
 
 
-async def prepare(command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> BindFailed | None:
+async def prepare(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
     """The first half, PreBind, which may wait for minutes; None if the pod can be bound now."""
     if not command.plan.pre_bind:
         return None
@@ -48,12 +48,12 @@ async def prepare(command: Bind, hand: Hand, clock: Clock, instrument: Instrumen
     return failed
 
 
-async def _pre_bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> BindFailed | None:
+async def _pre_bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
     hand.point = PRE_BIND
     for pre in command.plan.pre_bind:
         hand.plugin = pre.name
         try:
-            rejection = await _acted(pre.pre_bind, command, hand, clock, instrument)
+            rejection = await _call_plugin(pre.pre_bind, command, hand, clock, instrument)
         except PluginFailed as failed:
             return _broken(command, failed, clock, instrument)
         if rejection is not None:
@@ -61,7 +61,7 @@ async def _pre_bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrum
     return None
 
 
-async def bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
+async def bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
     """The second half: Bind and PostBind."""
     began, profile = clock.now(), command.cycle.profile
     failed = await _bind(command, hand, clock, instrument)
@@ -76,38 +76,38 @@ async def bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrument) 
     return Bound(now, command.pod.uid)
 
 
-async def _bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> BindFailed | None:
+async def _bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
     uid = command.pod.uid
     hand.point = BIND
     for plugin in command.plan.bind:
         hand.plugin = plugin.name
         try:
-            answer = await _acted(plugin.bind, command, hand, clock, instrument)
+            answer = await _call_plugin(plugin.bind, command, hand, clock, instrument)
         except PluginFailed as failed:
-            hand.is_unsure = _may_have_bound(failed.error)
+            hand.may_be_bound = _may_have_bound(failed.error)
             return _broken(command, failed, clock, instrument)
         if isinstance(answer, Rejection):
             return BindFailed(clock.now(), uid, answer.message, plugin.name, rejected=True)
         if answer is not SKIP:
-            if hand.is_bound or plugin.binds_elsewhere:
+            if hand.is_bound or plugin.binds_without_api:
                 return None
-            nothing = WrongAnswer(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
+            nothing = InvalidReturnValue(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
             return _broken(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
     return BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
 
 
-async def _post_bind(command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> None:
+async def _post_bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> None:
     hand.point = POST_BIND
     for post in command.plan.post_bind:
         hand.plugin = post.name
         try:
-            await _acted(post.post_bind, command, hand, clock, instrument)
+            await _call_plugin(post.post_bind, command, hand, clock, instrument)
         except PluginFailed as failed:
             # The pod is bound; all that is left to do is to say so.
             _broken(command, failed, clock, instrument)
 
 
-async def _acted(act: Act[T], command: Bind, hand: Hand, clock: Clock, instrument: Instrument) -> T:
+async def _call_plugin(act: Act[T], command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> T:
     """Return what a plugin's method returns; the instrument observes its duration where the attempt is watched.
 
     PluginFailed if it fails, by whatever it raises. Cancelled if the task itself is cancelled: a plugin that waited for
@@ -117,7 +117,7 @@ async def _acted(act: Act[T], command: Bind, hand: Hand, clock: Clock, instrumen
     try:
         acting: object = act(command.cycle, command.pod, command.node_name, hand)
         if not isinstance(acting, Awaitable):
-            raise WrongAnswer(act, acting, "a coroutine (async def)")
+            raise InvalidReturnValue(act, acting, "a coroutine (async def)")
         answer: T = await acting
         check_answer(hand.point, act, answer)
         status = status_of(answer)
@@ -125,9 +125,9 @@ async def _acted(act: Act[T], command: Bind, hand: Hand, clock: Clock, instrumen
     except BaseException as error:
         if _is_our_cancellation(error):
             raise
-        blame(hand.plugin, hand.point, error)
+        raise_plugin_failed(hand.plugin, hand.point, error)
     finally:
-        if command.cycle.watch is not None:
+        if command.cycle.call_observer is not None:
             instrument.plugin_took(hand.plugin, hand.point, status, clock.now() - began)
 
 

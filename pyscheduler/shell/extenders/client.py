@@ -15,7 +15,7 @@ from yarl import URL
 
 from pyscheduler.config.types import Extender as Configured
 from pyscheduler.config.types import ExtenderTLS
-from pyscheduler.core.extending import ExtenderFailed
+from pyscheduler.core.extender import ExtenderFailed
 
 MOST_BYTES = 256 * 1024 * 1024
 """The longest answer that is read: extenders may send back every node that they were sent."""

@@ -14,14 +14,20 @@ import msgspec
 
 from pyscheduler.api import Pod
 from pyscheduler.api.preemption import Candidate
-from pyscheduler.core.extending import ExtenderFailed, Filtered, Prioritized, Trimmed, Victims
+from pyscheduler.core.extender import (
+    ExtenderFailed,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    ExtenderPrioritizeResult,
+    Victims,
+)
 
 S = TypeVar("S", bound=msgspec.Struct)
 Raw = msgspec.Raw
 _encode = msgspec.json.Encoder().encode
 
 
-class UnreadableAnswer(ValueError):
+class UnreadableResponse(ValueError):
     """What came back is no answer; the message says what is wrong with it."""
 
 
@@ -148,10 +154,10 @@ class _BindingResult(msgspec.Struct, rename="pascal"):
     error: str | None = None
 
 
-def filtered(body: bytes, asked: Sequence[str], url: str, names: bool) -> Filtered:
+def parse_filter_result(body: bytes, asked: Sequence[str], url: str, names: bool) -> ExtenderFilterResult:
     """The answer to filter; `names` is whether the extender was sent names only.
 
-    ExtenderFailed with what the extender says, or if it keeps nodes that it was not asked about. UnreadableAnswer.
+    ExtenderFailed with what the extender says, or if it keeps nodes that it was not asked about. UnreadableResponse.
     """
     result = _read(body, _FilterResult)
     if result.error:
@@ -167,19 +173,19 @@ def filtered(body: bytes, asked: Sequence[str], url: str, names: bool) -> Filter
             raise ExtenderFailed(
                 f'extender "{url}" claims a filtered node "{name}" which is not found in the input node list'
             )
-    return Filtered(tuple(kept), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
+    return ExtenderFilterResult(tuple(kept), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
 
 
-def prioritized(body: bytes) -> Prioritized:
-    """The answer to prioritize. UnreadableAnswer."""
+def parse_host_priorities(body: bytes) -> ExtenderPrioritizeResult:
+    """The answer to prioritize. UnreadableResponse."""
     hosts = [_read(raw, _HostPriority) for raw in _decoded(body, list[Raw] | None) or ()]
-    return Prioritized(tuple((host.host or "", host.score or 0) for host in hosts))
+    return ExtenderPrioritizeResult(tuple((host.host or "", host.score or 0) for host in hosts))
 
 
-def trimmed(body: bytes) -> Trimmed:
-    """The answer to preempt. UnreadableAnswer."""
+def parse_preemption_result(body: bytes) -> ExtenderPreemptionResult:
+    """The answer to preempt. UnreadableResponse."""
     nodes = _read(body, _PreemptionResult).node_name_to_meta_victims or {}
-    return Trimmed({name: _victims(raw) for name, raw in nodes.items()})
+    return ExtenderPreemptionResult({name: _victims(raw) for name, raw in nodes.items()})
 
 
 def _victims(raw: Raw) -> Victims:
@@ -187,8 +193,8 @@ def _victims(raw: Raw) -> Victims:
     return Victims(tuple(_read(pod, _MetaPod).uid for pod in victims.pods or ()), victims.violations or 0)
 
 
-def bound(body: bytes) -> None:
-    """The answer to bind. ExtenderFailed with what the extender says; UnreadableAnswer."""
+def parse_binding_result(body: bytes) -> None:
+    """The answer to bind. ExtenderFailed with what the extender says; UnreadableResponse."""
     error = _read(body, _BindingResult).error
     if error:
         raise ExtenderFailed(error)
@@ -214,7 +220,7 @@ def _decoded(body: bytes | Raw, kind: Any) -> Any:
     try:
         return _decoder(kind)(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise UnreadableAnswer(str(problem)) from None
+        raise UnreadableResponse(str(problem)) from None
 
 
 @cache

@@ -23,13 +23,13 @@ from pyscheduler.kube.headers import LONGEST_WAIT, bounded_wait, retry_after
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, SystemClock
 from pyscheduler.shell.kube import protobuf
+from pyscheduler.shell.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.kube.credentials import ConnectionProblem, Credentials, load
-from pyscheduler.shell.kube.faults import DISTRUST, LOST, TIMEOUT, UNREACHABLE, Refused, unanswered
-from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
+from pyscheduler.shell.kube.errors import DISTRUST, LOST, TIMEOUT, UNREACHABLE, RequestError, unanswered
+from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Response
+from pyscheduler.shell.kube.http_connection import Address, Limits
 from pyscheduler.shell.kube.limiter import Limiter
 from pyscheduler.shell.kube.pool import READS, Call, Pool, Stream
-from pyscheduler.shell.kube.tally import CallTally
-from pyscheduler.shell.kube.wire import Address, Limits
 
 __all__ = [
     "JSON",
@@ -81,19 +81,19 @@ class Transport(Protocol):
     """How calls get to the server: directly or through a proxy."""
 
     may_write: Callable[[], bool]
-    """Whether what is no mere read may be sent; asked at that moment. Refused with NOT_LEADING if not."""
+    """Whether what is no mere read may be sent; asked at that moment. RequestError with NOT_LEADING if not."""
 
-    async def call(self, call: Call, authorization: str) -> Answer:
-        """One call, sent once. Refused if there is no answer."""
+    async def call(self, call: Call, authorization: str) -> Response:
+        """One call, sent once. RequestError if there is no answer."""
 
-    async def calls(self, calls: Sequence[Call], authorization: str) -> list[Answer | None]:
-        """Calls that may be made again, sent together once; None for each without an answer. Refused if unsent."""
+    async def calls(self, calls: Sequence[Call], authorization: str) -> list[Response | None]:
+        """Calls that may be made again, sent together once; None for each without an answer. RequestError if unsent."""
 
     async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
-        """A call whose answer is read as it comes. Refused if there is none."""
+        """A call whose answer is read as it comes. RequestError if there is none."""
 
     async def warm(self, connections: int) -> None:
-        """Make so many connections ahead of the calls, where that can be done; never Refused."""
+        """Make so many connections ahead of the calls, where that can be done; never RequestError."""
 
     async def close(self) -> None:
         """Drop all connections."""
@@ -137,7 +137,7 @@ class Connection:
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
         self._apart_until = 0.0
-        self.tally = CallTally()
+        self.client_metrics = ClientMetrics()
         """Who hears of the calls; whoever counts them sets it."""
 
     def another(self, options: ConnectionOptions | None = None) -> Connection:
@@ -186,7 +186,7 @@ class Connection:
         try:
             return await self._repeated(Call(method, path, body, content_type), self._once)
         finally:
-            self.tally.took(method, self._clock.now() - began)
+            self.client_metrics.observe_latency(method, self._clock.now() - began)
 
     async def create(self, path: str, encode: Callable[[str], bytes]) -> None:
         """POST an object; `encode` gives it in JSON, or in PROTOBUF where that is wanted and the server takes it.
@@ -218,19 +218,19 @@ class Connection:
         began = self._clock.now()
         try:
             answers = await self._transport.calls(calls, await self._permission("POST", len(calls)))
-        except Refused:
+        except RequestError:
             answers = [None] * len(calls)
         if None in answers:
             self._apart_until = self._clock.now() + APART
         seconds = self._clock.now() - began
         return [self._told(call, answer, seconds) for call, answer in zip(calls, answers, strict=True)]
 
-    def _told(self, call: Call, answer: Answer | None, seconds: float) -> bool:
+    def _told(self, call: Call, answer: Response | None, seconds: float) -> bool:
         """Count one of several calls; whether it went well."""
-        self.tally.answered(call.method, answer.status if answer else 0, again=False)
+        self.client_metrics.count_result(call.method, answer.status if answer else 0, again=False)
         if answer is not None:
-            self.tally.carried(call.method, len(call.body or b""), len(answer.body))
-        self.tally.took(call.method, seconds)
+            self.client_metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
+        self.client_metrics.observe_latency(call.method, seconds)
         return answer is not None and answer.status < 300
 
     @asynccontextmanager
@@ -251,7 +251,7 @@ class Connection:
             async with self._stream(path, Limits(self.deadlines.read, self.deadlines.read, math.inf)) as chunks:
                 yield chunks
         finally:
-            self.tally.took("GET", self._clock.now() - began)
+            self.client_metrics.observe_latency("GET", self._clock.now() - began)
 
     @asynccontextmanager
     async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -290,7 +290,7 @@ class Connection:
             tries += 1
             try:
                 return await send(call, tries > 1)
-            except Refused as problem:
+            except RequestError as problem:
                 pause = _pause(call.method, tries, problem)
                 if pause is None or waited + pause > LONGEST_WAIT:
                     raise
@@ -304,11 +304,11 @@ class Connection:
         permission = await self._permission(call.method)
         try:
             answer = await self._transport.call(call, permission)
-        except Refused as problem:
-            self.tally.answered(call.method, problem.status, again)
+        except RequestError as problem:
+            self.client_metrics.count_result(call.method, problem.status, again)
             raise
-        self.tally.answered(call.method, answer.status, again)
-        self.tally.carried(call.method, len(call.body or b""), len(answer.body))
+        self.client_metrics.count_result(call.method, answer.status, again)
+        self.client_metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
         if answer.status >= 300:
             raise _refusal(answer, self._clock.wall())
         return answer.body
@@ -317,11 +317,11 @@ class Connection:
         permission = await self._permission(call.method)
         try:
             stream = await self._transport.stream(call, permission, limits)
-        except Refused as problem:
-            self.tally.answered(call.method, problem.status, again)
+        except RequestError as problem:
+            self.client_metrics.count_result(call.method, problem.status, again)
             raise
         refused = stream.refused
-        self.tally.answered(call.method, 200 if refused is None else refused.status, again)
+        self.client_metrics.count_result(call.method, 200 if refused is None else refused.status, again)
         if refused is not None:
             stream.close()
             raise _refusal(refused, self._clock.wall())
@@ -339,26 +339,26 @@ class Connection:
         pause = 0.0
         for _ in range(calls):
             pause = self._limiter.take()
-            self.tally.waited(method, pause)
+            self.client_metrics.observe_rate_limiter_wait(method, pause)
         if pause:
             await self._clock.sleep(pause)
         try:
             return await self._credentials.authorization()
         except ConnectionProblem as problem:  # an exec plugin or a file that worked at the start: nothing was sent
-            raise Refused(0, UNREACHABLE, str(problem)) from None
+            raise RequestError(0, UNREACHABLE, str(problem)) from None
 
 
 def _transport(credentials: Credentials, options: ConnectionOptions) -> Transport:
     if credentials.proxy:
-        from pyscheduler.shell.kube.proxied import ProxiedPool, Route  # aiohttp takes long to import
+        from pyscheduler.shell.kube.proxy_transport import ProxyTransport, Route  # aiohttp takes long to import
 
         route = Route(credentials.host, credentials.proxy, credentials.ssl, credentials.server_hostname)
-        return ProxiedPool(route, options.connections, options.deadlines, _USER_AGENT)
+        return ProxyTransport(route, options.connections, options.deadlines, _USER_AGENT)
     address = Address.of(credentials.host, credentials.ssl, credentials.server_hostname)
     return Pool(address, options.connections, options.deadlines, _USER_AGENT)
 
 
-def _pause(method: str, tries: int, problem: Refused) -> float | None:
+def _pause(method: str, tries: int, problem: RequestError) -> float | None:
     """Seconds until the call may be repeated, None if it may not."""
     if problem.status == 429 and tries < _BUSY_TRIES:
         return problem.retry_after or 1.0
@@ -371,10 +371,10 @@ def _pause(method: str, tries: int, problem: Refused) -> float | None:
     return None
 
 
-def _refusal(answer: Answer, wall: float) -> Refused:
+def _refusal(answer: Response, wall: float) -> RequestError:
     status = _status(answer.body)
     text = status.message or " ".join(answer.body[:200].decode(errors="replace").split())
-    return Refused(
+    return RequestError(
         answer.status,
         status.reason or answer.reason,
         text or f"HTTP {answer.status} {answer.reason}".rstrip(),

@@ -21,8 +21,8 @@ import yaml
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.kube.plain import NotInCluster, PlainConfiguration, of_kubeconfig, of_pod
-from pyscheduler.shell.kube.resumption import ResumingContext
+from pyscheduler.shell.kube.kubeconfig import NotInCluster, RestConfig, from_kubeconfig, in_cluster_config
+from pyscheduler.shell.kube.tls_session_cache import SessionCachingContext
 
 REREAD_AFTER: Final = 60.0
 """Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
@@ -56,7 +56,7 @@ class Credentials:
         if self._loader is not None and self._clock.now() - self._read_at > REREAD_AFTER and self._may_change():
             await self._refresh()
         key = self._configuration.get_api_key_with_prefix("BearerToken")
-        if not isinstance(self._configuration, PlainConfiguration):
+        if not isinstance(self._configuration, RestConfig):
             key = _quietly(key, self.described)  # which may run an exec plugin
         return (await key or "").rstrip()
 
@@ -74,7 +74,7 @@ class Credentials:
             await _quietly(self._loader.load_and_set(self._configuration), self.described)
 
     def _may_change(self) -> bool:
-        if isinstance(self._loader, PlainConfiguration):
+        if isinstance(self._loader, RestConfig):
             return self._loader.token_file is not None
         user = getattr(self._loader, "_user", None)
         return user is not None and ("tokenFile" in user or hasattr(self._loader, "exec_plugin_expiry"))
@@ -95,7 +95,7 @@ async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Crede
     described = f"context {name} of {kubeconfig}"
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
         try:
-            plain = of_kubeconfig(cluster, user, kubeconfig.parent, Path(folder))
+            plain = from_kubeconfig(cluster, user, kubeconfig.parent, Path(folder))
         except Exception as problem:  # strange values lead to anything from AttributeError to binascii.Error
             raise _unreadable(described, problem) from None
         if plain is not None:
@@ -105,13 +105,13 @@ async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Crede
 
 def _anonymous(server: str, clock: Clock) -> Credentials:
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
-        plain = of_kubeconfig({"server": server}, {}, Path(), Path(folder))
+        plain = from_kubeconfig({"server": server}, {}, Path(), Path(folder))
         return Credentials(plain, f"--master {server}", clock, plain)
 
 
 def _in_cluster(clock: Clock) -> Credentials:
     try:
-        configuration = of_pod()
+        configuration = in_cluster_config()
     except (NotInCluster, OSError) as problem:
         raise ConnectionProblem(
             f"no kubeconfig was given and this is not a pod of a cluster ({problem}); "
@@ -210,7 +210,7 @@ def _check_files(file: Path, section: Mapping[str, Any], keys: tuple[str, ...]) 
 
 def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
     try:
-        context = ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = SessionCachingContext(ssl.PROTOCOL_TLS_CLIENT)
         if configuration.ssl_ca_cert:
             context.load_verify_locations(configuration.ssl_ca_cert)
         else:

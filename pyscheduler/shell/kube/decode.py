@@ -14,7 +14,7 @@ import msgspec
 
 from pyscheduler.api import NodeObject, PodObject
 from pyscheduler.shell import logs
-from pyscheduler.shell.kube.mended import LEFT_OUT, mended
+from pyscheduler.shell.kube.sanitize import PLACEHOLDER, sanitize
 
 T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 R = TypeVar("R")
@@ -162,7 +162,7 @@ class ObjectDecoder(Generic[T]):
         try:
             page, item = _list(body), self._item
         except UNREADABLE:
-            page, item = self._mended(_list, body, "the list"), self._shortened
+            page, item = self._sanitized(_list, body, "the list"), self._shortened
         return Page(map(item, page.items or ()), page.metadata.version, page.metadata.next)
 
     def line(self, line: bytes) -> Line[T]:
@@ -180,25 +180,25 @@ class ObjectDecoder(Generic[T]):
         try:
             event, item = _event(line), self._item
         except UNREADABLE:
-            event, item = self._mended(_event, line, "an event of the watch"), self._shortened
+            event, item = self._sanitized(_event, line, "an event of the watch"), self._shortened
         if event.type == ERROR:
-            status = self._mended(_status, bytes(event.object), "an event of the watch")
+            status = self._sanitized(_status, bytes(event.object), "an event of the watch")
             return Line(ERROR, Item(Identity(), None), status.code, status.message or status.reason)
         if event.type in (ADDED, MODIFIED):
             return Line(event.type, item(event.object))
         return Line(event.type, Item(_identity(event.object), None))
 
-    def _mended(self, decode: Callable[[bytes], R], text: bytes, what: str) -> R:
+    def _sanitized(self, decode: Callable[[bytes], R], text: bytes, what: str) -> R:
         """An envelope that one of the objects in it makes unreadable. UnreadableList if it is not only that."""
         try:
-            return decode(mended(text))
+            return decode(sanitize(text))
         except UNREADABLE as problem:
             raise UnreadableList(f"{what} of {self._resource} cannot be read: {problem}") from None
 
     def _shortened(self, raw: msgspec.Raw) -> Item[T]:
-        """An object that was mended, or stood beside one that was."""
+        """An object that was sanitize, or stood beside one that was."""
         item = self._item(raw)
-        if LEFT_OUT in bytes(raw):
+        if PLACEHOLDER in bytes(raw):
             self._refusals.report_shortened(self._resource, item.identity)
         return item
 
@@ -208,7 +208,7 @@ class ObjectDecoder(Generic[T]):
             if not isinstance(decoded, dict):
                 return _item_of(decoded)
         except UNREADABLE as problem:
-            if isinstance(problem, RecursionError) and LEFT_OUT in (shorter := mended(bytes(raw))):
+            if isinstance(problem, RecursionError) and PLACEHOLDER in (shorter := sanitize(bytes(raw))):
                 return self._shortened(msgspec.Raw(shorter))
             identity = _identity(raw)
             self._refusals.report(self._resource, identity.namespace, identity.name, problem)
@@ -235,7 +235,7 @@ def _identity(raw: msgspec.Raw) -> Identity:
     try:
         meta = _named(raw).metadata
     except UNREADABLE as problem:
-        shorter = mended(bytes(raw)) if isinstance(problem, RecursionError) else b""
-        return _identity(msgspec.Raw(shorter)) if LEFT_OUT in shorter else Identity()
+        shorter = sanitize(bytes(raw)) if isinstance(problem, RecursionError) else b""
+        return _identity(msgspec.Raw(shorter)) if PLACEHOLDER in shorter else Identity()
     fields = (meta.namespace, meta.name, meta.uid, meta.version)
     return Identity(*(value if isinstance(value, str) else "" for value in fields))

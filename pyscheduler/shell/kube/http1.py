@@ -34,11 +34,11 @@ _plain_size = re.compile(_DIGITS + rb"\r\n").match
 _target = re.compile(r"/[!-~]*").fullmatch
 
 
-class BadAnswer(Exception):
+class MalformedResponse(Exception):
     """The peer does not speak HTTP as we know it."""
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """An answer. `reason` and `retry_after` (the header) are "" for the good ones, where nobody asks for them."""
 
     status: int
@@ -74,7 +74,7 @@ _HEAD, _BODY, _UNTIL_CLOSED, _SIZE, _CHUNK, _CHUNK_END, _TRAILER, _NOTHING = ran
 """What is to come next. Plain numbers: to look up a member of an Enum takes longer than to read a header."""
 
 
-class AnswerReader:
+class ResponseParser:
     """Bytes in, one answer out, and the bytes that came after it."""
 
     __slots__ = ("_due", "_extra", "_head", "_next", "_parts", "_rest", "_size", "beyond", "reusable", "status")
@@ -101,7 +101,7 @@ class AnswerReader:
         return self._next != _HEAD or bool(self._rest)
 
     def feed(self, data: bytes) -> bool:
-        """Take what has come; whether the answer is whole. BadAnswer."""
+        """Take what has come; whether the answer is whole. MalformedResponse."""
         if self._next in (_BODY, _UNTIL_CLOSED):
             return self._body(data)
         if self._rest:
@@ -125,28 +125,28 @@ class AnswerReader:
         self._size = 0
         return body
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         """The whole answer."""
         if self.status < 300:
-            return Answer(self.status, self.take())
+            return Response(self.status, self.take())
         reason = self._head.partition(b"\r\n")[0][13:].decode("latin-1")
         retry_after = _field(self._head.lower(), _RETRY_AFTER) or b""
-        return Answer(self.status, self.take(), reason, retry_after.decode("latin-1"))
+        return Response(self.status, self.take(), reason, retry_after.decode("latin-1"))
 
     def _begin(self, head: bytes) -> None:
         """Read the head: the status, the form of the body, and what becomes of the connection."""
         line = _status_line(head)
         if line is None:
-            raise BadAnswer("this is not HTTP/1.1")
+            raise MalformedResponse("this is not HTTP/1.1")
         if _malformed_field(head) or not head.count(b"\r\n") == head.count(b"\n") == head.count(b"\r") or b"\0" in head:
-            raise BadAnswer("a header line of its answer is malformed")
+            raise MalformedResponse("a header line of its answer is malformed")
         status = int(line[1])
         if status < 200:
             self._extra += 1
             if status == _SWITCHING:
-                raise BadAnswer("the server wants to speak another protocol")
+                raise MalformedResponse("the server wants to speak another protocol")
             if self._extra > _MOST_INTERIM:
-                raise BadAnswer("its answer never begins")
+                raise MalformedResponse("its answer never begins")
             return
         self.status, self._head, self._extra = status, head, 0
         lower = head.lower()
@@ -161,10 +161,10 @@ class AnswerReader:
         elif coding is None and length is not None and length.isdigit() and lower.count(_LENGTH) == 1:
             self._due = int(length) if len(length) <= _LONGEST_LENGTH else LONGEST_BODY + 1
             if self._due > LONGEST_BODY:
-                raise BadAnswer(f"its answer is longer than {LONGEST_BODY} bytes")
+                raise MalformedResponse(f"its answer is longer than {LONGEST_BODY} bytes")
             self._next = _BODY if self._due else _NOTHING
         else:
-            raise BadAnswer("where its answer ends is not clear")
+            raise MalformedResponse("where its answer ends is not clear")
 
     def _content(self, data: bytes) -> bool:
         """What follows the head."""
@@ -225,16 +225,16 @@ class AnswerReader:
         if self._next == _TRAILER:
             self._extra += len(line) + 2
             if self._extra > LONGEST_HEAD:
-                raise BadAnswer("what follows its answer has no end")
+                raise MalformedResponse("what follows its answer has no end")
             self._next = _TRAILER if line else _NOTHING
         elif self._next == _CHUNK_END:
             if line:
-                raise BadAnswer("a chunk is longer than it says")
+                raise MalformedResponse("a chunk is longer than it says")
             self._next = _SIZE
         else:
             digits = line.partition(b";")[0].strip()
             if not _is_size(digits):
-                raise BadAnswer("a chunk does not say how long it is")
+                raise MalformedResponse("a chunk does not say how long it is")
             self._due = int(digits, 16)
             self._next = _CHUNK if self._due else _TRAILER
 
@@ -246,12 +246,12 @@ class AnswerReader:
     def _count(self, size: int) -> None:
         self._size += size
         if self._size > LONGEST_BODY:
-            raise BadAnswer(f"its answer is longer than {LONGEST_BODY} bytes")
+            raise MalformedResponse(f"its answer is longer than {LONGEST_BODY} bytes")
 
     def _keep(self, data: bytes, longest: int) -> bool:
         """Not enough yet: keep it until more has come."""
         if len(data) > longest:
-            raise BadAnswer("a line of its answer has no end")
+            raise MalformedResponse("a line of its answer has no end")
         self._rest = data
         return False
 

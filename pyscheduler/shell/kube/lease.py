@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 
 from pyscheduler.api import ApiError
-from pyscheduler.core.lease import Lease
+from pyscheduler.core.leader_election import Lease
 from pyscheduler.shell.clock import rfc3339
 from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.event_series import event_name
 from pyscheduler.shell.kube.paths import CORE_EVENTS, LEASES, collection
-from pyscheduler.shell.kube.series import event_name
 
 _NOT_FOUND = 404
 _encode = msgspec.json.Encoder().encode
@@ -101,4 +101,4 @@ class LeaseLock:
             self._object = msgspec.json.decode(content, type=Json)
             return msgspec.json.decode(content, type=_Object).spec
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-            raise ApiError(0, "UnreadableAnswer", f"the answer is not a Lease: {problem}") from None
+            raise ApiError(0, "UnreadableResponse", f"the answer is not a Lease: {problem}") from None

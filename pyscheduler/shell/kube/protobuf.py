@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from pyscheduler.api import Pod
-from pyscheduler.shell.kube.series import Series, cut, instance_of
+from pyscheduler.shell.kube.event_series import EventSeries, cut, instance_of
 
 _MAGIC = b"k8s\x00"
 """What a message begins with on the wire; a runtime.Unknown follows, which holds the object."""
@@ -29,7 +29,7 @@ def binding(pod: Pod, node_name: str) -> bytes:
     return _BINDING + _part(2, _part(1, metadata) + _part(2, _NODE + _text(3, node_name)))
 
 
-def event(series: Series, instance: str) -> bytes:
+def event(series: EventSeries, instance: str) -> bytes:
     """The events.k8s.io/v1 Event of a series; `instance` is the host, as part of reportingInstance."""
     record = series.record
     content = (

@@ -23,10 +23,10 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube import protobuf
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection
+from pyscheduler.shell.kube.event_series import MAX_NOTE, EventSeries, SeriesKey, cut, event_name, series_key
 from pyscheduler.shell.kube.http1 import PROTOBUF
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.paths import EVENTS, collection
-from pyscheduler.shell.kube.series import MAX_NOTE, Series, SeriesKey, cut, event_name, series_key
-from pyscheduler.shell.kube.traffic import Traffic
 
 FINISH_AFTER: Final = 360.0
 """Seconds without repetition after which a series has ended (client-go's finishTime)."""
@@ -39,7 +39,7 @@ PATIENCE: Final = 15.0
 """Seconds that an Event waits for bindings before one writer goes on beside them."""
 
 _REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
-"""Series kept in mind by type: what is Normal hardly ever repeats."""
+"""EventSeries kept in mind by type: what is Normal hardly ever repeats."""
 _WRITERS = 8
 _TOGETHER = 16
 """Events that are sent in one go: their answers come one by one, so with more of them one that is slow delays many."""
@@ -61,26 +61,26 @@ class Recorder:
         self,
         connection: Connection,
         clock: Clock,
-        traffic: Traffic | None = None,
+        in_flight: InFlightCounter | None = None,
         dropped: Callable[[], None] = lambda: None,
         capacity: int = CAPACITY,
     ) -> None:
         self._connection = connection
         self._clock = clock
-        self._traffic = traffic or Traffic()
+        self._in_flight = in_flight or InFlightCounter()
         self._dropped = dropped
         self._capacity = capacity
         self._instance = socket.gethostname()
-        self._series: dict[EventType, OrderedDict[SeriesKey, Series]] = {kind: OrderedDict() for kind in EventType}
-        self._new: deque[Series] = deque()
-        self._repeats: deque[Series] = deque()
+        self._series: dict[EventType, OrderedDict[SeriesKey, EventSeries]] = {kind: OrderedDict() for kind in EventType}
+        self._new: deque[EventSeries] = deque()
+        self._repeats: deque[EventSeries] = deque()
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing = 0
         self._flushing = False
         self._last_name = 0
-        self._looked, self._begun, self._many_come = clock.now(), self._traffic.begun, False
+        self._looked, self._begun, self._many_come = clock.now(), self._in_flight.begun, False
 
     def __len__(self) -> int:
         """How many Events wait to be written."""
@@ -123,7 +123,7 @@ class Recorder:
 
     def _begin(self, key: SeriesKey, record: Record, wall: float) -> None:
         self._last_name = max(self._last_name + 1, int(wall * 1e9))
-        series = Series(record, event_name(record.regarding.name, self._last_name), wall)
+        series = EventSeries(record, event_name(record.regarding.name, self._last_name), wall)
         known = self._series[record.type]
         known[key] = series
         known.move_to_end(key)
@@ -131,7 +131,7 @@ class Recorder:
             known.popitem(last=False)
         self._enqueue(series)
 
-    def _enqueue(self, series: Series) -> None:
+    def _enqueue(self, series: EventSeries) -> None:
         if series.queued:
             return
         if len(self) >= self._capacity:
@@ -156,7 +156,7 @@ class Recorder:
             for series in left:
                 await self._write_alone(series)
 
-    async def _write_together(self, some: list[Series]) -> list[Series]:
+    async def _write_together(self, some: list[EventSeries]) -> list[EventSeries]:
         """Write Events in one go; those of them that are left, to be written alone."""
         objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
         counts = [series.count for series in some]
@@ -174,7 +174,7 @@ class Recorder:
                 left.append(series)
         return left
 
-    async def _write_alone(self, series: Series) -> None:
+    async def _write_alone(self, series: EventSeries) -> None:
         try:
             await self._write(series)
         except Exception as problem:  # a bug of ours costs the Event, and nobody the scheduler
@@ -189,18 +189,18 @@ class Recorder:
 
     def _is_busy(self) -> bool:
         """Whether bindings or evictions are under way, or bindings come so often that some will be."""
-        now, begun = self._clock.now(), self._traffic.begun
+        now, begun = self._clock.now(), self._in_flight.begun
         spell = now - self._looked
         if spell >= _SPELL:
             self._many_come = begun - self._begun > _OFTEN * spell
             self._looked, self._begun = now, begun
-        return self._many_come or self._traffic.bindings > 0 or self._traffic.evictions > 0
+        return self._many_come or self._in_flight.bindings > 0 or self._in_flight.evictions > 0
 
     def _is_late(self) -> bool:
         oldest = self._new or self._repeats
         return bool(oldest) and self._clock.wall() - oldest[0].last > PATIENCE
 
-    def _settle(self, series: Series) -> None:
+    def _settle(self, series: EventSeries) -> None:
         """After a write: see to what happened meanwhile."""
         self._writing -= 1
         series.queued = False
@@ -209,7 +209,7 @@ class Recorder:
         if not self._writing and not len(self):
             self._idle.set()
 
-    def _next(self) -> list[Series]:
+    def _next(self) -> list[EventSeries]:
         """Take the Events to be written now: several new ones together where more wait than there are writers."""
         queue = self._new or self._repeats
         if not queue:
@@ -221,7 +221,7 @@ class Recorder:
         self._writing += many
         return [queue.popleft() for _ in range(many)]
 
-    async def _write(self, series: Series) -> None:
+    async def _write(self, series: EventSeries) -> None:
         """Write one Event, however long the server is away; what it refuses is let go."""
         for pause in (*_PAUSES, None):
             try:
@@ -235,7 +235,7 @@ class Recorder:
                 self._refused(series, problem)
             return
 
-    async def _send(self, series: Series) -> None:
+    async def _send(self, series: EventSeries) -> None:
         path = collection(EVENTS, series.namespace)
         count, again = series.count, series.created
         if again:
@@ -253,16 +253,16 @@ class Recorder:
                     raise
         self._wrote(series, count)
 
-    def _wrote(self, series: Series, count: int) -> None:
+    def _wrote(self, series: EventSeries, count: int) -> None:
         series.created = True
         series.written, series.written_at = count, self._clock.wall()
 
-    def _body(self, series: Series, content_type: str) -> bytes:
+    def _body(self, series: EventSeries, content_type: str) -> bytes:
         if content_type == PROTOBUF:
             return protobuf.event(series, self._instance)
         return _encode(series.body(self._instance))
 
-    def _refused(self, series: Series, problem: ApiError) -> None:
+    def _refused(self, series: EventSeries, problem: ApiError) -> None:
         """Let go of an Event. Nobody misses those of a namespace that is gone or going; others are worth a line."""
         self._series[series.record.type].pop(series.key, None)
         pod, reason = series.record.regarding.key, series.record.reason

@@ -94,14 +94,14 @@ class Watched(NamedTuple):
     label_selector: str = ""
 
 
-class _Turn:
+class _LoopBudget:
     """The time since the event loop has had its turn, in objects and seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._objects, self._began = 0, clock.now()
 
-    async def end_if_long(self) -> None:
+    async def yield_if_long(self) -> None:
         """One more object has been emitted."""
         self._objects += 1
         if self._objects >= _YIELD_EVERY or self._clock.now() - self._began >= _YIELD_AFTER:
@@ -131,7 +131,7 @@ class Reflector(Generic[T]):
         self._decoder = decoder
         self._emit = emit
         self._clock = clock
-        self._chance = chance
+        self._rng = chance
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         self._version: str | None = None
         self._began_at = 0
@@ -219,28 +219,28 @@ class Reflector(Generic[T]):
         reader = ListReader(self._decoder)
         async with self._connection.reading(self._list_path(limit, token)) as chunks:
             async for chunk in chunks:
-                await self._take_in(reader.feed(chunk), seen)
+                await self._handle_list(reader.feed(chunk), seen)
         page = reader.rest()
-        await self._take_in(page.items, seen)
+        await self._handle_list(page.items, seen)
         return page
 
-    async def _take_in(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
-        turn = _Turn(self._clock)
+    async def _handle_list(self, items: Iterable[Item[T]], seen: set[tuple[str, str]]) -> None:
+        turn = _LoopBudget(self._clock)
         for item in items:
             seen.add(item.identity[:2])
             self._upsert(item)
-            await turn.end_if_long()
+            await turn.yield_if_long()
 
     async def _watch(self, version: str) -> None:
         """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
-        seconds = self._connection.deadlines.watch_seconds(self._chance)
+        seconds = self._connection.deadlines.watch_seconds(self._rng)
         self._began_at = natural(version) or 0
         lived, how = False, "the watch ended as soon as it began"
         try:
             async with self._connection.watching(self._watch_path(version, seconds), seconds) as chunks:
                 began = self._watched_at = self._clock.now()
                 try:
-                    await self._hear(chunks)
+                    await self._read_watch(chunks)
                 finally:
                     lived = self._clock.now() - began >= _SHORT_WATCH
                     if lived:
@@ -255,16 +255,16 @@ class Reflector(Generic[T]):
         if not lived and self._version == version:
             raise ApiError(0, "ShortWatch", how)
 
-    async def _hear(self, chunks: AsyncIterator[bytes]) -> None:
+    async def _read_watch(self, chunks: AsyncIterator[bytes]) -> None:
         """Emit the events of a watch until it ends."""
         lines = Lines()
         async for chunk in chunks:
-            turn = _Turn(self._clock)
+            turn = _LoopBudget(self._clock)
             for line in lines.feed(chunk):
-                self._happened(line)
-                await turn.end_if_long()
+                self._handle_event(line)
+                await turn.yield_if_long()
 
-    def _happened(self, data: bytes) -> None:
+    def _handle_event(self, data: bytes) -> None:
         line = self._decoder.line(data)
         identity = line.item.identity
         if line.type == ERROR:
@@ -304,10 +304,10 @@ class Reflector(Generic[T]):
 
     async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
         """The objects are gone: a relist may find that most of 100,000 pods have been deleted."""
-        turn = _Turn(self._clock)
+        turn = _LoopBudget(self._clock)
         for key in keys:
             self._forget(key)
-            await turn.end_if_long()
+            await turn.yield_if_long()
 
     async def _recover(self, problem: Exception) -> float:
         """Decide how to go on after a problem; returns the seconds to wait before."""
@@ -351,7 +351,7 @@ class Reflector(Generic[T]):
 
     def _pause(self) -> float:
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self._failures - 1, 10))
-        return longest * self._chance.uniform(0.5, 1.0)
+        return longest * self._rng.uniform(0.5, 1.0)
 
     def _list_path(self, limit: int, token: str) -> str:
         return self._path({"limit": limit or "", "continue": token})

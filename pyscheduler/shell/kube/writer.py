@@ -17,7 +17,7 @@ from pyscheduler.shell.clock import Clock, SystemClock
 from pyscheduler.shell.kube import paths, protobuf
 from pyscheduler.shell.kube.connection import MERGE_PATCH, Connection, unanswered
 from pyscheduler.shell.kube.http1 import PROTOBUF
-from pyscheduler.shell.kube.mended import mended
+from pyscheduler.shell.kube.sanitize import sanitize
 
 T = TypeVar("T")
 _CONFLICT = 409
@@ -93,6 +93,6 @@ def _read(decode: Callable[[bytes], T], path: str, content: bytes) -> T:
         try:
             return decode(content)
         except RecursionError:
-            return decode(mended(content))
+            return decode(sanitize(content))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise ApiError(0, "UnreadableAnswer", f"the answer to {path} is not a JSON object: {problem}") from None
+        raise ApiError(0, "UnreadableResponse", f"the answer to {path} is not a JSON object: {problem}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyscheduler.shell.serving.webserver import Question
+from pyscheduler.shell.serving.webserver import Request
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
 """kube-scheduler's --authorization-always-allow-paths."""
@@ -27,6 +27,6 @@ class AllowedPaths:
         bare = path.removeprefix("/")
         return bare in self._whole or (bool(self._beginnings) and bare.startswith(self._beginnings))
 
-    def let(self, question: Question) -> bool:
+    def let(self, request: Request) -> bool:
         """Whether the answer is for everybody and nobody claims to be somebody; a wrong token is refused everywhere."""
-        return question.path in self and "authorization" not in question.headers
+        return request.path in self and "authorization" not in request.headers

@@ -36,7 +36,7 @@ class ClientAuthorities(Protocol):
         """Their certificates as PEM text, "" where there are none (yet)."""
 
 
-class AuthoritiesOfFile:
+class FileAuthorities:
     """`--client-ca-file` and its like; a file that has become unreadable leaves what it said before."""
 
     def __init__(self, file: Path, flag: str = "--client-ca-file") -> None:
@@ -70,7 +70,7 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class AuthoritiesOfCluster:
+class ConfigMapAuthorities:
     """The ConfigMap kube-system/extension-apiserver-authentication, read again from time to time."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
@@ -98,7 +98,7 @@ class AuthoritiesOfCluster:
             self.proxies = _proxies(data)
             self._content = data.get("client-ca-file", "")
         except msgspec.MsgspecError as problem:
-            raise ApiError(0, "UnreadableAnswer", f"{CONFIG_MAP} cannot be read: {problem}") from None
+            raise ApiError(0, "UnreadableResponse", f"{CONFIG_MAP} cannot be read: {problem}") from None
         self._due = self._clock.now() + REREAD
 
     async def _try_to_read(self) -> None:
@@ -114,14 +114,14 @@ class AuthoritiesOfCluster:
             self._reading = None
 
 
-class Trusted:
+class TrustedAuthorities:
     """Whose certificates count: those of clients' authorities, and those of front proxies'."""
 
     def __init__(
         self,
         clients: ClientAuthorities | None,
-        lookup: AuthoritiesOfCluster | None = None,
-        proxies: tuple[AuthoritiesOfFile, Proxies] | None = None,
+        lookup: ConfigMapAuthorities | None = None,
+        proxies: tuple[FileAuthorities, Proxies] | None = None,
     ) -> None:
         """`proxies` are a file and what else flags say of them; without, it is what `lookup` finds in the cluster."""
         self._clients = clients

@@ -18,8 +18,8 @@ from pyscheduler.core.queue.entry import QueueEntry, Tier
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock, rfc3339
-from pyscheduler.shell.serving.http import BadQuestion, number
-from pyscheduler.shell.serving.webserver import Question
+from pyscheduler.shell.serving.http import BadRequest, number
+from pyscheduler.shell.serving.webserver import Request
 
 PODS: Final = 200
 MOST_PODS: Final = 500
@@ -41,12 +41,12 @@ class Dumps:
         self._context = context
         self._clock = clock
 
-    def queue(self, question: Question) -> dict[str, Any]:
+    def queue(self, request: Request) -> dict[str, Any]:
         """The pods that wait or are being tried: `?tier=` for one tier, `?pod=namespace/name` for one pod."""
-        limit, offset = number(question, "limit", PODS, MOST_PODS), number(question, "offset", 0, MOST_OFFSET)
-        tier, name = question.query.get("tier", [""])[-1], question.query.get("pod", [""])[-1]
+        limit, offset = number(request, "limit", PODS, MOST_PODS), number(request, "offset", 0, MOST_OFFSET)
+        tier, name = request.query.get("tier", [""])[-1], request.query.get("pod", [""])[-1]
         if tier and tier not in _TIERS:
-            raise BadQuestion(f"tier={tier!r} is not known; choose {', '.join(_TIERS)}")
+            raise BadRequest(f"tier={tier!r} is not known; choose {', '.join(_TIERS)}")
         queue = self._context.queue
         counts = {**queue.pending_counts(), Tier.IN_FLIGHT.value: queue.attempted}
         shown = islice(self._known(tier, name), offset, offset + limit)
@@ -54,10 +54,10 @@ class Dumps:
         more = 0 if name else max(0, (counts[tier] if tier else sum(counts.values())) - offset - limit)
         return {"counts": counts, **_rest(offset, limit, more), "pods": pods}
 
-    def cache(self, question: Question) -> dict[str, Any]:
+    def cache(self, request: Request) -> dict[str, Any]:
         """The nodes and what is on them, pods assumed there, pods nominated; `?node=` for one node."""
-        limit, offset = number(question, "limit", NODES, MOST_NODES), number(question, "offset", 0, MOST_OFFSET)
-        context, name = self._context, question.query.get("node", [""])[-1]
+        limit, offset = number(request, "limit", NODES, MOST_NODES), number(request, "offset", 0, MOST_OFFSET)
+        context, name = self._context, request.query.get("node", [""])[-1]
         one = context.state.info(name) if name else None
         rows = context.state.rows if not name else [one] if one else []
         return {

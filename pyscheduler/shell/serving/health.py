@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pyscheduler.shell import logs
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Request, Response
 
 Check = Callable[[], str | None]
 """None if all is well, otherwise what is not, in a few words."""
@@ -35,9 +35,9 @@ class Checks(msgspec.Struct, frozen=True):
         return checks[endpoint]
 
 
-def pages(checks: Checks) -> dict[str, Callable[[Question], Answer]]:
+def pages(checks: Checks) -> dict[str, Callable[[Request], Response]]:
     """What is served, by path: the endpoints, and each of their checks below them."""
-    served: dict[str, Callable[[Question], Answer]] = {}
+    served: dict[str, Callable[[Request], Response]] = {}
     for endpoint in ENDPOINTS:
         own = checks.of(endpoint)
         served[f"/{endpoint}"] = partial(_all, endpoint, own)
@@ -45,8 +45,8 @@ def pages(checks: Checks) -> dict[str, Callable[[Question], Answer]]:
     return served
 
 
-def _all(endpoint: str, checks: Mapping[str, Check], question: Question) -> Answer:
-    excluded = set(question.query.get("exclude", ()))
+def _all(endpoint: str, checks: Mapping[str, Check], request: Request) -> Response:
+    excluded = set(request.query.get("exclude", ()))
     lines, problems = [], {}
     for name, check in checks.items():
         problem = None if name in excluded else check()
@@ -59,12 +59,12 @@ def _all(endpoint: str, checks: Mapping[str, Check], question: Question) -> Answ
         lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
     if problems:
         _log.info("A health check failed", v=2, endpoint=endpoint, **problems)
-    elif "verbose" not in question.query:
-        return Answer(b"ok")
+    elif "verbose" not in request.query:
+        return Response(b"ok")
     lines.append(f"{endpoint} check {'failed' if problems else 'passed'}")
-    return Answer(("\n".join(lines) + "\n").encode(), 500 if problems else 200)
+    return Response(("\n".join(lines) + "\n").encode(), 500 if problems else 200)
 
 
-def _one(check: Check, question: Question) -> Answer:  # noqa: ARG001 - a page is asked like any other
+def _one(check: Check, request: Request) -> Response:  # noqa: ARG001 - a page is asked like any other
     problem = check()
-    return Answer(f"internal server error: {problem}\n".encode(), 500) if problem else Answer(b"ok")
+    return Response(f"internal server error: {problem}\n".encode(), 500) if problem else Response(b"ok")

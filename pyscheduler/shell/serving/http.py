@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
+from pyscheduler.shell.serving.webserver import Request, Response, WebServer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-Page = Callable[[Question], Answer]
-"""Makes the answer to a question that may be asked. BadQuestion if its query cannot be understood."""
-AsyncPage = Callable[[Question], Awaitable[Answer]]
+Page = Callable[[Request], Response]
+"""Makes the answer to a request that may be asked. BadRequest if its query cannot be understood."""
+AsyncPage = Callable[[Request], Awaitable[Response]]
 """A Page that waits for other threads."""
-Guard = Callable[[Question, bool], Awaitable[Answer | None]]
-"""Told a question and whether it is about a page: what to say instead of an answer, None to give it."""
+Guard = Callable[[Request, bool], Awaitable[Response | None]]
+"""Told a request and whether it is about a page: what to say instead of an answer, None to give it."""
 
 JSON: Final = "application/json; charset=utf-8"
-_NOT_FOUND: Final = Answer(b"404 page not found\n", 404)
+_NOT_FOUND: Final = Response(b"404 page not found\n", 404)
 _READS: Final = ("GET", "HEAD")
 
 
@@ -33,7 +33,7 @@ class ServerProblem(Exception):
     """The server cannot be started; the message is one line."""
 
 
-class BadQuestion(ValueError):
+class BadRequest(ValueError):
     """The query says something that the page cannot understand; the message is for whoever asked."""
 
 
@@ -73,53 +73,53 @@ class HttpServer:
         """Stop listening."""
         await self._server.stop()
 
-    async def _answer(self, question: Question) -> Answer:
-        served = question.path in self._pages
-        refusal = await self._guard(question, served)
+    async def _answer(self, request: Request) -> Response:
+        served = request.path in self._pages
+        refusal = await self._guard(request, served)
         if refusal is not None:
             return refusal
         if not served:
             return _NOT_FOUND
-        page = self._pages.get(question.path if question.method in _READS else f"{question.method} {question.path}")
+        page = self._pages.get(request.path if request.method in _READS else f"{request.method} {request.path}")
         if page is None:
-            return Answer(b"only GET and HEAD\n", 405)
+            return Response(b"only GET and HEAD\n", 405)
         try:
-            answer = page(question)
-            return answer if isinstance(answer, Answer) else await answer
-        except BadQuestion as problem:
-            return Answer(f"{problem}\n".encode(), 400)
+            answer = page(request)
+            return answer if isinstance(answer, Response) else await answer
+        except BadRequest as problem:
+            return Response(f"{problem}\n".encode(), 400)
 
 
-def json_page(make: Callable[[Question], Any]) -> Page:
+def json_page(make: Callable[[Request], Any]) -> Page:
     """A page that shows what `make` gives, as JSON that a person can read."""
 
-    def page(question: Question) -> Answer:
-        return json_answer(make(question))
+    def page(request: Request) -> Response:
+        return json_answer(make(request))
 
     return page
 
 
-def json_answer(value: Any) -> Answer:
+def json_answer(value: Any) -> Response:
     """A value as JSON that a person can read."""
-    return Answer(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
+    return Response(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
 
 
 def metrics_page(registry: Callable[[], CollectorRegistry]) -> Page:
     """The metrics in the form that is asked for."""
 
-    def page(question: Question) -> Answer:
+    def page(request: Request) -> Response:
         # It brings a web server and e-mail along: nothing that a start should wait for.
         from prometheus_client.exposition import choose_encoder
 
-        encode, content_type = choose_encoder(question.headers.get("accept", ""))
-        return Answer(encode(registry()), content_type=content_type)
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry()), content_type=content_type)
 
     return page
 
 
-def number(question: Question, name: str, default: int, most: int) -> int:
-    """A number of the query, no more than `most`. BadQuestion if it is none."""
-    given = question.query.get(name, [str(default)])[-1]
+def number(request: Request, name: str, default: int, most: int) -> int:
+    """A number of the query, no more than `most`. BadRequest if it is none."""
+    given = request.query.get(name, [str(default)])[-1]
     if not (given.isascii() and given.isdigit()) or len(given) > len(str(most)) + 9:
-        raise BadQuestion(f"{name}={given!r} is not a number")
+        raise BadRequest(f"{name}={given!r} is not a number")
     return min(int(given), most)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from pyscheduler.shell.counting import Metric
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.serving.http import AsyncPage, metrics_page
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Request, Response
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 PATIENCE: Final = 1.0
 """Seconds that a page waits for the loop: far longer than its longest turn, and below what scrapes wait."""
-BLOCKED: Final = Answer(b"the scheduling loop is blocked, try again later\n", 503)
+BLOCKED: Final = Response(b"the scheduling loop is blocked, try again later\n", 503)
 T = TypeVar("T")
 
 
@@ -48,12 +48,12 @@ class MainLoop:
         except TimeoutError:
             raise LoopBlocked from None
 
-    def page(self, make: Callable[[Question], T], answer: Callable[[T], Answer]) -> AsyncPage:
+    def page(self, make: Callable[[Request], T], answer: Callable[[T], Response]) -> AsyncPage:
         """A page of what `make` returns on the loop, turned into an `answer` in the thread that serves it."""
 
-        async def page(question: Question) -> Answer:
+        async def page(request: Request) -> Response:
             try:
-                return answer(await self.call(partial(make, question)))
+                return answer(await self.call(partial(make, request)))
             except LoopBlocked:
                 return BLOCKED
 
@@ -77,14 +77,14 @@ class MetricsPage:
         self._main = main
         self._copies: Sequence[Metric] = ()
 
-    async def __call__(self, question: Question) -> Answer:
+    async def __call__(self, request: Request) -> Response:
         """Serve the metrics in the format of the Accept header."""
         with suppress(LoopBlocked):
             self._copies = await self._main.call(self._metrics.copies)
-        return metrics_page(lambda: self._registry)(question)
+        return metrics_page(lambda: self._registry)(request)
 
     @cached_property
     def _registry(self) -> CollectorRegistry:
-        from pyscheduler.shell.exposition import registry_of
+        from pyscheduler.shell.prometheus_text import build_registry
 
-        return registry_of(lambda: [*self._copies, *(metric.copy() for metric in self._metrics.of_threads)])
+        return build_registry(lambda: [*self._copies, *(metric.copy() for metric in self._metrics.of_threads)])

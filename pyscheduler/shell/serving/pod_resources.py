@@ -13,15 +13,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from pyscheduler.api.objects import Container, PodSpec, ResourceRequirements
-from pyscheduler.api.pod import Pod, PodTemplate
+from pyscheduler.api.pod import Pod, PodSignatureGroup
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, amounts, pod_requests
-from pyscheduler.shell.serving.webserver import Answer
+from pyscheduler.shell.serving.webserver import Response
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100
 """Pods that are written before others get their turn: a millisecond or two."""
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", "storage": "bytes"}
-_TOLD = (
+_HELP = (
     "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along "
     "with the unit for the resource if any."
 )
@@ -29,26 +29,26 @@ _ENDED = ("Succeeded", "Failed")
 Amounts = Mapping[str, int]
 
 
-def answer(pods: Collection[Pod]) -> Answer:
+def answer(pods: Collection[Pod]) -> Response:
     """The page for these pods."""
-    return Answer(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
+    return Response(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
 
 
 async def _written(pods: list[Pod]) -> AsyncIterator[bytes]:
     for name, help, of in (
-        ("kube_pod_resource_request", f"Resources requested by workloads on the cluster, {_TOLD}", _requests),
-        ("kube_pod_resource_limit", f"Resources limit for workloads on the cluster, {_TOLD}", limits_of),
+        ("kube_pod_resource_request", f"Resources requested by workloads on the cluster, {_HELP}", _requests),
+        ("kube_pod_resource_limit", f"Resources limit for workloads on the cluster, {_HELP}", limits_of),
     ):
         yield f"# HELP {name} [STABLE] {help}\n# TYPE {name} gauge\n".encode()
-        ends: dict[PodTemplate, list[str]] = {}
+        ends: dict[PodSignatureGroup, list[str]] = {}
         for start in range(0, len(pods), _SLICE):
             yield "".join(_lines(name, pod, of, ends) for pod in pods[start : start + _SLICE]).encode()
             await asyncio.sleep(0)
 
 
-def _lines(name: str, pod: Pod, of: Callable[[PodSpec], Amounts], ends: dict[PodTemplate, list[str]]) -> str:
+def _lines(name: str, pod: Pod, of: Callable[[PodSpec], Amounts], ends: dict[PodSignatureGroup, list[str]]) -> str:
     """The lines of a pod. How they end is the same for all pods of a template."""
-    template = pod.shape.template
+    template = pod.signature.template
     end = ends.get(template)
     if end is None:
         end = ends[template] = _ends(template.spec, of(template.spec))

@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from types import FrameType
 from typing import Final
 
-from pyscheduler.shell.serving.http import BadQuestion, Page, number
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.http import BadRequest, Page, number
+from pyscheduler.shell.serving.webserver import Request, Response
 
 PREFIX: Final = "/debug/pprof/"
 PERIOD: Final = 0.01
@@ -43,19 +43,19 @@ class Profiler:
     def pages(self) -> Mapping[str, Page]:
         """The pages by path."""
         return {
-            PREFIX: lambda _: Answer("".join(f"{line}\n" for line in _INDEX).encode()),
-            f"{PREFIX}cmdline": lambda _: Answer("\0".join(sys.orig_argv).encode()),
-            f"{PREFIX}goroutine": lambda _: Answer("".join(_doing(self._loop)).encode()),
+            PREFIX: lambda _: Response("".join(f"{line}\n" for line in _INDEX).encode()),
+            f"{PREFIX}cmdline": lambda _: Response("\0".join(sys.orig_argv).encode()),
+            f"{PREFIX}goroutine": lambda _: Response("".join(_doing(self._loop)).encode()),
             f"{PREFIX}profile": self._profile,
         }
 
-    def _profile(self, question: Question) -> Answer:
-        seconds = number(question, "seconds", DEFAULT, LONGEST)
+    def _profile(self, request: Request) -> Response:
+        seconds = number(request, "seconds", DEFAULT, LONGEST)
         if not seconds:
-            raise BadQuestion("a profile takes a second at least")
+            raise BadRequest("a profile takes a second at least")
         if self._busy:
-            return Answer(b"Could not enable CPU profiling: cpu profiling already in use\n", 500)
-        return Answer(self._folded(float(seconds)))
+            return Response(b"Could not enable CPU profiling: cpu profiling already in use\n", 500)
+        return Response(self._folded(float(seconds)))
 
     async def _folded(self, seconds: float) -> AsyncIterator[bytes]:
         self._busy = True

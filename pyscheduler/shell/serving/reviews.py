@@ -20,8 +20,8 @@ from pyscheduler.shell.kube.connection import TIMEOUT, Connection
 
 DEADLINE: Final = 10.0
 """Seconds that a review may take, repetitions and waiting for its turn included."""
-MOST_ASKED: Final = 40
-MOST_KEPT: Final = 1024
+MAX_CONCURRENT_REVIEWS: Final = 40
+MAX_CACHED: Final = 1024
 ANONYMOUS: Final = "system:anonymous"
 ALL_AUTHENTICATED: Final = "system:authenticated"
 TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -87,8 +87,8 @@ class Reviewer:
     def __init__(self, tokens: Connection, access: Connection, clock: Clock, seconds: Seconds = TEN) -> None:
         self._tokens = tokens
         self._access = access
-        self._users: Kept[User | None] = Kept(lambda _: seconds.token, clock)
-        self._verdicts: Kept[Verdict] = Kept(
+        self._users: TTLCache[User | None] = TTLCache(lambda _: seconds.token, clock)
+        self._verdicts: TTLCache[Verdict] = TTLCache(
             lambda verdict: seconds.allowed if verdict.allowed else seconds.refused, clock
         )
 
@@ -104,17 +104,17 @@ class Reviewer:
 
     async def _review_token(self, token: str) -> User | None:
         body = {"kind": "TokenReview", "apiVersion": "authentication.k8s.io/v1", "spec": {"token": token}}
-        status = (await _asked(self._tokens, TOKEN_REVIEWS, body, _TokenReview)).status
+        status = (await _post_review(self._tokens, TOKEN_REVIEWS, body, _TokenReview)).status
         return status.user.authenticated() if status.authenticated and status.user.name else None
 
     async def _review_access(self, user: User, verb: str, path: str) -> Verdict:
         spec = {"user": user.name, "uid": user.uid, "groups": user.groups, "extra": user.extra}
         spec["nonResourceAttributes"] = {"path": path, "verb": verb}
         body = {"kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "spec": spec}
-        return (await _asked(self._access, ACCESS_REVIEWS, body, _AccessReview)).status
+        return (await _post_review(self._access, ACCESS_REVIEWS, body, _AccessReview)).status
 
 
-class Kept(Generic[T]):
+class TTLCache(Generic[T]):
     """Answers by what was asked, each kept for as many seconds as `seconds` says of it."""
 
     def __init__(self, seconds: Callable[[T], float], clock: Clock) -> None:
@@ -134,7 +134,7 @@ class Kept(Generic[T]):
             return kept[1]
         asking = self._asking.get(key)
         if asking is None:
-            if len(self._asking) >= MOST_ASKED:
+            if len(self._asking) >= MAX_CONCURRENT_REVIEWS:
                 raise TooBusy
             asking = self._asking[key] = asyncio.create_task(self._ask(key, ask))
             asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody waits any more
@@ -150,13 +150,13 @@ class Kept(Generic[T]):
         self._answers[key] = (now + self._seconds(answer), answer)
         while self._answers:
             oldest = next(iter(self._answers))
-            if self._answers[oldest][0] > now and len(self._answers) <= MOST_KEPT:
+            if self._answers[oldest][0] > now and len(self._answers) <= MAX_CACHED:
                 break
             del self._answers[oldest]
         return answer
 
 
-async def _asked(connection: Connection, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
+async def _post_review(connection: Connection, path: str, body: Mapping[str, Any], kind: type[T]) -> T:
     try:
         async with asyncio.timeout(DEADLINE):
             answer = await connection.request("POST", path, msgspec.json.encode(body))
@@ -164,4 +164,4 @@ async def _asked(connection: Connection, path: str, body: Mapping[str, Any], kin
     except TimeoutError:
         raise ApiError(0, TIMEOUT, "no answer in time") from None
     except msgspec.MsgspecError as problem:
-        raise ApiError(0, "UnreadableAnswer", f"the answer to {path} cannot be read: {problem}") from None
+        raise ApiError(0, "UnreadableResponse", f"the answer to {path} cannot be read: {problem}") from None

@@ -1,4 +1,4 @@
-"""TLS as the endpoints serve it: whose certificate, which versions, whose client certificates are believed.
+"""TLS as the endpoints serve it: whose certificate, which versions, whose client certificates are authorities_pem.
 
 A context is made when the first connection comes and again when what it was made of has changed, so that a certificate
 that was renewed is served without a restart, and a start does not wait for one to be made.
@@ -94,13 +94,13 @@ class Tls:
 
     async def context(self) -> ssl.SSLContext:
         """The context for the next connection. OSError if there is none to be had."""
-        believed = await self._authorities.current() if self._authorities else ""
+        authorities_pem = await self._authorities.current() if self._authorities else ""
         async with self._renewing:
             if self._context is None and not self._given:
                 await self._provide()
             state = self._files.state() if self._files else None
-            if (state, believed) != self._made_of:
-                self._renew(state, believed)
+            if (state, authorities_pem) != self._made_of:
+                self._renew(state, authorities_pem)
             if self._context is None:
                 raise OSError("there is no certificate to be served")
             return self._context
@@ -119,17 +119,17 @@ class Tls:
             _log.warning("--cert-dir cannot be written; the certificate that was made is kept in memory", problem)
             self._files = None
 
-    def _renew(self, state: object, believed: str) -> None:
-        before, self._made_of = self._made_of, (state, believed)
+    def _renew(self, state: object, authorities_pem: str) -> None:
+        before, self._made_of = self._made_of, (state, authorities_pem)
         try:
-            self._use(state, believed)
+            self._use(state, authorities_pem)
         except ServerProblem as problem:
             _log.warning("TLS goes on as before", problem)
             return
         if before is not None:
             _log.info("The certificate or the authorities have changed", v=2)
 
-    def _use(self, state: object, believed: str) -> None:
+    def _use(self, state: object, authorities_pem: str) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._version
         context.num_tickets = 0  # who comes back shows the certificate again, in TLS 1.2 too
@@ -145,12 +145,12 @@ class Tls:
         except (OSError, ValueError) as problem:
             where = f"{self._files.certificate} and {self._files.key}" if self._files else "TLS"
             raise ServerProblem(f"{where} cannot be served: {' '.join(str(problem).split())}") from None
-        if believed:
-            _believe(context, believed)
-        self._context, self._made_of = context, (state, believed)
+        if authorities_pem:
+            _request_client_certificates(context, authorities_pem)
+        self._context, self._made_of = context, (state, authorities_pem)
 
 
-def _believe(context: ssl.SSLContext, authorities: str) -> None:
+def _request_client_certificates(context: ssl.SSLContext, authorities: str) -> None:
     """Ask for a client's certificate; whoever has none, or comes while the authorities are no such, may be nobody."""
     try:
         context.load_verify_locations(cadata=authorities)

@@ -32,7 +32,7 @@ HANDSHAKE: Final = 10.0
 """Seconds that a connection has for TLS."""
 IDLE: Final = 90.0
 """Seconds after which a connection on which nothing is asked, or no answer is taken, is closed."""
-GOODBYE: Final = 2.0
+CLOSE_TIMEOUT: Final = 2.0
 """Seconds that the other side has to end TLS in good form."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """Characters that no header's value may hold (golang.org/x/net/http/httpguts.ValidHeaderFieldValue)."""
@@ -50,7 +50,7 @@ Subject = tuple[tuple[tuple[str, str], ...], ...]
 """Whom a certificate names, as the ssl module writes it."""
 
 
-class Question(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """What somebody asks for: a path, its query parameters with all their values, and headers by lower-case name."""
 
     path: str
@@ -67,7 +67,7 @@ class Question(msgspec.Struct, frozen=True):
     """All headers as they were sent, those that were sent twice included, with lower-case names."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True):
     """What they are told: at once, or piece by piece so that no long answer holds the scheduler up."""
 
     body: bytes | AsyncIterator[bytes]
@@ -83,7 +83,7 @@ class WebServer:
 
     def __init__(
         self,
-        answer: Callable[[Question], Awaitable[Answer]],
+        answer: Callable[[Request], Awaitable[Response]],
         address: str,
         port: int,
         tls: Callable[[], Awaitable[ssl.SSLContext]] | None = None,
@@ -127,11 +127,11 @@ class WebServer:
                     oldest = next(iter(self._connections))
                     del self._connections[oldest]
                     oldest.cancel()
-                task = asyncio.create_task(self._converse(connected))
+                task = asyncio.create_task(self._serve_connection(connected))
                 self._connections[task] = None
                 task.add_done_callback(lambda ended: self._connections.pop(ended, None))
 
-    async def _converse(self, connected: socket.socket) -> None:
+    async def _serve_connection(self, connected: socket.socket) -> None:
         """Respond to all requests of one connection."""
         try:
             async with asyncio.timeout(HANDSHAKE):
@@ -164,7 +164,7 @@ class WebServer:
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         limits: dict[str, Any] = {}
         if context is not None:
-            limits = {"ssl": context, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": GOODBYE}
+            limits = {"ssl": context, "ssl_handshake_timeout": HANDSHAKE, "ssl_shutdown_timeout": CLOSE_TIMEOUT}
         transport, _ = await loop.connect_accepted_socket(lambda: protocol, connected, **limits)
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
@@ -183,7 +183,7 @@ class WebServer:
             question = _read(request, *_peer(writer))
             await _next_event(connection, reader)  # its end, which has arrived: no request has a body
         except h11.RemoteProtocolError as problem:
-            refusal = Answer(f"{problem}\n".encode(), problem.error_status_hint)
+            refusal = Response(f"{problem}\n".encode(), problem.error_status_hint)
             await _send(connection, writer, refusal, without_body=_is_head(request), close=True)
             return False
         await _send(connection, writer, await self._answered(question), without_body=_is_head(request))
@@ -194,12 +194,12 @@ class WebServer:
         assert task is not None
         self._connections[task] = self._connections.pop(task)
 
-    async def _answered(self, question: Question) -> Answer:
+    async def _answered(self, question: Request) -> Response:
         try:
             return await self._answer(question)
         except Exception as problem:
             _log.crash("A question could not be answered", problem, path=question.path)
-            return Answer(b"internal error\n", 500)
+            return Response(b"internal error\n", 500)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[Subject | None, bytes]:
@@ -231,7 +231,7 @@ def _is_head(request: h11.Request | None) -> bool:
     return request is not None and request.method == b"HEAD"
 
 
-def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") -> Question:
+def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") -> Request:
     """Return the request as pages read it. h11.RemoteProtocolError for what h11 lets pass and Go's net/http refuses.
 
     A request with a body is refused too, and its connection closed rather than read past it: no page takes one.
@@ -254,13 +254,13 @@ def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") ->
         raise h11.RemoteProtocolError("malformed request target")
     query = parse_qs(parts["query"] or "", keep_blank_values=True)
     path = unquote(parts["path"] or "/")
-    return Question(path, query, headers, request.method.decode("ascii"), target, subject, signer, sent)
+    return Request(path, query, headers, request.method.decode("ascii"), target, subject, signer, sent)
 
 
 async def _send(
     connection: h11.Connection,
     writer: asyncio.StreamWriter,
-    answer: Answer,
+    answer: Response,
     *,
     without_body: bool,
     close: bool = False,

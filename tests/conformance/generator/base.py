@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.world import HOSTNAME, OLD_REGION, OLD_ZONE, REGION, ZONE, Manifest, World, stamp
+from tests.conformance.generator.generated_cluster import (
+    HOSTNAME,
+    OLD_REGION,
+    OLD_ZONE,
+    REGION,
+    ZONE,
+    GeneratedCluster,
+    Manifest,
+    stamp,
+)
 
 NAMESPACES = ("default", "blue", "green")
 TEAMS = {"default": "red", "blue": "blue"}  # green has none
@@ -11,7 +20,7 @@ TIERS = ("front", "back")
 PRIORITIES = (0, 0, 0, 10, 100, -5)
 
 
-def namespaces(world: World) -> None:
+def namespaces(world: GeneratedCluster) -> None:
     """Up to three; sometimes one that holds pods is missing, as it is when its watch lags behind."""
     world.apps = world.some(APPS, 1)
     world.namespaces = ["default", *(world.some(NAMESPACES[1:]) if world.chance(0.5) else [])]
@@ -25,7 +34,7 @@ def namespaces(world: World) -> None:
         world.add("v1", "Namespace", {**world.metadata(name), "labels": labels}, status={"phase": "Active"})
 
 
-def node(world: World, number: int) -> Manifest:
+def node(world: GeneratedCluster, number: int) -> Manifest:
     """One ready node, nearly always with the labels that clouds and kubelets give it."""
     name = f"n{number}"
     amounts = {
@@ -49,7 +58,7 @@ def node(world: World, number: int) -> Manifest:
     }
 
 
-def _labels(world: World, name: str) -> dict[str, str]:
+def _labels(world: GeneratedCluster, name: str) -> dict[str, str]:
     labels = {}
     if world.chance(0.97):
         labels[HOSTNAME] = name if world.chance(0.95) else f"host-{name}"
@@ -71,7 +80,7 @@ def _labels(world: World, name: str) -> dict[str, str]:
     return labels
 
 
-def pod(world: World, name: str, node_name: str = "") -> Manifest:
+def pod(world: GeneratedCluster, name: str, node_name: str = "") -> Manifest:
     """One pod with the defaults that the API server fills in where scheduling reads them."""
     meta = {**world.metadata(name, world.one("default", "default", *world.namespaces)), "labels": pod_labels(world)}
     spec: Manifest = {
@@ -95,7 +104,7 @@ def pod(world: World, name: str, node_name: str = "") -> Manifest:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 
 
-def pod_labels(world: World) -> dict[str, str]:
+def pod_labels(world: GeneratedCluster) -> dict[str, str]:
     labels = {}
     if world.chance(0.9):
         labels["app"] = world.one(*world.apps)
@@ -106,7 +115,7 @@ def pod_labels(world: World) -> dict[str, str]:
     return labels
 
 
-def _container(world: World, name: str) -> Manifest:
+def _container(world: GeneratedCluster, name: str) -> Manifest:
     made: Manifest = {"name": name, "image": "registry.example/app:1", "resources": {}}
     requests = {}
     if world.chance(0.7):
@@ -120,7 +129,7 @@ def _container(world: World, name: str) -> Manifest:
     return made
 
 
-def selector(world: World) -> Manifest | None:
+def selector(world: GeneratedCluster) -> Manifest | None:
     """A label selector of pods: by equality, by expressions, everything ({}) or nothing (none)."""
     kind = world.rng.random()
     if kind < 0.6:
@@ -132,7 +141,7 @@ def selector(world: World) -> Manifest | None:
     return {} if kind < 0.97 else None
 
 
-def _expression(world: World) -> Manifest:
+def _expression(world: GeneratedCluster) -> Manifest:
     key, values = world.one(("app", APPS), ("tier", TIERS), ("version", ("1", "2")))
     operator = world.one("In", "In", "NotIn", "Exists", "DoesNotExist")
     made: Manifest = {"key": key, "operator": operator}
@@ -141,7 +150,7 @@ def _expression(world: World) -> Manifest:
     return made
 
 
-def delete(world: World, manifest: Manifest) -> None:
+def delete(world: GeneratedCluster, manifest: Manifest) -> None:
     """Marks the object as being deleted."""
     manifest["metadata"]["deletionTimestamp"] = stamp(200_000 + world.serial())
     manifest["metadata"]["deletionGracePeriodSeconds"] = 30

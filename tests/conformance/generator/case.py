@@ -8,9 +8,9 @@ from random import Random
 
 from tests.conformance.generator import base
 from tests.conformance.generator.features import GROUPS
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, key_of
 from tests.conformance.generator.ports import without_ports
 from tests.conformance.generator.profiles import configuration
-from tests.conformance.generator.world import Manifest, World, key_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Case:
 
 def draw(seed: int | str, profile: str = "", feature: str = "") -> Case:
     """The case of that seed. `profile` and `feature` name what must be in it ("" for anything)."""
-    world = World(Random(f"{seed}/{profile}/{feature}"))
+    world = GeneratedCluster(Random(f"{seed}/{profile}/{feature}"))
     populate(world, feature)
     requested, running = [*world.pending], [pod for pod in world.assigned if pod["status"]["phase"] == "Running"]
     if running and world.chance(0.04):
@@ -36,7 +36,7 @@ def draw(seed: int | str, profile: str = "", feature: str = "") -> Case:
     return Case(document, tuple(sorted(world.used)))
 
 
-def populate(world: World, feature: str = "") -> tuple[str, ...]:
+def populate(world: GeneratedCluster, feature: str = "") -> tuple[str, ...]:
     """Draw a cluster into the empty world; the groups that it has. `feature` names one that must be among them."""
     groups = _groups(world, feature)
     world.used.update(groups)
@@ -54,14 +54,14 @@ def populate(world: World, feature: str = "") -> tuple[str, ...]:
     return groups
 
 
-def _number_of_nodes(world: World) -> int:
+def _number_of_nodes(world: GeneratedCluster) -> int:
     if world.chance(0.03):
         world.mark("base:many-nodes")
         return world.number(9, 40)
     return world.one(0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8) if world.chance(0.8) else 5
 
 
-def _groups(world: World, wanted: str) -> tuple[str, ...]:
+def _groups(world: GeneratedCluster, wanted: str) -> tuple[str, ...]:
     """A few of the features; a case in ten has many."""
     most = world.one(1, 2, 2, 3, 3, 4, 5) if world.chance(0.9) else 10
     weights = [group.weight for group in GROUPS.values()]
@@ -75,7 +75,7 @@ def _groups(world: World, wanted: str) -> tuple[str, ...]:
     return tuple(name for name in GROUPS if name in chosen)
 
 
-def new_node(world: World, number: int, groups: Iterable[str]) -> Manifest:
+def new_node(world: GeneratedCluster, number: int, groups: Iterable[str]) -> Manifest:
     """A node with those features."""
     made = base.node(world, number)
     for group in groups:
@@ -84,7 +84,7 @@ def new_node(world: World, number: int, groups: Iterable[str]) -> Manifest:
     return made
 
 
-def new_pod(world: World, name: str, groups: Iterable[str], node_name: str = "") -> Manifest:
+def new_pod(world: GeneratedCluster, name: str, groups: Iterable[str], node_name: str = "") -> Manifest:
     """A pod with those features, on the node of that name or on none."""
     made = base.pod(world, name, node_name)
     for group in groups:
@@ -93,12 +93,12 @@ def new_pod(world: World, name: str, groups: Iterable[str], node_name: str = "")
     return made
 
 
-def _assigned(world: World, groups: tuple[str, ...]) -> None:
+def _assigned(world: GeneratedCluster, groups: tuple[str, ...]) -> None:
     most = world.one(10, 16, 25, 25) if "preemption" in groups else world.one(0, 4, 10, 16, 25)
     add_assigned(world, groups, min(world.number(most // 2, most), 6 * len(world.nodes)))
 
 
-def add_assigned(world: World, groups: Iterable[str], pods: int) -> None:
+def add_assigned(world: GeneratedCluster, groups: Iterable[str], pods: int) -> None:
     """Pods on nodes, some of them twins; one in a hundred sits on a node that is no more."""
     names = [node["metadata"]["name"] for node in world.nodes]
     for number in range(pods):
@@ -113,7 +113,7 @@ def add_assigned(world: World, groups: Iterable[str], pods: int) -> None:
         world.assigned.append(made)
 
 
-def _pending(world: World, groups: tuple[str, ...]) -> None:
+def _pending(world: GeneratedCluster, groups: tuple[str, ...]) -> None:
     """Pods to be placed, some of them twins of the one before."""
     for number in range(world.one(1, 1, 2, 2, 3, 4)):
         if world.pending and world.chance(0.3):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.conformance.generator.world import Manifest, World, put
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, put
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     if world.chance(0.2):
         return
     kind = world.one(*_KINDS, *_KINDS, *world.used_kinds("disks"))
@@ -18,16 +18,16 @@ def in_pod(world: World, pod: Manifest) -> None:
     world.mark(f"disks:{kind}")
 
 
-def _gce(world: World) -> Manifest:
+def _gce(world: GeneratedCluster) -> Manifest:
     return {"pdName": world.one("pd-1", "pd-1", "pd-1", "pd-2")}
 
 
-def _ebs(world: World) -> Manifest:
+def _ebs(world: GeneratedCluster) -> Manifest:
     made: Manifest = {"volumeID": world.one("vol-1", "vol-2", "aws://z1/vol-1")}
     return {**made, "readOnly": True} if world.chance(0.3) else made
 
 
-def _iscsi(world: World) -> Manifest:
+def _iscsi(world: GeneratedCluster) -> Manifest:
     portal = world.one("10.0.0.1:3260", "10.0.0.2:3260")
     return {
         "targetPortal": portal,
@@ -36,17 +36,17 @@ def _iscsi(world: World) -> Manifest:
     }
 
 
-def _rbd(world: World) -> Manifest:
+def _rbd(world: GeneratedCluster) -> Manifest:
     monitors = world.some(("mon-1", "mon-2", "mon-3"), 1, 2)
     made: Manifest = {"monitors": monitors, "image": world.one("one", "two"), "keyring": "/etc/ceph/keyring"}
     return {**made, "pool": world.one("rbd", "rbd", "other"), "user": "admin"}
 
 
-def _empty(world: World) -> Manifest:
+def _empty(world: GeneratedCluster) -> Manifest:
     return {}
 
 
-_KINDS: dict[str, Callable[[World], Manifest]] = {
+_KINDS: dict[str, Callable[[GeneratedCluster], Manifest]] = {
     "gcePersistentDisk": _gce,
     "awsElasticBlockStore": _ebs,
     "iscsi": _iscsi,

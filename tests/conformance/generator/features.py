@@ -19,10 +19,10 @@ from tests.conformance.generator import (
     taints,
     volumes,
 )
-from tests.conformance.generator.world import Manifest, World
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest
 
-Touch = Callable[[World, Manifest], None]
-Step = Callable[[World], None]
+Touch = Callable[[GeneratedCluster, Manifest], None]
+Step = Callable[[GeneratedCluster], None]
 
 
 class Group(NamedTuple):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from tests.conformance.generator.base import delete
-from tests.conformance.generator.world import Manifest, World, containers, is_assigned
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, containers, is_assigned
 
 _RESTART, _USERNS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 
 
-def scheduling_gates(world: World, pod: Manifest) -> None:
+def scheduling_gates(world: GeneratedCluster, pod: Manifest) -> None:
     if not is_assigned(pod) and world.chance(0.4):
         names = world.some(("example.com/quota", "example.com/review", "acme.io/a"), 1)
         pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
         world.mark("gates:scheduling")
 
 
-def terminating(world: World, pod: Manifest) -> None:
+def terminating(world: GeneratedCluster, pod: Manifest) -> None:
     """Pods being deleted, also by a preemption that has happened; and some that have ended, which count for nothing."""
     if is_assigned(pod) and world.chance(0.1):
         pod["status"]["phase"] = world.one("Succeeded", "Failed")
@@ -30,13 +30,13 @@ def terminating(world: World, pod: Manifest) -> None:
             world.mark("terminating:disruption-target")
 
 
-def declared_on_node(world: World, node: Manifest) -> None:
+def declared_on_node(world: GeneratedCluster, node: Manifest) -> None:
     features = world.some((_RESTART, _USERNS))
     if features:
         node["status"]["declaredFeatures"] = features
 
 
-def declared_in_pod(world: World, pod: Manifest) -> None:
+def declared_in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     if world.chance(0.4):
         rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
         owner = world.one(*containers(pod), *pod["spec"].get("initContainers", ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.world import Manifest, World, containers, put
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, containers, put
 
 _MIB = 1024 * 1024
 _IMAGES = {
@@ -15,7 +15,7 @@ _IMAGES = {
 _ASKED = (*_IMAGES, "registry.example/big", "registry.example:5000/tool", "registry.example/unknown:1")
 
 
-def on_node(world: World, node: Manifest) -> None:
+def on_node(world: GeneratedCluster, node: Manifest) -> None:
     images = []
     for name in world.some(tuple(_IMAGES), 0, 4):
         size = _IMAGES[name] if world.chance(0.9) else _IMAGES[name] + 77 * _MIB
@@ -26,7 +26,7 @@ def on_node(world: World, node: Manifest) -> None:
         world.mark("images:on-node")
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     for container in (*containers(pod), *pod["spec"].get("initContainers", ())):
         container["image"] = world.one(*_ASKED)
     if world.chance(0.2):

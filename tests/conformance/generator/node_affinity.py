@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.world import HOSTNAME, REGION, ZONE, Manifest, World, is_assigned
+from tests.conformance.generator.generated_cluster import (
+    HOSTNAME,
+    REGION,
+    ZONE,
+    GeneratedCluster,
+    Manifest,
+    is_assigned,
+)
 
 _VALUES = {
     ZONE: ("z1", "z2", "z3"),
@@ -14,7 +21,7 @@ _VALUES = {
 _KEYS = (ZONE, ZONE, REGION, "disk", "rank", HOSTNAME)
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     if world.chance(0.25):
         key = world.one(ZONE, "disk", REGION)
         pod["spec"]["nodeSelector"] = {key: world.one(*_VALUES[key])} if world.chance(0.95) else {}
@@ -33,7 +40,7 @@ def _older() -> Manifest:
     return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
 
 
-def in_daemon_pod(world: World, pod: Manifest) -> None:
+def in_daemon_pod(world: GeneratedCluster, pod: Manifest) -> None:
     """Pins the pod to one node, as the DaemonSet controller does; PreFilter then leaves that node only."""
     if is_assigned(pod) or world.chance(0.3):
         return
@@ -44,7 +51,7 @@ def in_daemon_pod(world: World, pod: Manifest) -> None:
     world.mark("node-affinity:daemon")
 
 
-def node_affinity(world: World) -> Manifest:
+def node_affinity(world: GeneratedCluster) -> Manifest:
     """A NodeAffinity; empty where neither part was drawn."""
     made: Manifest = {}
     if world.chance(0.3):
@@ -58,7 +65,7 @@ def node_affinity(world: World) -> Manifest:
     return made
 
 
-def _term(world: World) -> Manifest:
+def _term(world: GeneratedCluster) -> Manifest:
     kind = world.rng.random()
     made: Manifest = {}
     if kind < 0.85:
@@ -72,7 +79,7 @@ def _term(world: World) -> Manifest:
     return made
 
 
-def _expression(world: World) -> Manifest:
+def _expression(world: GeneratedCluster) -> Manifest:
     key = world.one(*_KEYS)
     if key == "rank":
         operator = world.one("Gt", "Lt", "Exists", "In")
@@ -87,6 +94,6 @@ def _expression(world: World) -> Manifest:
     return made
 
 
-def _field(world: World) -> Manifest:
+def _field(world: GeneratedCluster) -> Manifest:
     operator = world.one("In", "In", "NotIn")
     return {"key": "metadata.name", "operator": operator, "values": [world.one("n0", "n1", "n2", "n5", "nowhere")]}

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tests.conformance.generator.base import NAMESPACES, selector
-from tests.conformance.generator.world import HOSTNAME, RACK, REGION, ZONE, Manifest, World, is_assigned
+from tests.conformance.generator.generated_cluster import (
+    HOSTNAME,
+    RACK,
+    REGION,
+    ZONE,
+    GeneratedCluster,
+    Manifest,
+    is_assigned,
+)
 
 _KEYS = (ZONE, ZONE, HOSTNAME, HOSTNAME, REGION, RACK)
 _REQUIRED, _PREFERRED = (
@@ -12,7 +20,7 @@ _REQUIRED, _PREFERRED = (
 )
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     """Any of the four kinds; required ones are rarer, or nothing would fit anywhere."""
     side = "existing" if is_assigned(pod) else "incoming"
     rarely, often = (0.08, 0.2) if is_assigned(pod) else (0.22, 0.35)
@@ -31,7 +39,7 @@ def in_pod(world: World, pod: Manifest) -> None:
             pod["spec"].setdefault("affinity", {})[kind] = made
 
 
-def _term(world: World, pod: Manifest) -> Manifest:
+def _term(world: GeneratedCluster, pod: Manifest) -> Manifest:
     made: Manifest = {"topologyKey": world.one(*_KEYS)}
     labels = pod["metadata"]["labels"]
     own = {"matchLabels": {"app": labels["app"]}} if "app" in labels and world.chance(0.4) else None
@@ -47,7 +55,7 @@ def _term(world: World, pod: Manifest) -> Manifest:
     return made
 
 
-def _namespace_selector(world: World) -> Manifest:
+def _namespace_selector(world: GeneratedCluster) -> Manifest:
     return world.one(
         {},
         {"matchLabels": {"team": "red"}},

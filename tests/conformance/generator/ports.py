@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.world import Manifest, World, containers, put
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, containers, put
 
 Place = tuple[str, str, int]
 
 _ADDRESSES = ("", "", "0.0.0.0", "127.0.0.1", "10.0.0.1", "::")
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     if world.chance(0.4):
         return
     container = world.one(*containers(pod), *pod["spec"].get("initContainers", ()))
@@ -28,7 +28,7 @@ def without_ports(pod: Manifest) -> None:
         container.pop("ports", None)
 
 
-def _taken(world: World, node_name: str | None) -> set[Place]:
+def _taken(world: GeneratedCluster, node_name: str | None) -> set[Place]:
     """What the pods on that node have: no kubelet admits two pods with the very same port."""
     specs = [pod["spec"] for pod in world.assigned if node_name and pod["spec"]["nodeName"] == node_name]
     owners = [container for spec in specs for container in (*spec["containers"], *spec.get("initContainers", ()))]
@@ -39,7 +39,7 @@ def _place(port: Manifest) -> Place:
     return port.get("hostIP") or "0.0.0.0", port["protocol"], port["hostPort"]
 
 
-def _port(world: World) -> Manifest:
+def _port(world: GeneratedCluster) -> Manifest:
     number = world.one(80, 80, 443, 53)
     made = {"containerPort": 8080, "hostPort": number, "protocol": world.one("TCP", "TCP", "TCP", "UDP", "SCTP")}
     address = world.one(*_ADDRESSES)

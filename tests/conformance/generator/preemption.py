@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.conformance.generator.base import selector
-from tests.conformance.generator.world import Manifest, World, is_assigned, stamp
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, is_assigned, stamp
 
 _LOW = (0, 0, 5, 10, -10)
 _HIGH = (1000, 1000, 50, 2_000_000_000)
 
 
-def before(world: World) -> None:
+def before(world: GeneratedCluster) -> None:
     """Small nodes, mostly all alike, so that they are full of what may be evicted, and many would do."""
     if world.chance(0.75):
         world.room = {"cpu": world.one("1", "2"), "memory": world.one("2Gi", "4Gi"), "pods": world.one("3", "4", "110")}
 
 
-def on_node(world: World, node: Manifest) -> None:
+def on_node(world: GeneratedCluster, node: Manifest) -> None:
     if world.room and world.chance(0.9):
         node["status"]["allocatable"].update(world.room)
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     if is_assigned(pod):
         pod["spec"]["priority"] = world.one(*_LOW, *_LOW, *_LOW, *_HIGH)
         _ask(pod, world.one({}, {"cpu": "300m"}, {"cpu": "500m"}, {"cpu": "700m", "memory": "512Mi"}))
@@ -44,7 +44,7 @@ def _ask(pod: Manifest, wanted: Manifest) -> None:
         resources["limits"] = {name: amount for name, amount in resources["limits"].items() if name not in wanted}
 
 
-def start_together(world: World) -> None:
+def start_together(world: GeneratedCluster) -> None:
     """The first pods of all nodes started together, and so on: nodes can be equally good to make room on."""
     if world.chance(0.6):
         return
@@ -60,7 +60,7 @@ def start_together(world: World) -> None:
     world.mark("preemption:same-start")
 
 
-def nominations(world: World) -> None:
+def nominations(world: GeneratedCluster) -> None:
     """Pending pods that wait for a node to be cleared for them; the node may be gone."""
     for pod in world.pending:
         if world.chance(0.35) and world.nodes:
@@ -69,7 +69,7 @@ def nominations(world: World) -> None:
             world.mark("nominated:pod")
 
 
-def budgets(world: World) -> None:
+def budgets(world: GeneratedCluster) -> None:
     """Disruption budgets with none, some or enough to spare."""
     for number in range(world.number(0, 3)):
         namespace = world.one("default", *world.namespaces)

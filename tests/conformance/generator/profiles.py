@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.conformance.generator.generated_cluster import HOSTNAME, REGION, ZONE, GeneratedCluster, Manifest
 from tests.conformance.generator.node_affinity import node_affinity
 from tests.conformance.generator.resources import FPGA, GPU
-from tests.conformance.generator.world import HOSTNAME, REGION, ZONE, Manifest, World
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 _SWITCHABLE = (
@@ -47,20 +47,20 @@ def args(plugin: str, **fields: object) -> Manifest:
     return {"pluginConfig": [{"name": plugin, "args": {**head, **fields}}]}
 
 
-def _resources(world: World) -> list[Manifest]:
+def _resources(world: GeneratedCluster) -> list[Manifest]:
     named = world.some(("cpu", "memory", GPU, FPGA, "ephemeral-storage"), 1)
     return [{"name": name, "weight": world.one(1, 1, 2, 5, 100)} for name in named]
 
 
-def _most_allocated(world: World) -> Manifest:
+def _most_allocated(world: GeneratedCluster) -> Manifest:
     return args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": _resources(world)})
 
 
-def _least_allocated(world: World) -> Manifest:
+def _least_allocated(world: GeneratedCluster) -> Manifest:
     return args("NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": _resources(world)})
 
 
-def _ratio(world: World) -> Manifest:
+def _ratio(world: GeneratedCluster) -> Manifest:
     """Any shape: growing, falling, or both."""
     points = sorted(world.some(range(0, 101, 5), 2, 4))
     shape = [{"utilization": u, "score": world.number(0, 10)} for u in points]
@@ -72,7 +72,7 @@ def _ratio(world: World) -> Manifest:
     return args("NodeResourcesFit", scoringStrategy=ratio)
 
 
-def _ignored(world: World) -> Manifest:
+def _ignored(world: GeneratedCluster) -> Manifest:
     fields: Manifest = {}
     if world.chance(0.7):
         fields["ignoredResources"] = world.some((GPU, FPGA), 1)
@@ -81,12 +81,12 @@ def _ignored(world: World) -> Manifest:
     return args("NodeResourcesFit", **fields)
 
 
-def _balanced(world: World) -> Manifest:
+def _balanced(world: GeneratedCluster) -> Manifest:
     resources = [{"name": r["name"], "weight": 1} for r in _resources(world)]
     return args("NodeResourcesBalancedAllocation", resources=resources)
 
 
-def _spread_list(world: World) -> Manifest:
+def _spread_list(world: GeneratedCluster) -> Manifest:
     constraints = [
         {
             "maxSkew": world.one(1, 2, 3),
@@ -98,42 +98,42 @@ def _spread_list(world: World) -> Manifest:
     return args("PodTopologySpread", defaultingType="List", defaultConstraints=constraints)
 
 
-def _added_affinity(world: World) -> Manifest:
+def _added_affinity(world: GeneratedCluster) -> Manifest:
     return args("NodeAffinity", addedAffinity=node_affinity(world))
 
 
-def _pod_affinity(world: World) -> Manifest:
+def _pod_affinity(world: GeneratedCluster) -> Manifest:
     ignore = world.chance(0.5)
     weight = world.one(0, 1, 10, 100)
     return args("InterPodAffinity", hardPodAffinityWeight=weight, ignorePreferredTermsOfExistingPods=ignore)
 
 
-def _preemption(world: World) -> Manifest:
+def _preemption(world: GeneratedCluster) -> Manifest:
     percentage, absolute = world.one((10, 1), (100, 100), (0, 5), (50, 0))
     return args("DefaultPreemption", minCandidateNodesPercentage=percentage, minCandidateNodesAbsolute=absolute)
 
 
-def _weights(world: World) -> Manifest:
+def _weights(world: GeneratedCluster) -> Manifest:
     enabled = [{"name": name, "weight": world.number(1, 20)} for name in world.some(_SCORING, 1, 4)]
     return {"plugins": {world.one("multiPoint", "score"): {"enabled": enabled}}}
 
 
-def _disabled(world: World) -> Manifest:
+def _disabled(world: GeneratedCluster) -> Manifest:
     names = [{"name": name} for name in world.some(_SWITCHABLE, 1, 4)]
     return {"plugins": {"multiPoint": {"disabled": names}}}
 
 
-def _score_disabled(world: World) -> Manifest:
+def _score_disabled(world: GeneratedCluster) -> Manifest:
     names = [{"name": name} for name in world.some(_SCORING, 1, 4)]
     return {"plugins": {"score": {"disabled": world.one(names, names, names, [{"name": "*"}])}}}
 
 
-def _without_post_filter(world: World) -> Manifest:
+def _without_post_filter(world: GeneratedCluster) -> Manifest:
     names = world.one(["*"], ["DefaultPreemption"], ["DynamicResources"])
     return {"plugins": {"postFilter": {"disabled": [{"name": name} for name in names]}}}
 
 
-PROFILES: dict[str, Callable[[World], Manifest]] = {
+PROFILES: dict[str, Callable[[GeneratedCluster], Manifest]] = {
     "most-allocated": _most_allocated,
     "least-allocated": _least_allocated,
     "ratio": _ratio,
@@ -153,7 +153,7 @@ PROFILES: dict[str, Callable[[World], Manifest]] = {
 DEFAULT = "default"
 
 
-def configuration(world: World, wanted: str = "") -> Manifest | None:
+def configuration(world: GeneratedCluster, wanted: str = "") -> Manifest | None:
     """A KubeSchedulerConfiguration, None for the default one. `wanted` names a part that must be in it."""
     if wanted == DEFAULT or (not wanted and world.chance(0.55)):
         world.mark("profile:default")
@@ -170,7 +170,7 @@ def configuration(world: World, wanted: str = "") -> Manifest | None:
     return {**HEAD, "profiles": profiles}
 
 
-def _profile(world: World, scheduler: str, names: set[str]) -> Manifest:
+def _profile(world: GeneratedCluster, scheduler: str, names: set[str]) -> Manifest:
     profile: Manifest = {"schedulerName": scheduler}
     for name in sorted(names):
         world.mark(f"profile:{name}")

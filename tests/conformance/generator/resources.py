@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.generator.world import Manifest, World, containers, is_assigned, put
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, containers, is_assigned, put
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 HUGE = "hugepages-2Mi"
@@ -10,7 +10,7 @@ _ODD_CPU = ("0.1", "1e-1", "0.0005", "1500m", "2", "100u")
 _ODD_MEMORY = ("1.5Gi", "129e6", "129M", "134217728", "0.5", "123456789012m", "1Ki")
 
 
-def extended_on_node(world: World, node: Manifest) -> None:
+def extended_on_node(world: GeneratedCluster, node: Manifest) -> None:
     """Extended resources and huge pages, on some nodes none."""
     amounts = {}
     if world.chance(0.6):
@@ -22,7 +22,7 @@ def extended_on_node(world: World, node: Manifest) -> None:
     node["status"]["allocatable"].update(amounts)
 
 
-def extended_in_pod(world: World, pod: Manifest) -> None:
+def extended_in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     if world.chance(0.5):
         return
     resource, amount = world.one((GPU, "1"), (GPU, "2"), (GPU, "0"), (FPGA, "1"), (HUGE, "32Mi"), (HUGE, "128Mi"))
@@ -32,7 +32,7 @@ def extended_in_pod(world: World, pod: Manifest) -> None:
     world.mark("extended:hugepages" if resource == HUGE else "extended:device")
 
 
-def odd_amounts(world: World, pod: Manifest) -> None:
+def odd_amounts(world: GeneratedCluster, pod: Manifest) -> None:
     """Quantities in every notation that the API server takes, and ephemeral storage."""
     requests = containers(pod)[0]["resources"].setdefault("requests", {})
     if world.chance(0.4):
@@ -46,7 +46,7 @@ def odd_amounts(world: World, pod: Manifest) -> None:
         world.mark("amounts:ephemeral-storage")
 
 
-def large_amounts(world: World, pod: Manifest) -> None:
+def large_amounts(world: GeneratedCluster, pod: Manifest) -> None:
     """Requests that few or no nodes can meet."""
     requests = containers(pod)[0]["resources"].setdefault("requests", {})
     if not is_assigned(pod) and world.chance(0.6):
@@ -54,7 +54,7 @@ def large_amounts(world: World, pod: Manifest) -> None:
         world.mark("amounts:large")
 
 
-def init_containers(world: World, pod: Manifest) -> None:
+def init_containers(world: GeneratedCluster, pod: Manifest) -> None:
     """Init containers, sidecars among them in any order, and overhead."""
     if world.chance(0.6):
         put(pod, "spec.initContainers", [_init_container(world, number) for number in range(world.number(1, 3))])
@@ -64,7 +64,7 @@ def init_containers(world: World, pod: Manifest) -> None:
         world.mark("init:overhead")
 
 
-def _init_container(world: World, number: int) -> Manifest:
+def _init_container(world: GeneratedCluster, number: int) -> Manifest:
     requests = {}
     if world.chance(0.8):
         requests["cpu"] = world.one("100m", "500m", "1", "2")
@@ -79,7 +79,7 @@ def _init_container(world: World, number: int) -> Manifest:
     return made
 
 
-def pod_level(world: World, pod: Manifest) -> None:
+def pod_level(world: GeneratedCluster, pod: Manifest) -> None:
     """spec.resources, which stand for the containers' sum where they are given."""
     if world.chance(0.4):
         return
@@ -96,7 +96,7 @@ def pod_level(world: World, pod: Manifest) -> None:
         world.mark("pod-level:requests")
 
 
-def resize(world: World, pod: Manifest) -> None:
+def resize(world: GeneratedCluster, pod: Manifest) -> None:
     """Status of a pod that is being resized in place: what containers have beside what they ask for."""
     if not is_assigned(pod) or world.chance(0.4):
         return
@@ -117,7 +117,7 @@ def resize(world: World, pod: Manifest) -> None:
         world.mark(f"resize:{reason.lower()}")
 
 
-def _resized(world: World, name: str) -> Manifest:
+def _resized(world: GeneratedCluster, name: str) -> Manifest:
     made: Manifest = {"name": name, "image": "", "imageID": "", "ready": True, "restartCount": 0}
     if world.chance(0.8):
         made["resources"] = {"requests": _amounts(world)}
@@ -126,7 +126,7 @@ def _resized(world: World, name: str) -> Manifest:
     return made
 
 
-def _amounts(world: World) -> dict[str, str]:
+def _amounts(world: GeneratedCluster) -> dict[str, str]:
     amounts = {"cpu": world.one("100m", "700m", "1500m")}
     if world.chance(0.6):
         amounts["memory"] = world.one("100Mi", "1500Mi")

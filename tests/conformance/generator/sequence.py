@@ -13,7 +13,7 @@ from random import Random
 from tests.conformance.generator import base, profiles
 from tests.conformance.generator.case import Case, add_assigned, new_node, new_pod
 from tests.conformance.generator.features import GROUPS
-from tests.conformance.generator.world import Manifest, World, key_of
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, key_of
 
 PODS = 50
 _FEATURES = (
@@ -36,7 +36,7 @@ _TEMPLATES = 6
 
 def draw_sequence(seed: int | str) -> Case:
     """The sequence of that seed: a few nodes in one zone or many in several, and 50 pods of a few templates."""
-    world = World(Random(f"sequence/{seed}"))
+    world = GeneratedCluster(Random(f"sequence/{seed}"))
     world.errors = False
     chosen = {*world.some(_FEATURES, 1, 4), *(["preemption"] if world.chance(0.5) else [])}
     groups = tuple(name for name in _FEATURES if name in chosen)
@@ -58,7 +58,7 @@ def draw_sequence(seed: int | str) -> Case:
     return Case(document, tuple(sorted(world.used)))
 
 
-def _pending(world: World, groups: tuple[str, ...]) -> None:
+def _pending(world: GeneratedCluster, groups: tuple[str, ...]) -> None:
     templates: list[Manifest] = []
     for number in range(PODS):
         if len(templates) < _TEMPLATES and (not templates or world.chance(0.3)):
@@ -80,7 +80,7 @@ def _without_names(pod: Manifest) -> None:
         required["nodeSelectorTerms"] = terms or [{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]
 
 
-def _config(world: World) -> Manifest:
+def _config(world: GeneratedCluster) -> Manifest:
     config: Manifest = profiles.configuration(world, profiles.DEFAULT) or {**profiles.HEAD, "profiles": [{}]}
     profile = config["profiles"][0]
     profile["schedulerName"] = "default-scheduler"

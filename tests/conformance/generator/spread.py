@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tests.conformance.generator.base import APPS, selector
-from tests.conformance.generator.world import HOSTNAME, RACK, REGION, ZONE, Manifest, World, put
+from tests.conformance.generator.generated_cluster import HOSTNAME, RACK, REGION, ZONE, GeneratedCluster, Manifest, put
 
 _KEYS = (ZONE, ZONE, HOSTNAME, HOSTNAME, REGION, RACK)
 _OWNERS = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1", "Job": "batch/v1"}
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     """Up to three constraints, no two with the same key and action."""
     if world.chance(0.3):
         return
@@ -22,7 +22,7 @@ def in_pod(world: World, pod: Manifest) -> None:
     put(pod, "spec.topologySpreadConstraints", list(constraints.values()))
 
 
-def _constraint(world: World, pod: Manifest) -> Manifest:
+def _constraint(world: GeneratedCluster, pod: Manifest) -> Manifest:
     action = world.one("DoNotSchedule", "ScheduleAnyway")
     world.mark(f"spread:{action}")
     made: Manifest = {"maxSkew": world.one(1, 1, 2, 3), "topologyKey": world.one(*_KEYS), "whenUnsatisfiable": action}
@@ -43,7 +43,7 @@ def _constraint(world: World, pod: Manifest) -> Manifest:
     return made
 
 
-def _match_label_keys(world: World, constraint: Manifest, version: str) -> None:
+def _match_label_keys(world: GeneratedCluster, constraint: Manifest, version: str) -> None:
     """matchLabelKeys, mostly with what the API server adds to the selector, as older versions did not."""
     constraint["matchLabelKeys"] = ["version"]
     world.mark("spread:matchLabelKeys")
@@ -53,7 +53,7 @@ def _match_label_keys(world: World, constraint: Manifest, version: str) -> None:
         constraint["labelSelector"] = {**old, "matchExpressions": [*old.get("matchExpressions", ()), merged]}
 
 
-def owners(world: World) -> None:
+def owners(world: GeneratedCluster) -> None:
     """Services and controllers, and pods that belong to them: the selector of the default constraints."""
     for namespace in world.namespaces:
         for number in range(world.number(0, 2)):
@@ -70,7 +70,7 @@ def owners(world: World) -> None:
         world.mark(f"owners:{kind}")
 
 
-def _owner(world: World, kind: str, app: str, namespace: str) -> Manifest:
+def _owner(world: GeneratedCluster, kind: str, app: str, namespace: str) -> Manifest:
     name = f"{kind.lower()}-{app}"
     for other in world.others:
         meta: Manifest = other["metadata"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conformance.generator.base import delete
-from tests.conformance.generator.world import HOSTNAME, OLD_ZONE, REGION, ZONE, Manifest, World
+from tests.conformance.generator.generated_cluster import HOSTNAME, OLD_ZONE, REGION, ZONE, GeneratedCluster, Manifest
 
 DRIVER, AWS_DRIVER = "csi.example.com", "ebs.csi.aws.com"
 GCE_DRIVER = "pd.csi.storage.gke.io"
@@ -19,7 +19,7 @@ _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 SIZES = ("1Gi", "5Gi", "10Gi")
 
 
-def before(world: World) -> None:
+def before(world: GeneratedCluster) -> None:
     """The classes and the driver; some have topologies, some drivers publish their capacity."""
     for name, (provisioner, mode) in _CLASSES.items():
         fields: Manifest = {"provisioner": provisioner, "volumeBindingMode": mode, "reclaimPolicy": "Delete"}
@@ -34,12 +34,12 @@ def before(world: World) -> None:
             _capacity(world, number)
 
 
-def _topology(world: World) -> Manifest:
+def _topology(world: GeneratedCluster) -> Manifest:
     key, values = world.one((ZONE, ("z1", "z2", "z3")), (REGION, ("r1", "r2")), ("disk", ("ssd",)))
     return {"matchLabelExpressions": [{"key": key, "values": world.some(values, 1)}]}
 
 
-def _capacity(world: World, number: int) -> None:
+def _capacity(world: GeneratedCluster, number: int) -> None:
     fields: Manifest = {"storageClassName": world.one(WAIT, WAIT, NOW)}
     if world.chance(0.9):
         labels = {ZONE: world.one("z1", "z2", "z3")}
@@ -52,7 +52,7 @@ def _capacity(world: World, number: int) -> None:
     world.mark("volumes:capacity")
 
 
-def on_node(world: World, node: Manifest) -> None:
+def on_node(world: GeneratedCluster, node: Manifest) -> None:
     """The node's CSINode: how many volumes each driver can attach, which in-tree plugins have moved to a driver."""
     if world.chance(0.3):
         return
@@ -70,7 +70,7 @@ def on_node(world: World, node: Manifest) -> None:
     world.mark("volumes:csi-node")
 
 
-def after(world: World) -> None:
+def after(world: GeneratedCluster) -> None:
     """Volumes that nobody has claimed yet, and attachments of volumes that no pod here uses."""
     for number in range(world.number(0, 4)):
         class_name = world.one(LOCAL, LOCAL, WAIT)
@@ -90,7 +90,7 @@ def after(world: World) -> None:
             _attachment(world, number)
 
 
-def _attachment(world: World, number: int) -> None:
+def _attachment(world: GeneratedCluster, number: int) -> None:
     volumes = [o for o in world.others if o["kind"] == "PersistentVolume"]
     name = world.one(*volumes)["metadata"]["name"] if volumes and world.chance(0.7) else f"unknown-{number}"
     spec = {
@@ -103,7 +103,7 @@ def _attachment(world: World, number: int) -> None:
     world.mark("volumes:attachment")
 
 
-def volume(world: World, name: str, class_name: str, size: str) -> Manifest:
+def volume(world: GeneratedCluster, name: str, class_name: str, size: str) -> Manifest:
     """A PersistentVolume, bound to nobody, reachable from everywhere."""
     spec: Manifest = {
         "capacity": {"storage": size},
@@ -123,7 +123,7 @@ def volume(world: World, name: str, class_name: str, size: str) -> Manifest:
     return world.add("v1", "PersistentVolume", world.metadata(name), spec=spec)
 
 
-def confine(world: World, made: Manifest) -> None:
+def confine(world: GeneratedCluster, made: Manifest) -> None:
     """Binds the volume to a place: by node affinity, by zone labels, or not at all."""
     kind = world.rng.random()
     if kind < 0.3:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tests.conformance.generator import storage
 from tests.conformance.generator.base import delete
-from tests.conformance.generator.world import Manifest, World, is_assigned, put
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, is_assigned, put
 
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -14,7 +14,7 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-def in_pod(world: World, pod: Manifest) -> None:
+def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
     """Up to two volumes; those of assigned pods are nearly always bound, as they would have to be."""
     for _ in range(world.one(0, 1, 1, 1, 2)):
         name = f"data-{world.serial()}"
@@ -25,7 +25,7 @@ def in_pod(world: World, pod: Manifest) -> None:
         put(pod, "spec.volumes", [{"name": name, "persistentVolumeClaim": {"claimName": claim}}])
 
 
-def _shared(world: World, pod: Manifest) -> str:
+def _shared(world: GeneratedCluster, pod: Manifest) -> str:
     """A claim that is there already, "" for none."""
     here: list[str] = [
         o["metadata"]["name"]
@@ -38,7 +38,7 @@ def _shared(world: World, pod: Manifest) -> str:
     return world.one(*here)
 
 
-def _claim(world: World, pod: Manifest, name: str) -> str:
+def _claim(world: GeneratedCluster, pod: Manifest, name: str) -> str:
     kinds = _ASSIGNED if is_assigned(pod) else _PENDING
     kind = world.rng.choices(list(kinds), list(kinds.values()))[0]
     world.mark(f"volumes:{kind}")
@@ -47,7 +47,7 @@ def _claim(world: World, pod: Manifest, name: str) -> str:
     return name
 
 
-def pending_claim(world: World, name: str, namespace: str) -> Manifest:
+def pending_claim(world: GeneratedCluster, name: str, namespace: str) -> Manifest:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": world.one(*storage.SIZES)}},
@@ -58,7 +58,7 @@ def pending_claim(world: World, name: str, namespace: str) -> Manifest:
     return world.add("v1", "PersistentVolumeClaim", meta, spec=spec, status={"phase": "Pending"})
 
 
-def _bound(world: World, claim: Manifest) -> None:
+def _bound(world: GeneratedCluster, claim: Manifest) -> None:
     """Bound to a volume of its own, both ways; in one case of twenty the volume is gone, or no class is named."""
     meta, spec = claim["metadata"], claim["spec"]
     name = f"pv-{meta['name']}"
@@ -79,12 +79,12 @@ def _reference(meta: Manifest) -> Manifest:
     return {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
 
 
-def _exclusive(world: World, claim: Manifest) -> None:
+def _exclusive(world: GeneratedCluster, claim: Manifest) -> None:
     _bound(world, claim)
     claim["spec"]["accessModes"] = ["ReadWriteOncePod"]
 
 
-def _static(world: World, claim: Manifest) -> None:
+def _static(world: GeneratedCluster, claim: Manifest) -> None:
     """Waits for a consumer; only volumes that are there can serve it."""
     claim["spec"]["storageClassName"] = storage.LOCAL
     if world.chance(0.15):
@@ -111,44 +111,44 @@ def _static(world: World, claim: Manifest) -> None:
         world.mark("volumes:pre-bound-volume")
 
 
-def _dynamic(world: World, claim: Manifest) -> None:
+def _dynamic(world: GeneratedCluster, claim: Manifest) -> None:
     """Waits for a consumer; a driver makes the volume where the pod goes."""
     claim["spec"]["storageClassName"] = world.one(storage.WAIT, storage.WAIT, storage.AWS, storage.GCE)
 
 
-def _selected(world: World, claim: Manifest) -> None:
+def _selected(world: GeneratedCluster, claim: Manifest) -> None:
     _dynamic(world, claim)
     claim["metadata"]["annotations"][_SELECTED_NODE] = world.one("n0", "n1", "n-gone")
 
 
-def _immediate(world: World, claim: Manifest) -> None:
+def _immediate(world: GeneratedCluster, claim: Manifest) -> None:
     claim["spec"]["storageClassName"] = storage.NOW
 
 
-def _without_class(world: World, claim: Manifest) -> None:
+def _without_class(world: GeneratedCluster, claim: Manifest) -> None:
     claim["spec"]["storageClassName"] = world.one("", storage.GONE)
     if world.chance(0.3):
         del claim["spec"]["storageClassName"]
 
 
-def _lost(world: World, claim: Manifest) -> None:
+def _lost(world: GeneratedCluster, claim: Manifest) -> None:
     _bound(world, claim)
     claim["status"] = {"phase": "Lost"}
 
 
-def _deleting(world: World, claim: Manifest) -> None:
+def _deleting(world: GeneratedCluster, claim: Manifest) -> None:
     world.one(_bound, _dynamic)(world, claim)
     delete(world, claim)
 
 
-def _pre_bound(world: World, claim: Manifest) -> None:
+def _pre_bound(world: GeneratedCluster, claim: Manifest) -> None:
     """Names its volume, but the binding is not complete."""
     _bound(world, claim)
     claim["metadata"]["annotations"] = {}
     claim["status"] = {"phase": "Pending"}
 
 
-def _ephemeral(world: World, pod: Manifest, name: str) -> None:
+def _ephemeral(world: GeneratedCluster, pod: Manifest, name: str) -> None:
     """A volume whose claim is named after the pod; it may not be made yet, or be somebody else's."""
     template = {"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": storage.WAIT}}
     put(pod, "spec.volumes", [{"name": name, "ephemeral": {"volumeClaimTemplate": template}}])
@@ -166,7 +166,7 @@ def _ephemeral(world: World, pod: Manifest, name: str) -> None:
     claim["metadata"]["ownerReferences"] = [owner]
 
 
-_MAKERS: dict[str, Callable[[World, Manifest], None]] = {
+_MAKERS: dict[str, Callable[[GeneratedCluster, Manifest], None]] = {
     "bound": _bound,
     "exclusive": _exclusive,
     "static": _static,

@@ -12,8 +12,8 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.core.context import Context
 from pyscheduler.testing import Harness, NodeBuilder, PodBuilder
 from tests.conformance.generator.case import populate
+from tests.conformance.generator.generated_cluster import GeneratedCluster, Manifest, key_of
 from tests.conformance.generator.profiles import configuration
-from tests.conformance.generator.world import Manifest, World, key_of
 
 BACKOFF = 11.0
 """Seconds after which every pod that was woken has been tried again."""
@@ -24,7 +24,7 @@ class Cluster:
 
     def __init__(self, seed: str, feature: str = "") -> None:
         """`feature` names one of the generator's groups that the cluster must have."""
-        self.world = World(Random(f"wakeup/{seed}"))
+        self.world = GeneratedCluster(Random(f"wakeup/{seed}"))
         self.groups = populate(self.world, feature)
         self.harness = Harness(_loaded(configuration(self.world)), seed=1)
         self.harness.graceful = self.world.chance(0.7)

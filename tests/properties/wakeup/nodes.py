@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.conformance.generator import taints
 from tests.conformance.generator.case import new_node
+from tests.conformance.generator.generated_cluster import HOSTNAME, RACK, REGION, ZONE, Manifest
 from tests.conformance.generator.resources import FPGA, GPU
-from tests.conformance.generator.world import HOSTNAME, RACK, REGION, ZONE, Manifest
 from tests.properties.wakeup.cluster import Cluster
 
 _MOST_NODES = 8

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from tests.conformance.generator import preemption, spread, storage, volumes
 from tests.conformance.generator.base import APPS, delete
+from tests.conformance.generator.generated_cluster import HOSTNAME, ZONE, Manifest
 from tests.conformance.generator.resources import GPU
-from tests.conformance.generator.world import HOSTNAME, ZONE, Manifest
 from tests.properties.wakeup.cluster import Cluster
 
 _COMPLETED = "pv.kubernetes.io/bind-completed"

@@ -14,7 +14,7 @@ from pyscheduler.core.context import Context
 from pyscheduler.core.decide import filtering
 from pyscheduler.core.decide.decider import Choice, Decider
 from pyscheduler.core.decide.postfilter import run_post_filter
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue import Tier

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.conformance.generator import base
 from tests.conformance.generator.case import new_pod
+from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.generator.ports import without_ports
-from tests.conformance.generator.world import Manifest
 from tests.properties.wakeup.cluster import Cluster
 
 _MOST_PENDING = 8

@@ -144,7 +144,7 @@ def _refuse_some(cluster: Cluster) -> None:
         return "refused" if chance.random() < refused else ""
 
     refused = 0.5 if chance.random() < 0.1 else 0.0
-    cluster.harness.refuse_binding, cluster.harness.refuse_eviction = binding, eviction
+    cluster.harness.binding_error, cluster.harness.eviction_error = binding, eviction
 
 
 def shortened(seed: int, feature: str, story: Story) -> Story:

@@ -41,12 +41,12 @@ from pyscheduler.api.objects import LabelSelector, NodeSelectorTerm
     ],
 )
 def test_requirements(operator: str, values: tuple[str, ...], label: str | None, holds: bool) -> None:
-    assert Requirement("key", operator, values).holds(label) is holds
+    assert Requirement("key", operator, values).matches(label) is holds
 
 
 def test_an_unknown_operator_is_named() -> None:
     with pytest.raises(SelectorError, match="'Near' is not a selector operator"):
-        Requirement("key", "Near", ("a",)).holds("a")
+        Requirement("key", "Near", ("a",)).matches("a")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyscheduler.api import ByMax
+from pyscheduler.api import DefaultNormalizeScore
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ from pyscheduler.api import ByMax
 )
 def test_by_the_maximum(raw: list[int], ahead: list[int], reverse: list[int]) -> None:
     scores = np.array(raw, np.int64)
-    for normalizer, wanted in ((ByMax(), ahead), (ByMax(reverse=True), reverse)):
+    for normalizer, wanted in ((DefaultNormalizeScore(), ahead), (DefaultNormalizeScore(reverse=True), reverse)):
         assert normalizer.rescale(scores, normalizer.span(scores)).tolist() == wanted
 
 
 def test_some_nodes_can_be_rescaled_later_with_the_span_of_all() -> None:
-    by_max = ByMax()
+    by_max = DefaultNormalizeScore()
     span = by_max.span(np.array([1, 2, 4], np.int64))
     assert by_max.rescale(np.array([2], np.int64), span).tolist() == [50]

@@ -34,4 +34,4 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
     ],
 )
 def test_the_class_of_a_pod(of: PodBuilder, qos: QoSClass) -> None:
-    assert of.build().shape.qos is qos
+    assert of.build().signature.qos is qos

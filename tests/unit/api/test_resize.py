@@ -46,7 +46,7 @@ def resizing(reason: str = "", **fields: Any) -> PodBuilder:
 )
 def test_what_a_container_holds(of: PodBuilder, held: int) -> None:
     requests = of.build().requests
-    assert requests.held["cpu"] == held
+    assert requests.effective["cpu"] == held
     assert requests.non_zero["cpu"] == held
     assert requests.real["cpu"] == 2000
 
@@ -60,23 +60,23 @@ def test_sidecars_are_resized_and_other_init_containers_are_not() -> None:
         .init_container(name="init", resources=asks, restartPolicy="Always")
         .status(initContainerStatuses=[status("init", more)])
     )
-    assert plain.build().requests.held["cpu"] == 1000
-    assert sidecar.build().requests.held["cpu"] == 5000
+    assert plain.build().requests.effective["cpu"] == 1000
+    assert sidecar.build().requests.effective["cpu"] == 5000
 
 
 def test_pod_level_requests_are_resized_too() -> None:
     of = pod().spec(resources={"requests": {"cpu": "2", "memory": "1"}})
-    assert of.status(resources={"requests": {"cpu": "3", "memory": "1"}}).build().requests.held["cpu"] == 3000
+    assert of.status(resources={"requests": {"cpu": "3", "memory": "1"}}).build().requests.effective["cpu"] == 3000
     allocated = of.status(resources={"requests": {"cpu": "1"}}, allocatedResources={"cpu": "7"})
-    assert allocated.build().requests.held["cpu"] == 7000
+    assert allocated.build().requests.effective["cpu"] == 7000
     assert allocated.build().requests.real["cpu"] == 2000
 
 
 def test_a_resize_makes_another_shape_and_its_end_the_old_one() -> None:
     before, after = resizing(), resizing(containerStatuses=[status("main", {"cpu": "2"})])
     during = resizing(containerStatuses=[status("main", {"cpu": "3"})])
-    assert before.build().shape is after.build().shape
-    assert before.build().shape is not during.build().shape
+    assert before.build().signature is after.build().signature
+    assert before.build().signature is not during.build().signature
 
 
 def test_a_pods_sum_is_rounded_once() -> None:

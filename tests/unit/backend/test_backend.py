@@ -15,9 +15,9 @@ from pyscheduler.backend import (
     BackendStopped,
     FixedBudget,
     Gang,
+    InsufficientResources,
     KubernetesTaskBackend,
     NamespaceQuota,
-    NoRoom,
     Resources,
     TaskExists,
     TaskFinal,
@@ -32,14 +32,14 @@ from pyscheduler.backend.state import StateLost, StateProblem
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.task import Json
 from tests.properties.task_cluster import Cluster, Fate
-from tests.properties.task_world import SETTINGS, Fuse, Wire
+from tests.properties.task_simulation import SETTINGS, ClusterConnection, CrashSwitch
 from tests.properties.virtual_loop import run
 
 
-class Objects(Wire):
+class Objects(ClusterConnection):
     """A wire to a cluster that has other objects too, by path and name."""
 
-    def __init__(self, cluster: Cluster, fuse: Fuse) -> None:
+    def __init__(self, cluster: Cluster, fuse: CrashSwitch) -> None:
         super().__init__(cluster, fuse)
         self.objects: dict[str, dict[str, Json]] = {}
 
@@ -59,14 +59,14 @@ class Stage:
     def __init__(self, **fates: Fate) -> None:
         self.chance = random.Random(1)
         self.cluster = Cluster(self.chance, lambda task, attempt: fates.get(task, Fate.SUCCEED))
-        self.wire = Objects(self.cluster, Fuse(self.chance, 0.0))
+        self.wire = Objects(self.cluster, CrashSwitch(self.chance, 0.0))
         self.state = MemoryState()
 
     @asynccontextmanager
     async def backend(self, cpu: str = "", **more: Any) -> AsyncIterator[KubernetesTaskBackend]:
         budget = more.pop("budget", FixedBudget(Resources.of({"cpu": cpu})) if cpu else None)
         async with KubernetesTaskBackend(
-            self.wire, self.state, budget, settings=SETTINGS, clock=Cluster.now, chance=self.chance, **more
+            self.wire, self.state, budget, settings=SETTINGS, clock=Cluster.now, rng=self.chance, **more
         ) as running:
             yield running
 
@@ -94,7 +94,7 @@ async def test_submitting_twice_is_submitting_once() -> None:
     async with stage.backend() as backend:
         await backend.submit(task("a"))
         await asyncio.gather(*(backend.submit(task("a")) for _ in range(3)))
-        await backend.settled()
+        await backend.wait_until_settled()
         assert (await backend.submit(task("a"))).phase is TaskPhase.SUCCEEDED
         with pytest.raises(TaskExists, match="'a' exists with another spec"):
             await backend.submit(task("a", cpu="2"))
@@ -105,7 +105,7 @@ async def test_submitting_twice_is_submitting_once() -> None:
 async def test_what_the_offer_has_no_room_for_is_refused() -> None:
     async with Stage().backend(cpu="3") as backend:
         await backend.submit_all([task("a"), task("b", cpu="1500m")])
-        with pytest.raises(NoRoom, match="'c' does not fit into the offer: it lacks cpu 500m"):
+        with pytest.raises(InsufficientResources, match="'c' does not fit into the offer: it lacks cpu 500m"):
             await backend.submit(task("c"))
         with pytest.raises(UnknownTask):
             backend.task("c")
@@ -124,12 +124,12 @@ async def test_many_tasks_go_through_a_small_offer_in_order() -> None:
     async with stage.backend(cpu="2", on_update=hear) as backend:
         specs = [task(f"t{i:02}") for i in range(12)]
         await backend.submit_all(specs)
-        await backend.settled()
+        await backend.wait_until_settled()
         assert [record.phase for record in backend.tasks().values()] == [TaskPhase.SUCCEEDED] * 12
         assert sorted(started) == [spec.id for spec in specs]
         calls = {verb: stage.wire.calls[verb] for verb in ("create", "get", "patch", "delete")}
         assert calls == {"create": 12, "get": 0, "patch": 12, "delete": 12}, "three calls a task"
-        with pytest.raises(NoRoom, match="larger than the whole budget: it lacks cpu 1"):
+        with pytest.raises(InsufficientResources, match="larger than the whole budget: it lacks cpu 1"):
             await backend.submit_all([task("huge", cpu="3")])
 
 
@@ -159,11 +159,11 @@ async def test_an_update_of_a_running_task_counts_at_once_where_its_pod_does_not
         await backend.update(task("a", cpu="3"))
         found = backend.task("a")
         assert (found.spec.cpu, found.next_spec.cpu if found.next_spec else "") == ("1", "3")
-        assert backend.held().cpu == 3000
-        with pytest.raises(NoRoom):
+        assert backend.allocated_resources().cpu == 3000
+        with pytest.raises(InsufficientResources):
             await backend.update(task("a", cpu="5"))
         await backend.kill("a")
-        await backend.settled()
+        await backend.wait_until_settled()
         with pytest.raises(TaskFinal, match="'a' is Killed"):
             await backend.update(task("a"))
 
@@ -185,11 +185,11 @@ async def test_a_settled_task_can_be_forgotten_and_its_id_used_again() -> None:
         await backend.submit(task("a"))
         with pytest.raises(TaskUnsettled, match="'a' is not over"):
             await backend.forget("a")
-        await backend.settled()
+        await backend.wait_until_settled()
         await backend.forget("a")
         assert (backend.tasks(), stage.state.records) == ({}, {})
         await backend.submit(task("a", cpu="2"))
-        await backend.settled()
+        await backend.wait_until_settled()
     assert stage.state.records["a"].spec.cpu == "2"
 
 
@@ -198,7 +198,7 @@ async def test_an_end_counts_as_told_when_the_next_update_is_asked_for() -> None
     stage = Stage()
     async with stage.backend() as backend:
         await backend.submit(task("a"))
-        await backend.settled()
+        await backend.wait_until_settled()
         async for record in backend.updates():
             assert record.phase is TaskPhase.SUCCEEDED
             break  # the owner dies over it
@@ -228,7 +228,7 @@ async def test_whoever_waits_hears_that_the_state_is_lost() -> None:
         with pytest.raises(BackendStopped, match="another process has the lease"):
             await backend.submit(task("a"))
         with pytest.raises(BackendStopped):
-            await backend.settled()
+            await backend.wait_until_settled()
     assert stage.wire.calls["create"] == 0, "nothing is done that is not written down"
 
 
@@ -248,7 +248,7 @@ async def test_a_full_disk_is_waited_for() -> None:
     async with stage.backend() as backend:
         await backend.submit(task("a"))
         assert Cluster.now() >= full_until
-        await backend.settled()
+        await backend.wait_until_settled()
 
 
 @virtual
@@ -259,10 +259,12 @@ async def test_pods_that_nobody_knows_are_left_alone_and_reported() -> None:
         await asyncio.sleep(2.0)
         pod = next(iter(stage.cluster.pods.values()))
         for name, owner in (("foreign", ""), ("copy", "a")):
-            copy = msgspec.structs.replace(pod, name=name, uid=name, task=owner, held=False, phase="Running", node="n")
+            copy = msgspec.structs.replace(
+                pod, name=name, uid=name, task=owner, has_finalizer=False, phase="Running", node="n"
+            )
             stage.cluster.put(copy)
-        await backend.settled()
-        assert set(backend.strangers()) == set(stage.cluster.pods) == {"foreign", "copy"}
+        await backend.wait_until_settled()
+        assert set(backend.orphans()) == set(stage.cluster.pods) == {"foreign", "copy"}
 
 
 @virtual
@@ -273,7 +275,7 @@ async def test_a_gang_has_its_group_as_long_as_it_has_tasks() -> None:
         await backend.submit_all([task("a", gang=crew), task("b", gang=crew)])
         await asyncio.sleep(3.0)
         assert stage.wire.objects[path]["crew"]["spec"] == {"minMember": 2}
-        await backend.settled()
+        await backend.wait_until_settled()
         await asyncio.sleep(1.0)
         assert stage.wire.objects[path] == {}
     stage.wire.objects[path]["crew"] = {"metadata": {"name": "crew"}}  # as if the process had died before

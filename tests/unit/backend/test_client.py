@@ -17,7 +17,7 @@ from pyscheduler.backend.template import ATTEMPT, FINALIZER, TASK_ID
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Server:
+class ScriptedApiServer:
     """Answers with what the test puts into `answer`; keeps what was asked."""
 
     def __init__(self) -> None:
@@ -54,8 +54,8 @@ async def _nothing(_: web.Request) -> web.StreamResponse:
 
 
 @pytest_asyncio.fixture
-async def server() -> AsyncIterator[Server]:
-    found = Server()
+async def server() -> AsyncIterator[ScriptedApiServer]:
+    found = ScriptedApiServer()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", found.handle)
     runner = web.AppRunner(app)
@@ -68,7 +68,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest_asyncio.fixture
-async def client(server: Server) -> AsyncIterator[KubernetesClient]:
+async def client(server: ScriptedApiServer) -> AsyncIterator[KubernetesClient]:
     async with KubernetesClient("jobs", server=server.url) as opened:
         yield opened
 
@@ -83,19 +83,19 @@ def event(kind: str, body: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": body}).encode() + b"\n"
 
 
-async def test_a_pod_is_read(server: Server, client: KubernetesClient) -> None:
+async def test_a_pod_is_read(server: ScriptedApiServer, client: KubernetesClient) -> None:
     ended = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:09Z"}
     statuses = [{"name": "a", "state": {"terminated": {"exitCode": 0}}}, {"name": "b", "state": {"terminated": ended}}]
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     server.say(pod("p", 7, phase="Failed", containerStatuses=statuses, conditions=[condition]))
     found = await client.get_pod("p")
     assert (found.name, found.uid, found.version, found.task, found.attempt) == ("p", "uid-p", 7, "task p", 2)
-    assert (found.phase, found.node, found.held, found.stopped) == ("Failed", "n1", True, True)
+    assert (found.phase, found.node, found.has_finalizer, found.stopped) == ("Failed", "n1", True, True)
     assert (found.exit_code, found.exit_reason, found.disruption) == (137, "OOMKilled", "EvictionByEvictionAPI")
     assert found.finished_at == 1767225609.0
 
 
-async def test_what_goes_out(server: Server, client: KubernetesClient) -> None:
+async def test_what_goes_out(server: ScriptedApiServer, client: KubernetesClient) -> None:
     server.say(pod("p", 7))
     await client.create_pod({"metadata": {"name": "p"}})
     await client.release_pod("p", "u")
@@ -110,7 +110,7 @@ async def test_what_goes_out(server: Server, client: KubernetesClient) -> None:
     assert client.calls == {"create": 1, "patch": 1, "delete": 1}
 
 
-async def test_a_list_has_pages(server: Server, client: KubernetesClient) -> None:
+async def test_a_list_has_pages(server: ScriptedApiServer, client: KubernetesClient) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         token = request.query.get("continue", "")
         if token == "":
@@ -119,11 +119,13 @@ async def test_a_list_has_pages(server: Server, client: KubernetesClient) -> Non
 
     server.answer = answer
     found = await client.list_pods("x=y")
-    assert (set(found.pods), found.place, found.complete) == ({"a", "b"}, 9, True)
+    assert (set(found.pods), found.resource_version, found.complete) == ({"a", "b"}, 9, True)
     assert server.asked[0][2] == {"labelSelector": "x=y", "limit": "500"}
 
 
-async def test_pages_that_expire_are_asked_for_in_one_piece(server: Server, client: KubernetesClient) -> None:
+async def test_pages_that_expire_are_asked_for_in_one_piece(
+    server: ScriptedApiServer, client: KubernetesClient
+) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.query.get("continue"):
             return web.json_response({"reason": "Expired", "message": "too old"}, status=410)
@@ -133,7 +135,7 @@ async def test_pages_that_expire_are_asked_for_in_one_piece(server: Server, clie
 
     server.answer = answer
     found = await client.list_pods("x=y")
-    assert (set(found.pods), found.place) == ({"b"}, 15), "pages of two places are not mixed"
+    assert (set(found.pods), found.resource_version) == ({"b"}, 15), "pages of two places are not mixed"
 
 
 async def watched(client: KubernetesClient) -> tuple[list[PodsSnapshot], ClusterProblem | None]:
@@ -146,18 +148,18 @@ async def watched(client: KubernetesClient) -> tuple[list[PodsSnapshot], Cluster
     return told, None
 
 
-async def test_a_watch_is_cut_anywhere(server: Server, client: KubernetesClient) -> None:
+async def test_a_watch_is_cut_anywhere(server: ScriptedApiServer, client: KubernetesClient) -> None:
     lines = event("ADDED", pod("a", 6)) + event("DELETED", pod("a", 8)) + event("BOOKMARK", {**pod("", 20)})
     server.stream(lines[:30], lines[30:], b'{"type":"ADDED","obj')
     told, problem = await watched(client)
     assert problem is None, "an end in the middle of a line is an end"
-    assert (told[0].since, told[-1].place) == (5, 20)
-    assert [uid for snapshot in told for uid in snapshot.gone] == ["uid-a"]
-    assert all(one.place == other.since for one, other in pairwise(told))
+    assert (told[0].since, told[-1].resource_version) == (5, 20)
+    assert [uid for snapshot in told for uid in snapshot.deleted] == ["uid-a"]
+    assert all(one.resource_version == other.since for one, other in pairwise(told))
 
 
 @pytest.mark.parametrize("inside", [True, False], ids=["as an event", "as the answer"])
-async def test_a_place_that_is_too_old(server: Server, client: KubernetesClient, inside: bool) -> None:
+async def test_a_place_that_is_too_old(server: ScriptedApiServer, client: KubernetesClient, inside: bool) -> None:
     status = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}
     if inside:
         server.stream(event("ADDED", pod("a", 6)), event("ERROR", status))
@@ -170,7 +172,7 @@ async def test_a_place_that_is_too_old(server: Server, client: KubernetesClient,
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "reason", "passing"),
+    ("status", "body", "reason", "retriable"),
     [
         pytest.param(409, {"reason": "AlreadyExists", "message": "it is there"}, "AlreadyExists", True, id="taken"),
         pytest.param(422, {"reason": "Invalid", "message": "no"}, "Invalid", False, id="invalid"),
@@ -179,23 +181,23 @@ async def test_a_place_that_is_too_old(server: Server, client: KubernetesClient,
     ],
 )
 async def test_a_refusal_is_told(
-    server: Server, client: KubernetesClient, status: int, body: Any, reason: str, passing: bool
+    server: ScriptedApiServer, client: KubernetesClient, status: int, body: Any, reason: str, retriable: bool
 ) -> None:
     server.say(body, status, **{"Retry-After": "3"})
     with pytest.raises(ClusterProblem, match=f"POST .*: {status} ") as caught:
         await client.create_pod({})
     problem = caught.value
-    assert (problem.status, problem.reason, problem.passing, problem.retry_after) == (status, reason, passing, 3.0)
+    assert (problem.status, problem.reason, problem.retriable, problem.retry_after) == (status, reason, retriable, 3.0)
 
 
 async def test_nobody_answers() -> None:
     async with KubernetesClient("jobs", server="http://127.0.0.1:1") as client:
         with pytest.raises(ClusterProblem, match=r"GET .*/pods/p: ") as caught:
             await client.get_pod("p")
-    assert (caught.value.status, caught.value.passing) == (0, True)
+    assert (caught.value.status, caught.value.retriable) == (0, True)
 
 
-async def test_what_is_no_pod_is_no_answer(server: Server, client: KubernetesClient) -> None:
+async def test_what_is_no_pod_is_no_answer(server: ScriptedApiServer, client: KubernetesClient) -> None:
     server.say({"metadata": {"resourceVersion": "many"}})
     with pytest.raises(ClusterProblem, match="a pod: "):
         await client.get_pod("p")

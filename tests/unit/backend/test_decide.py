@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyscheduler.backend import BackendSettings, Outcome, PodState, RetryPolicy, TaskPhase, TaskRecord, TaskSpec
-from pyscheduler.backend.decide import Call, Create, Delete, Look, Refusal, Release, Sight, act, observe
+from pyscheduler.backend.decide import Call, Create, CreateRejection, Delete, Get, Observation, Release, act, observe
 
 NOW = 10_000.0
 SETTINGS = BackendSettings(image_seconds=60.0, lost_seconds=100.0)
@@ -23,7 +23,7 @@ def record(**fields: Any) -> TaskRecord:
 
 
 def pod(**fields: Any) -> PodState:
-    known = {"name": "t-1", "uid": "u", "version": 9, "phase": "Running", "node": "n", "held": True}
+    known = {"name": "t-1", "uid": "u", "version": 9, "phase": "Running", "node": "n", "has_finalizer": True}
     return PodState(**{**known, "created_at": NOW - 90, "started_at": NOW - 80, **fields})
 
 
@@ -52,7 +52,7 @@ ENDS = [
 @pytest.mark.parametrize(("end", "reason"), ENDS)
 def test_each_end_has_its_outcome(end: PodState, reason: str) -> None:
     never = RetryPolicy(infrastructure=0)
-    found = observe(record(spec={"retry": never}), Sight(pod=end), NOW, SETTINGS)
+    found = observe(record(spec={"retry": never}), Observation(pod=end), NOW, SETTINGS)
     assert found.reason == reason
     assert found.phase is (TaskPhase.SUCCEEDED if reason == "Succeeded" else TaskPhase.FAILED)
     assert (found.exit_code, found.message != "") == (end.exit_code, True)
@@ -61,26 +61,26 @@ def test_each_end_has_its_outcome(end: PodState, reason: str) -> None:
 @pytest.mark.parametrize(("end", "reason"), ENDS)
 def test_a_pod_that_is_gone_ended_as_it_was_last_seen(end: PodState, reason: str) -> None:
     never = RetryPolicy(infrastructure=0)
-    assert observe(record(spec={"retry": never}), Sight(gone=end), NOW, SETTINGS).reason == reason
+    assert observe(record(spec={"retry": never}), Observation(deleted=end), NOW, SETTINGS).reason == reason
 
 
 def test_an_end_that_may_be_retried_leads_to_another_attempt_after_a_pause() -> None:
     first = record(spec={"retry": MANY}, ending=None, started_at=NOW - 80)
-    second = observe(first, Sight(pod=pod(phase="Failed", exit_code=3)), NOW, SETTINGS)
+    second = observe(first, Observation(pod=pod(phase="Failed", exit_code=3)), NOW, SETTINGS)
     assert (second.phase, second.attempt, second.attempt_at) == (TaskPhase.SUBMITTED, 2, NOW + 7.0)
     assert (second.pod_uid, second.node, second.started_at, second.failures) == ("", "", None, {"application": 1})
     last = msgspec.structs.replace(second, phase=TaskPhase.RUNNING, pod_uid="u")
-    third = observe(last, Sight(pod=pod(phase="Failed", exit_code=3)), NOW, SETTINGS)
+    third = observe(last, Observation(pod=pod(phase="Failed", exit_code=3)), NOW, SETTINGS)
     assert (third.phase, third.attempt) == (TaskPhase.FAILED, 2)
 
 
 def test_the_next_attempt_is_made_of_what_the_owner_wants_by_now() -> None:
     wanted = TaskSpec(id="t", image="y", retry=MANY)
-    found = observe(record(spec={"retry": MANY}, next_spec=wanted), Sight(pod=pod(phase="Failed")), NOW, SETTINGS)
+    found = observe(record(spec={"retry": MANY}, next_spec=wanted), Observation(pod=pod(phase="Failed")), NOW, SETTINGS)
     assert (found.spec, found.next_spec) == (wanted, None)
 
 
-STAYS = Sight(pod=pod(phase="Pending", node=""))
+STAYS = Observation(pod=pod(phase="Pending", node=""))
 
 TROUBLES = [
     pytest.param(pod(phase="Pending", waiting="ErrImagePull"), "ImageError", id="an image for 80 s"),
@@ -102,10 +102,10 @@ TROUBLES = [
 def test_hopeless_attempts_are_ended(seen: PodState, ending: str | None) -> None:
     begun = NOW - 1000  # the task is old; the pod's own age counts
     phase = TaskPhase.PENDING if seen.phase == "Pending" else TaskPhase.RUNNING
-    found = observe(record(phase=phase, attempt_at=begun, submitted_at=begun), Sight(pod=seen), NOW, SETTINGS)
+    found = observe(record(phase=phase, attempt_at=begun, submitted_at=begun), Observation(pod=seen), NOW, SETTINGS)
     assert found.ending == ending
     assert not found.final
-    due = act(found, Sight(pod=seen), NOW, SETTINGS)
+    due = act(found, Observation(pod=seen), NOW, SETTINGS)
     assert isinstance(due.call, Delete) == (ending is not None)
     assert due.call is not None or due.wake > NOW
 
@@ -117,7 +117,7 @@ def test_time_without_a_pod_does_not_count_as_pending() -> None:
 
 
 def test_a_running_task_never_goes_back_to_pending() -> None:
-    found = observe(record(), Sight(pod=pod(phase="Pending")), NOW, SETTINGS)
+    found = observe(record(), Observation(pod=pod(phase="Pending")), NOW, SETTINGS)
     assert found.phase is TaskPhase.RUNNING
 
 
@@ -128,86 +128,99 @@ KILLED_EARLY = record(phase=TaskPhase.SUBMITTED, pod_uid="", killing=True)
 @pytest.mark.parametrize(
     ("killed", "sight", "phase"),
     [
-        pytest.param(KILLED, Sight(pod=pod()), TaskPhase.RUNNING, id="while it runs, not yet"),
-        pytest.param(KILLED, Sight(pod=pod(phase="Failed", exit_code=143)), TaskPhase.KILLED, id="once it has stopped"),
-        pytest.param(KILLED, Sight(pod=pod(phase="Succeeded")), TaskPhase.SUCCEEDED, id="unless it succeeded first"),
-        pytest.param(KILLED, Sight(), TaskPhase.KILLED, id="if it is gone"),
-        pytest.param(KILLED_EARLY, Sight(), TaskPhase.KILLED, id="without a pod"),
-        pytest.param(KILLED_EARLY, Sight(busy=True), TaskPhase.SUBMITTED, id="not while a pod may come to be"),
-        pytest.param(KILLED_EARLY, Sight(unsure=True), TaskPhase.SUBMITTED, id="not while a pod may be"),
-        pytest.param(KILLED_EARLY, Sight(synced=False), TaskPhase.SUBMITTED, id="not before pods are known"),
+        pytest.param(KILLED, Observation(pod=pod()), TaskPhase.RUNNING, id="while it runs, not yet"),
+        pytest.param(
+            KILLED, Observation(pod=pod(phase="Failed", exit_code=143)), TaskPhase.KILLED, id="once it has stopped"
+        ),
+        pytest.param(
+            KILLED, Observation(pod=pod(phase="Succeeded")), TaskPhase.SUCCEEDED, id="unless it succeeded first"
+        ),
+        pytest.param(KILLED, Observation(), TaskPhase.KILLED, id="if it is gone"),
+        pytest.param(KILLED_EARLY, Observation(), TaskPhase.KILLED, id="without a pod"),
+        pytest.param(KILLED_EARLY, Observation(busy=True), TaskPhase.SUBMITTED, id="not while a pod may come to be"),
+        pytest.param(
+            KILLED_EARLY, Observation(create_unconfirmed=True), TaskPhase.SUBMITTED, id="not while a pod may be"
+        ),
+        pytest.param(KILLED_EARLY, Observation(synced=False), TaskPhase.SUBMITTED, id="not before pods are known"),
     ],
 )
-def test_a_kill(killed: TaskRecord, sight: Sight, phase: TaskPhase) -> None:
+def test_a_kill(killed: TaskRecord, sight: Observation, phase: TaskPhase) -> None:
     assert observe(killed, sight, NOW, SETTINGS).phase is phase
 
 
 def test_after_the_deadline_nothing_is_tried_again() -> None:
     late = record(spec={"retry": MANY, "deadline_seconds": 100.0})
-    found = observe(late, Sight(pod=pod()), NOW, SETTINGS)
+    found = observe(late, Observation(pod=pod()), NOW, SETTINGS)
     assert (found.ending, found.phase) == (Outcome.DEADLINE, TaskPhase.RUNNING)
-    over = observe(found, Sight(pod=pod(phase="Failed", exit_code=143)), NOW, SETTINGS)
+    over = observe(found, Observation(pod=pod(phase="Failed", exit_code=143)), NOW, SETTINGS)
     assert (over.phase, over.reason) == (TaskPhase.FAILED, "DeadlineExceeded")
 
 
 NEW = record(phase=TaskPhase.SUBMITTED, pod_uid="")
 OLD_RUNS = pod(name="t-0", uid="o", attempt=0)
 OLD_ENDED = pod(name="t-0", uid="o", attempt=0, phase="Failed")
-WAITS_FOR_QUOTA = Refusal(Outcome.QUOTA, "exceeded quota", NOW - 1, passing=True)
+WAITS_FOR_QUOTA = CreateRejection(Outcome.QUOTA, "exceeded quota", NOW - 1, retriable=True)
 FINAL = record(phase=TaskPhase.SUCCEEDED)
 
 
 @pytest.mark.parametrize(
     ("known", "sight", "call"),
     [
-        pytest.param(NEW, Sight(), Create(), id="a pod that is missing"),
-        pytest.param(NEW, Sight(synced=False), None, id="not before it is known what there is"),
-        pytest.param(NEW, Sight(busy=True), None, id="one call at a time"),
-        pytest.param(NEW, Sight(others=(OLD_RUNS,)), Delete(OLD_RUNS, None), id="an old pod first"),
-        pytest.param(NEW, Sight(others=(OLD_ENDED,)), Release(OLD_ENDED), id="an old end first"),
-        pytest.param(NEW, Sight(refusal=WAITS_FOR_QUOTA), Create(), id="a quota may have room by now"),
-        pytest.param(record(), Sight(), None, id="its pod is gone, which is to be written down first"),
+        pytest.param(NEW, Observation(), Create(), id="a pod that is missing"),
+        pytest.param(NEW, Observation(synced=False), None, id="not before it is known what there is"),
+        pytest.param(NEW, Observation(busy=True), None, id="one call at a time"),
+        pytest.param(NEW, Observation(others=(OLD_RUNS,)), Delete(OLD_RUNS, None), id="an old pod first"),
+        pytest.param(NEW, Observation(others=(OLD_ENDED,)), Release(OLD_ENDED), id="an old end first"),
+        pytest.param(NEW, Observation(rejection=WAITS_FOR_QUOTA), Create(), id="a quota may have room by now"),
+        pytest.param(record(), Observation(), None, id="its pod is gone, which is to be written down first"),
         pytest.param(
-            msgspec.structs.replace(NEW, attempt_at=NOW + 5), Sight(), None, id="not before the pause is over"
+            msgspec.structs.replace(NEW, attempt_at=NOW + 5), Observation(), None, id="not before the pause is over"
         ),
-        pytest.param(record(ending=Outcome.KILLED), Sight(pod=pod()), Delete(pod(), None), id="what is to end"),
+        pytest.param(record(ending=Outcome.KILLED), Observation(pod=pod()), Delete(pod(), None), id="what is to end"),
         pytest.param(
-            msgspec.structs.replace(NEW, ending=Outcome.KILLED), Sight(unsure=True), Look(), id="look for what may be"
+            msgspec.structs.replace(NEW, ending=Outcome.KILLED),
+            Observation(create_unconfirmed=True),
+            Get(),
+            id="look for what may be",
         ),
-        pytest.param(FINAL, Sight(pod=pod(phase="Succeeded")), Release(pod(phase="Succeeded")), id="what is on record"),
-        pytest.param(FINAL, Sight(pod=pod()), Delete(pod(), None), id="what came to be too late"),
-        pytest.param(FINAL, Sight(), None, id="nothing"),
+        pytest.param(
+            FINAL, Observation(pod=pod(phase="Succeeded")), Release(pod(phase="Succeeded")), id="what is on record"
+        ),
+        pytest.param(FINAL, Observation(pod=pod()), Delete(pod(), None), id="what came to be too late"),
+        pytest.param(FINAL, Observation(), None, id="nothing"),
     ],
 )
-def test_the_call_that_is_due(known: TaskRecord, sight: Sight, call: Call | None) -> None:
+def test_the_call_that_is_due(known: TaskRecord, sight: Observation, call: Call | None) -> None:
     found = act(known, sight, NOW, SETTINGS).call
     assert (type(found), found) == (type(call), call)
 
 
 @pytest.mark.parametrize(
-    ("refusal", "reason", "final"),
+    ("rejection", "reason", "final"),
     [
-        pytest.param(Refusal(Outcome.REFUSED, "no such field", NOW, passing=False), "Refused", True, id="for good"),
+        pytest.param(
+            CreateRejection(Outcome.REFUSED, "no such field", NOW, retriable=False), "Refused", True, id="for good"
+        ),
         pytest.param(WAITS_FOR_QUOTA, "QuotaExceeded", False, id="for want of quota"),
         pytest.param(WAITS_FOR_QUOTA._replace(since=NOW - 600), "QuotaExceeded", True, id="for too long"),
     ],
 )
-def test_a_refused_create(refusal: Refusal, reason: str, final: bool) -> None:
-    found = observe(NEW, Sight(refusal=refusal), NOW, SETTINGS)
-    assert (found.reason, found.message, found.final) == (reason, refusal.message, final)
+def test_a_refused_create(rejection: CreateRejection, reason: str, final: bool) -> None:
+    found = observe(NEW, Observation(rejection=rejection), NOW, SETTINGS)
+    assert (found.reason, found.message, found.final) == (reason, rejection.message, final)
 
 
 @pytest.mark.parametrize(
     ("sight", "cleaned"),
     [
-        pytest.param(Sight(), True, id="nothing is left"),
-        pytest.param(Sight(synced=False), False, id="not known yet"),
-        pytest.param(Sight(busy=True), False, id="a call is under way"),
-        pytest.param(Sight(pod=pod(phase="Succeeded")), False, id="its pod"),
-        pytest.param(Sight(others=(OLD_ENDED,)), False, id="an old pod"),
+        pytest.param(Observation(), True, id="nothing is left"),
+        pytest.param(Observation(synced=False), False, id="not known yet"),
+        pytest.param(Observation(busy=True), False, id="a call is under way"),
+        pytest.param(Observation(pod=pod(phase="Succeeded")), False, id="its pod"),
+        pytest.param(Observation(others=(OLD_ENDED,)), False, id="an old pod"),
     ],
 )
-def test_a_final_record_only_becomes_clean(sight: Sight, cleaned: bool) -> None:
+def test_a_final_record_only_becomes_clean(sight: Observation, cleaned: bool) -> None:
     found = observe(FINAL, sight, NOW, SETTINGS)
     assert found == msgspec.structs.replace(FINAL, cleaned=cleaned)
     assert (found is FINAL) != cleaned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.backend.endings import outcome_of
 from pyscheduler.backend.outcomes import Outcome
+from pyscheduler.backend.pod_outcome import outcome_of
 from pyscheduler.backend.pods import PodState
 
 

@@ -31,8 +31,8 @@ class Script:
             await asyncio.get_running_loop().create_future()
         return self._give(self.lists.pop(0))
 
-    async def watch_pods(self, selector: str, place: int) -> AsyncGenerator[PodsSnapshot, None]:
-        self.asked.append(f"watch {place}")
+    async def watch_pods(self, selector: str, resource_version: int) -> AsyncGenerator[PodsSnapshot, None]:
+        self.asked.append(f"watch {resource_version}")
         if not self.watches:
             await asyncio.get_running_loop().create_future()
         for told in self.watches.pop(0):
@@ -49,21 +49,23 @@ def pod(name: str, version: int) -> dict[str, PodState]:
     return {name: PodState(name=name, uid=name, version=version)}
 
 
-def listed(place: int, **pods: int) -> PodsSnapshot:
+def listed(resource_version: int, **pods: int) -> PodsSnapshot:
     found = {name: PodState(name=name, uid=name, version=version) for name, version in pods.items()}
-    return PodsSnapshot(pods=found, complete=True, place=place)
+    return PodsSnapshot(pods=found, complete=True, resource_version=resource_version)
 
 
-def told(since: int, place: int, name: str = "") -> PodsSnapshot:
-    return PodsSnapshot(pods=pod(name, place) if name else {}, since=since, place=place)
+def told(since: int, resource_version: int, name: str = "") -> PodsSnapshot:
+    return PodsSnapshot(
+        pods=pod(name, resource_version) if name else {}, since=since, resource_version=resource_version
+    )
 
 
-def watch(script: Script, place: int | None, seconds: float = 100.0) -> tuple[PodSnapshotStore, list[str]]:
+def watch(script: Script, resource_version: int | None, seconds: float = 100.0) -> tuple[PodSnapshotStore, list[str]]:
     """What is in the store, and what was asked, after a while of watching."""
-    store = PodSnapshotStore(place)
+    store = PodSnapshotStore(resource_version)
 
     async def story() -> None:
-        source = PodsWatchSnapshotSource(script, "", store, place, random.Random(1))  # type: ignore[arg-type]
+        source = PodsWatchSnapshotSource(script, "", store, resource_version, random.Random(1))  # type: ignore[arg-type]
         watching = asyncio.create_task(source.run())
         await asyncio.sleep(seconds)
         watching.cancel()
@@ -73,38 +75,38 @@ def watch(script: Script, place: int | None, seconds: float = 100.0) -> tuple[Po
 
 
 def test_a_watch_goes_on_where_the_last_process_stopped() -> None:
-    store, asked = watch(Script([], [[told(7, 9, "a")]]), place=7)
+    store, asked = watch(Script([], [[told(7, 9, "a")]]), resource_version=7)
     assert asked[0] == "watch 7"
     assert "list" not in asked[:3]
-    assert (set(store.pods), store.place) == ({"a"}, 9)
+    assert (set(store.pods), store.resource_version) == ({"a"}, 9)
 
 
 def test_without_a_place_it_lists_first() -> None:
-    store, asked = watch(Script([listed(20, a=5)], [[told(20, 21, "b")]]), place=None)
+    store, asked = watch(Script([listed(20, a=5)], [[told(20, 21, "b")]]), resource_version=None)
     assert asked[:3] == ["list", "watch 20", "watch 21"]
     assert (set(store.pods), store.synced) == ({"a", "b"}, True)
 
 
 def test_a_place_that_is_too_old_leads_to_a_list_that_is_reconciled() -> None:
     script = Script([listed(20, a=5, b=6), listed(40, b=6)], [[410], [told(40, 41, "c")]])
-    store, asked = watch(script, place=None)
+    store, asked = watch(script, resource_version=None)
     assert asked[:4] == ["list", "watch 20", "list", "watch 40"]
     assert set(store.pods) == {"b", "c"}, "what the list does not have is gone"
 
 
 def test_bookmarks_move_the_place() -> None:
-    store, asked = watch(Script([listed(20)], [[told(20, 99)]]), place=None)
+    store, asked = watch(Script([listed(20)], [[told(20, 99)]]), resource_version=None)
     assert asked[:3] == ["list", "watch 20", "watch 99"]
-    assert store.place == 99
+    assert store.resource_version == 99
 
 
 def test_a_server_that_always_says_410_is_not_flooded() -> None:
-    _, asked = watch(Script([listed(20)] * 500, [[410]] * 500), place=3, seconds=60.0)
+    _, asked = watch(Script([listed(20)] * 500, [[410]] * 500), resource_version=3, seconds=60.0)
     assert 4 < asked.count("list") < 30
 
 
 def test_many_failures_lead_to_a_list() -> None:
-    _, asked = watch(Script([listed(20)], [[503]] * 6), place=3)
+    _, asked = watch(Script([listed(20)], [[503]] * 6), resource_version=3)
     assert asked.count("list") == 1
 
 
@@ -117,7 +119,7 @@ def test_polling_goes_on_after_a_failure_and_listens_to_being_hurried() -> None:
         counts = []
         for hurry in (False, False, True):
             if hurry:
-                source.soon()
+                source.poll_now()
             await asyncio.sleep(10.0)
             counts.append(len(script.asked))
         await asyncio.sleep(70.0)

@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 
 from pyscheduler.backend.client import ClusterProblem
-from pyscheduler.backend.state import Saved, StateHeld, StateLost, StateProblem
-from pyscheduler.backend.state.cluster import ClusterState, Pace
+from pyscheduler.backend.state import SavedState, StateInUse, StateLost, StateProblem
+from pyscheduler.backend.state.cluster import ClusterState, WriteLimits
 from pyscheduler.backend.state.objects import CONFIG_MAPS
-from pyscheduler.backend.state.shards import Limits
+from pyscheduler.backend.state.shards import ShardLimits
 from tests.tasks.fake_objects import FakeClient, FakeObjects
 from tests.tasks.records import record
 from tests.tasks.virtual_time import in_virtual_time
 
-SMALL = Limits(filled=2_000, full=3_000, shards=3)
+SMALL = ShardLimits(filled=2_000, full=3_000, shards=3)
 
 
-def state(client: FakeClient, limits: Limits = Limits(), pace: Pace = Pace()) -> ClusterState:  # noqa: B008
-    return ClusterState(client, "tasks", limits=limits, pace=pace)
+def state(
+    client: FakeClient, limits: ShardLimits = ShardLimits(), write_limits: WriteLimits = WriteLimits()
+) -> ClusterState:  # noqa: B008
+    return ClusterState(client, "tasks", limits=limits, write_limits=write_limits)
 
 
 def virtually(story: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -35,7 +37,7 @@ def virtually(story: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], No
     return test
 
 
-async def found(server: FakeObjects, limits: Limits = Limits()) -> Saved:  # noqa: B008
+async def found(server: FakeObjects, limits: ShardLimits = ShardLimits()) -> SavedState:  # noqa: B008
     store = state(server.client(), limits)
     saved = await store.open()
     await store.close()
@@ -57,11 +59,11 @@ async def test_a_commit_writes_no_more_than_the_shards_that_changed() -> None:
 @virtually
 async def test_writes_keep_to_their_pace_and_the_place_is_written_now_and_then() -> None:
     server = FakeObjects()
-    store = state(server.client(), pace=Pace(writes_per_second=5.0, burst=5))
+    store = state(server.client(), write_limits=WriteLimits(writes_per_second=5.0, burst=5))
     await store.open()
     began, calls = asyncio.get_running_loop().time(), server.calls["replace"]
     for number in range(100):
-        await store.commit([record("a", version=number)], place=str(number))
+        await store.commit([record("a", version=number)], resource_version=str(number))
     seconds = asyncio.get_running_loop().time() - began
     written = server.calls["replace"] - calls
     assert 100 + seconds / 5.0 - 2 <= written <= 5.0 * seconds + 6 + seconds / 5.0
@@ -72,7 +74,7 @@ async def test_the_place_is_never_ahead_of_the_records() -> None:
     """Whatever the server has at any moment, each record of the place's commit is in it."""
     server = FakeObjects()
     client = server.client()
-    store = state(client, SMALL, Pace(writes_per_second=50.0, place_seconds=0.1))
+    store = state(client, SMALL, WriteLimits(writes_per_second=50.0, place_seconds=0.1))
     await store.open()
 
     def look(verb: str, path: str) -> None:
@@ -83,7 +85,9 @@ async def test_the_place_is_never_ahead_of_the_records() -> None:
 
     client.trouble = look
     for number in range(2, 60):
-        await store.commit([record(f"t-{i}", version=number, told=True) for i in range(9)], place=str(number))
+        await store.commit(
+            [record(f"t-{i}", version=number, told=True) for i in range(9)], resource_version=str(number)
+        )
     assert int(server.data("tasks")["place"]) > 10
     client.trouble = lambda verb, path: None
     await store.close()
@@ -98,9 +102,9 @@ async def test_a_write_whose_answer_was_lost_is_not_taken_for_anothers() -> None
     client.lose_answers = 1
     await store.commit([record("new-shard")])
     client.lose_answers = 2
-    await store.commit([record("a")], place="3")
+    await store.commit([record("a")], resource_version="3")
     await store.close()
-    assert await found(server) == Saved({"new-shard": record("new-shard"), "a": record("a")}, "3")
+    assert await found(server) == SavedState({"new-shard": record("new-shard"), "a": record("a")}, "3")
 
 
 @virtually
@@ -175,7 +179,7 @@ async def test_an_owner_that_renews_keeps_others_out_for_ever() -> None:
     await first.open()
     for _ in range(3):
         await asyncio.sleep(100.0)
-        with pytest.raises(StateHeld, match="the Lease tasks is held by "):
+        with pytest.raises(StateInUse, match="the Lease tasks is held by "):
             await state(server.client()).open()
     await first.commit([record("a")])
     await first.close()
@@ -239,11 +243,11 @@ async def test_a_write_that_arrives_after_another_has_taken_over_is_refused() ->
     old = server.client()
     first = state(old, SMALL)
     await first.open()
-    await first.commit([record(f"t-{i}") for i in range(10)], place="1")
+    await first.commit([record(f"t-{i}") for i in range(10)], resource_version="1")
     thawed = asyncio.Event()
     old.trouble = lambda verb, path: thawed.wait()
     changed = [record(f"t-{i}", attempt=2) for i in range(10)]
-    late = asyncio.create_task(first.commit([*changed, *(record(f"new-{i}") for i in range(3))], place="2"))
+    late = asyncio.create_task(first.commit([*changed, *(record(f"new-{i}") for i in range(3))], resource_version="2"))
     second = state(server.client(), SMALL)
     saved = await second.open()
     before = {key: value for key, value in server.objects.items() if key[0] == CONFIG_MAPS}

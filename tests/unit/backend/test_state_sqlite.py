@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.backend.state import StateHeld, StateProblem
+from pyscheduler.backend.state import StateInUse, StateProblem
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.state.sqlite_file import APPLICATION
 from tests.tasks.records import full_record, record
@@ -25,7 +25,7 @@ async def made(path: Path, count: int = 500) -> None:
     """A state file with records in it."""
     store = SqliteState(path)
     await store.open()
-    await store.commit([full_record(f"t-{i}") for i in range(count)], place="1")
+    await store.commit([full_record(f"t-{i}") for i in range(count)], resource_version="1")
     await store.close()
 
 
@@ -104,7 +104,7 @@ async def test_what_was_refused_to_open_can_be_opened_later(tmp_path: Path) -> N
     file = tmp_path / "tasks.db"
     first, second = SqliteState(file), SqliteState(file)
     await first.open()
-    with pytest.raises(StateHeld, match=rf"in use by process {os.getpid()} on "):
+    with pytest.raises(StateInUse, match=rf"in use by process {os.getpid()} on "):
         await second.open()
     await first.close()
     await second.open()
@@ -117,7 +117,7 @@ async def test_another_process_is_kept_out(tmp_path: Path) -> None:
     assert writer.stdout is not None
     writer.stdout.readline()
     try:
-        with pytest.raises(StateHeld, match=rf"in use by process {writer.pid} on "):
+        with pytest.raises(StateInUse, match=rf"in use by process {writer.pid} on "):
             await SqliteState(file).open()
     finally:
         writer.kill()
@@ -152,10 +152,10 @@ from tests.tasks.records import record
 async def main():
     store = SqliteState(Path(sys.argv[1]))
     saved = await store.open()
-    number = int(saved.place or 0)
+    number = int(saved.resource_version or 0)
     while True:
         number += 1
-        await store.commit([record(f"t-{i}", version=number) for i in range(20)], place=str(number))
+        await store.commit([record(f"t-{i}", version=number) for i in range(20)], resource_version=str(number))
         print(number, flush=True)
 
 asyncio.run(main())
@@ -181,7 +181,7 @@ async def test_killed_in_the_middle_of_commits(tmp_path: Path, told: int) -> Non
         store = SqliteState(file)
         saved = await store.open()
         await store.close()
-        place = int(saved.place or 0)
+        place = int(saved.resource_version or 0)
         assert place in (last, last + 1)  # what it was told is kept; of the one under way all or nothing
         assert {r.version for r in saved.records.values()} == {place}
         assert len(saved.records) == 20

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.backend.state.cluster import ClusterState, Pace
+from pyscheduler.backend.state.cluster import ClusterState, WriteLimits
 from pyscheduler.backend.state.memory import MemoryState
 from pyscheduler.backend.state.sqlite import SqliteState
-from pyscheduler.core.lease import Terms
+from pyscheduler.core.leader_election import LeaseTimings
 from tests.tasks.fake_objects import FakeObjects
 from tests.tasks.state_contract import Again, StateContract
 
-QUICK = Terms(lease_duration=0.4, renew_deadline=0.3, retry_period=0.05)
-UNLIMITED = Pace(writes_per_second=1e6, burst=1)
+QUICK = LeaseTimings(lease_duration=0.4, renew_deadline=0.3, retry_period=0.05)
+UNLIMITED = WriteLimits(writes_per_second=1e6, burst=1)
 
 
 class TestInMemory(StateContract):
@@ -40,4 +40,4 @@ class TestInTheCluster(StateContract):
     @pytest.fixture
     def again(self) -> Again:
         server = FakeObjects()
-        return lambda: ClusterState(server.client(), "tasks", pace=UNLIMITED, terms=QUICK)
+        return lambda: ClusterState(server.client(), "tasks", write_limits=UNLIMITED, terms=QUICK)

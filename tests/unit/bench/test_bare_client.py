@@ -8,12 +8,12 @@ import json
 import aiohttp
 import pytest
 
-from bench.bare_client import Job, PodMeta, bind_all
+from bench.bare_client import BindingJob, PodMeta, bind_all
 from tests.e2e.client import Json
 from tests.e2e.plane import Plane
 from tests.e2e.workloads import pod
 
-JOB = Job("bare", events=True)
+JOB = BindingJob("bare", events=True)
 PODS = "/api/v1/namespaces/default/pods"
 POD = PodMeta("pod-1", "uid-1", "bench")
 
@@ -48,7 +48,7 @@ async def test_a_gated_pod_holds_up_nobody_and_is_bound_when_its_gate_is_lifted(
     await api.create(PODS, pod("b-free", of_its_own))
 
     async with asyncio.timeout(30), aiohttp.ClientSession(api.server) as session:
-        binding = asyncio.create_task(bind_all(session, Job("bare", events)))
+        binding = asyncio.create_task(bind_all(session, BindingJob("bare", events)))
         await api.until(f"{PODS}/b-free", node_of)
         assert node_of(await api.get(f"{PODS}/a-gated")) is None
         await api.patch(f"{PODS}/a-gated", {"spec": {"schedulingGates": None}})

@@ -6,9 +6,9 @@ import pytest
 
 from bench.balance import Balance
 from bench.burst import Burst
+from bench.contender_run import ContenderRun
 from bench.figures import MEASURES, Measure, Spread, ratio, summary
-from bench.turn import Turn
-from tests.unit.bench.turns import turn
+from tests.unit.bench.contender_runs import turn
 
 
 def measure(key: str) -> Measure:
@@ -39,7 +39,7 @@ def measure(key: str) -> Measure:
         ("most_on_a_node", turn(balance=Balance(2, 7, 1.0, 0.0)), 7.0),
     ],
 )
-def test_a_measure_in_its_unit(key: str, of: Turn, expected: float | None) -> None:
+def test_a_measure_in_its_unit(key: str, of: ContenderRun, expected: float | None) -> None:
     assert measure(key).value(of) == (None if expected is None else pytest.approx(expected))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from bench.manifests import Batch
 from bench.program import Barrier, Churn, Create, Delete, Pods, Sleep, Update
-from bench.stamp import Batch
 from tests.unit.bench.cases import program
 
 NODES = "{opcode: createNodes, count: 3}"

@@ -11,7 +11,7 @@ from bench import report
 from bench.report import Failure, Outcome
 from bench.suite import Case
 from tests.unit.bench.cases import case
-from tests.unit.bench.turns import turn
+from tests.unit.bench.contender_runs import turn
 
 TURNS = [
     turn("ours", 1, bound_in=1.0),

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bench import proc
-from bench.watch import BindWatch, Patience, Unfinished
+from bench.watch import BindWatch, Unfinished, WaitLimit
 from tests.e2e.client import ApiClient
 
 
@@ -33,9 +33,9 @@ def line(pod: str, node: str | None, *conditions: str) -> bytes:
     return json.dumps({"type": "MODIFIED", "object": found}).encode()
 
 
-def patience(at: float = 60.0, alive: bool = True) -> Patience:
+def patience(at: float = 60.0, alive: bool = True) -> WaitLimit:
     """With a contender that lives, for a minute."""
-    return Patience(proc.now() + at, lambda: alive)
+    return WaitLimit(proc.now() + at, lambda: alive)
 
 
 def test_first_and_last_binding_are_timed(watch: BindWatch) -> None:

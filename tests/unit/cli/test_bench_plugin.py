@@ -26,7 +26,8 @@ def test_table_has_the_extension_points_in_both_forms_and_the_cost_of_a_decision
 
 
 @pytest.mark.parametrize(
-    ("plugin", "enough"), [("Roomy", "OWN_ROW"), ("Sums", "DOMAINS"), ("Labelled", ""), ("Timed", ""), ("Counts", "")]
+    ("plugin", "enough"),
+    [("Roomy", "OWN_NODE_AND_PODS"), ("Sums", "DOMAINS"), ("Labelled", ""), ("Timed", ""), ("Counts", "")],
 )
 def test_needless_claim_to_read_everything_is_named(plugin: str, enough: str) -> None:
     shown = run(plugin)

@@ -37,8 +37,8 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[Start]:
     seen: list[Start] = []
 
     async def note(config: LoadedConfig, given: Any, serving: Any, _: Any) -> int:
-        server, longest = (given.kubeconfig, given.server), given.longest_unschedulable
-        seen.append(Start(config, server, serving.kept, longest, given.flags()))
+        server, longest = (given.kubeconfig, given.server), given.max_unschedulable_seconds
+        seen.append(Start(config, server, serving.review_ttls, longest, given.flags()))
         return 0
 
     monkeypatch.setattr(import_module("pyscheduler.cli.run"), "_run", note)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pyscheduler.cli.pod_groups import PodGroupKeeper
+from pyscheduler.cli.pod_groups import PodGroupControllerRunner
 from pyscheduler.controllers import ControllerProblem, operator
 from pyscheduler.shell.kube.paths import NODES
 from pyscheduler_plugins.pod_group import POD_GROUP
@@ -50,22 +50,22 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def test_it_starts_when_gangs_come_and_stops_when_they_go(happened: list[str]) -> None:
-    async with PodGroupKeeper(Path("k"), "s") as keeper:
-        keeper.attend([NODES])
+    async with PodGroupControllerRunner(Path("k"), "s") as keeper:
+        keeper.on_kinds_changed([NODES])
         await asyncio.sleep(0)
         assert happened == []
-        keeper.attend([NODES, POD_GROUP])
+        keeper.on_kinds_changed([NODES, POD_GROUP])
         await until(lambda: happened[-1:] == ["started"])
-        keeper.attend([POD_GROUP])
-        keeper.attend([NODES])
+        keeper.on_kinds_changed([POD_GROUP])
+        keeper.on_kinds_changed([NODES])
         await until(lambda: happened[-1:] == ["stopped"])
-        keeper.attend([POD_GROUP])
+        keeper.on_kinds_changed([POD_GROUP])
         await until(lambda: happened[-1:] == ["started"])
     assert happened == ["made with k at s", "started", "stopped", "made with k at s", "started", "stopped"]
 
 
 async def test_nobody_who_does_not_lead_starts_it(happened: list[str]) -> None:
-    async with PodGroupKeeper(None):
+    async with PodGroupControllerRunner(None):
         await asyncio.sleep(0)
     assert happened == []
 
@@ -75,8 +75,8 @@ async def test_one_that_cannot_start_is_told_of(
 ) -> None:
     monkeypatch.setattr(FakeOperator, "problem", "kubeconfig k: no such file")
     with caplog.at_level(logging.ERROR, "pyscheduler"):
-        async with PodGroupKeeper(Path("k"), "s") as keeper:
-            keeper.attend([POD_GROUP])
+        async with PodGroupControllerRunner(Path("k"), "s") as keeper:
+            keeper.on_kinds_changed([POD_GROUP])
             await until(lambda: bool(caplog.records))
     assert happened == ["made with k at s"]
     assert "PodGroup statuses are not kept" in caplog.text

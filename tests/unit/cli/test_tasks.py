@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pyscheduler.backend.outcomes import Outcome
-from pyscheduler.backend.state.inbox import Forget, Inbox, Kill, Request, Submit
+from pyscheduler.backend.state.request_queue import Forget, Kill, Request, RequestQueue, Submit
 from pyscheduler.backend.state.sqlite import SqliteState
 from pyscheduler.backend.task import Gang, RetryPolicy, TaskPhase, TaskRecord, TaskSpec
 from pyscheduler.cli import main
@@ -45,8 +45,8 @@ def tasks(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tm
 
 def waiting() -> list[Request]:
     """What is in the inbox."""
-    with Inbox(Path("tasks.db")) as box:
-        return [one.request for one in box.waiting()]
+    with RequestQueue(Path("tasks.db")) as box:
+        return [one.request for one in box.pending()]
 
 
 def worked(*records: TaskRecord) -> None:
@@ -183,9 +183,9 @@ def story() -> None:
     """Tasks of every phase."""
     failed = record("failed", phase=TaskPhase.FAILED, reason=Outcome.OOM_KILLED, exit_code=137, message="too much")
     worked(record("running", phase=TaskPhase.RUNNING, node="n-1"), record("done", phase=TaskPhase.SUCCEEDED), failed)
-    with Inbox(Path("tasks.db")) as box:
+    with RequestQueue(Path("tasks.db")) as box:
         box.put([Submit(TaskSpec(id="waits", image="i", queue="night")), Submit(TaskSpec(id="no", image="i"))])
-        box.refuse([box.waiting()[1].number], "there will never be room for it")
+        box.reject([box.pending()[1].number], "there will never be room for it")
 
 
 def test_the_list_has_what_runs_what_waits_and_what_was_refused(tasks: Cli) -> None:
@@ -278,8 +278,8 @@ def test_watching_ends_when_all_have_and_says_how(tasks: Cli) -> None:
 def test_offers_need_somebody_who_made_them(tasks: Cli) -> None:
     worked()
     assert "nobody has worked it yet; `pyscheduler tasks run` does" in tasks("offers")[2]
-    with Inbox(Path("tasks.db")) as box:
-        box.note("offer", "held: nothing\nfree: cpu 4")
+    with RequestQueue(Path("tasks.db")) as box:
+        box.set_meta("offer", "held: nothing\nfree: cpu 4")
     assert tasks("offers")[1] == ("held: nothing\nfree: cpu 4\nas of when it was last worked; nobody works it now\n")
 
 

@@ -52,4 +52,4 @@ def weights(loaded: LoadedConfig, index: int = 0) -> dict[str, int]:
 def offer(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     """Installed distributions offer these entry points and no others."""
     offered = tuple(EntryPoint(name, value, discover.GROUP) for name, value in entries)
-    monkeypatch.setattr(discover, "_offered", lambda: offered)
+    monkeypatch.setattr(discover, "_entry_points", lambda: offered)

@@ -11,8 +11,8 @@ import pytest
 
 from pyscheduler.config import discover
 from pyscheduler.config.load import default, loads
-from pyscheduler.core.framework.registry import DuplicatePlugin, Registered, Registry, points_of
-from pyscheduler.intree import BEHIND_GATES, PLUGINS
+from pyscheduler.core.framework.registry import DuplicatePlugin, PluginRegistration, Registry, points_of
+from pyscheduler.intree import FEATURE_GATES, PLUGINS
 from tests.unit.config import plugins
 from tests.unit.config.files import config, names, offer, only_problem, profile
 
@@ -186,7 +186,7 @@ def test_a_start_that_uses_nothing_from_outside_does_not_look_there(monkeypatch:
     def looked() -> tuple[EntryPoint, ...]:
         raise AssertionError("distributions were looked through")
 
-    monkeypatch.setattr(discover, "_offered", looked)
+    monkeypatch.setattr(discover, "_entry_points", looked)
     own = profile("plugins: {filter: {disabled: [{name: NodePorts}], enabled: [{name: NodePorts}]}}")
     assert not {loaded.warnings for loaded in (default(), loads(own))} - {()}
 
@@ -197,7 +197,7 @@ def test_who_asks_what_there_is_is_shown_what_is_outside_too(monkeypatch: pytest
         "by name": lambda registry: "Second" in registry,
         "its class": lambda registry: registry["Second"],
         "all": lambda registry: "Second" in registry.names(),
-        "how many": lambda registry: len(registry) == len(PLUGINS) - len(BEHIND_GATES) + 1,
+        "how many": lambda registry: len(registry) == len(PLUGINS) - len(FEATURE_GATES) + 1,
     }
     assert all(ask(default().registry) for ask in asked.values())
     with pytest.raises(KeyError, match="Third"):
@@ -240,8 +240,8 @@ def test_a_class_serves_the_points_that_it_inherits_in_the_frameworks_order() ->
 
 def test_a_registry_refuses_two_classes_of_one_name_and_takes_one_class_twice() -> None:
     registry = Registry()
-    registry.add(Registered("Second", plugins.Second, "a"))
-    registry.add(Registered("Second", plugins.Second, "b"))
+    registry.add(PluginRegistration("Second", plugins.Second, "a"))
+    registry.add(PluginRegistration("Second", plugins.Second, "b"))
     assert registry.names() == ("Second",)
     with pytest.raises(DuplicatePlugin, match=r"claimed by tests\.unit\.config\.plugins:Second"):
-        registry.add(Registered("Second", plugins.Chatty, "b"))
+        registry.add(PluginRegistration("Second", plugins.Chatty, "b"))

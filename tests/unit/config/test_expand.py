@@ -59,7 +59,7 @@ def test_the_default_profile_is_kube_schedulers_default_set_as_far_as_it_is_ther
 
 
 def test_every_default_plugin_is_either_there_or_known_to_come() -> None:
-    assert set(KUBE_ORDER) <= {cls.name for cls in intree.PLUGINS} | set(intree.NOT_YET)
+    assert set(KUBE_ORDER) <= {cls.name for cls in intree.PLUGINS} | set(intree.UNSUPPORTED_PLUGINS)
 
 
 def test_an_own_multi_point_plugin_runs_after_the_defaults_at_every_point_that_it_serves() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.config.gates import GATES, GateProblem, Gates, Stage, parse
+from pyscheduler.config.gates import GATES, FeatureGateError, FeatureGates, FeatureStage, parse
 from pyscheduler.config.load import default, loads, show
 from tests.unit.config.files import names, profile
 
@@ -49,13 +49,13 @@ def test_gates_are_set_as_kube_schedulers_flag_sets_them(texts: list[str], on: s
     ],
 )
 def test_what_cannot_be_followed_is_refused_in_one_line(text: str, says: str) -> None:
-    with pytest.raises(GateProblem) as caught:
+    with pytest.raises(FeatureGateError) as caught:
         parse([text])
     assert str(caught.value) == says
 
 
 def test_a_gate_that_is_like_no_other_is_told_all_there_are() -> None:
-    with pytest.raises(GateProblem) as caught:
+    with pytest.raises(FeatureGateError) as caught:
         parse(["Foo=true"])
     head, _, known = str(caught.value).partition("; known are ")
     assert head == "unrecognized feature gate: Foo"
@@ -64,7 +64,9 @@ def test_a_gate_that_is_like_no_other_is_told_all_there_are() -> None:
 
 def test_alpha_is_off_and_ga_is_on_unless_told_otherwise() -> None:
     for gate in GATES.values():
-        assert gate.default == {Stage.ALPHA: False, Stage.GA: True}.get(gate.stage, gate.default), gate.name
+        assert gate.default == {FeatureStage.ALPHA: False, FeatureStage.GA: True}.get(gate.stage, gate.default), (
+            gate.name
+        )
         assert not (gate.locked and gate.served), gate.name
         assert set(gate.needs) <= set(GATES), gate.name
 
@@ -99,5 +101,5 @@ def test_what_is_shown_loads_again_with_the_same_gates() -> None:
 
 def test_tried_one_by_one_is_said_once() -> None:
     assert default().warnings == ()
-    (said,) = default(Gates({"GenericWorkload": True})).warnings
+    (said,) = default(FeatureGates({"GenericWorkload": True})).warnings
     assert said.startswith("feature gate GenericWorkload: ")

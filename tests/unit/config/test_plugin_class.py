@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import FilterPlugin, PermitPlugin, PreBindPlugin, Reads, ReservePlugin, ScorePlugin
-from pyscheduler.config.plugin_class import NotAPlugin, check_class
+from pyscheduler.config.plugin_class import InvalidPluginClass, check_class
 from pyscheduler.intree import PLUGINS
 
 
@@ -82,8 +82,8 @@ REFUSED = [
     ),
     (made(FilterPlugin, filter=yields), "filter has a yield in it, expected a method that returns its answer"),
     (
-        made(FilterPlugin, filter=fits, reads="OWN_ROW"),
-        "reads is 'OWN_ROW', expected a member of Reads such as Reads.OWN_NODE",
+        made(FilterPlugin, filter=fits, reads="OWN_NODE_AND_PODS"),
+        "reads is 'OWN_NODE_AND_PODS', expected a member of Reads such as Reads.OWN_NODE",
     ),
     (made(ScorePlugin, score=fits, weight=0), "weight is 0, expected a whole number above 0"),
     (made(FilterPlugin, filter=fits, indexes="app"), "indexes is 'app', expected a tuple of label keys"),
@@ -112,14 +112,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("cls", "text"), REFUSED, ids=[text for _, text in REFUSED])
 def test_class_that_cannot_work_is_refused_with_its_remedy(cls: type, text: str) -> None:
-    with pytest.raises(NotAPlugin) as refused:
+    with pytest.raises(InvalidPluginClass) as refused:
         check_class(cls)
     assert str(refused.value).startswith(f"mine:Mine: {text}")
     assert "\n" not in str(refused.value)
 
 
 ACCEPTED: list[Callable[[], type]] = [
-    lambda: made(FilterPlugin, filter=fits, reads=Reads.OWN_ROW, _filters=helper),
+    lambda: made(FilterPlugin, filter=fits, reads=Reads.OWN_NODE_AND_PODS, _filters=helper),
     lambda: made(FilterPlugin, filter=passes_on),
     lambda: made(PreBindPlugin, pre_bind=passes_on),
     lambda: made(FilterPlugin, filter=staticmethod(lambda cycle, pod, node: None)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT, Cycle, TooExpensive
+from pyscheduler.api.cycle import EVALUATION_LIMIT, TIME_LIMIT, AttemptLimitExceeded, Cycle
 from pyscheduler.api.pod import LARGE
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
@@ -15,16 +15,18 @@ def cycle() -> Cycle:
 
 def test_an_attempt_may_spend_the_limit_and_no_more() -> None:
     attempt = cycle()
-    attempt.spend(EVALUATION_LIMIT // 100, 100, "node affinity")
-    with pytest.raises(TooExpensive, match="node affinity with 1 terms over 1 nodes exceeds the limit of 2000000"):
-        attempt.spend(1, 1, "node affinity")
+    attempt.charge_evaluations(EVALUATION_LIMIT // 100, 100, "node affinity")
+    with pytest.raises(
+        AttemptLimitExceeded, match="node affinity with 1 terms over 1 nodes exceeds the limit of 2000000"
+    ):
+        attempt.charge_evaluations(1, 1, "node affinity")
 
 
 def test_a_block_of_nodes_costs_as_much_as_one() -> None:
     attempt = cycle()
-    attempt.spend(EVALUATION_LIMIT, 256, "node affinity", block=256)
-    with pytest.raises(TooExpensive):
-        attempt.spend(1, 256, "node affinity", block=256)
+    attempt.charge_evaluations(EVALUATION_LIMIT, 256, "node affinity", block=256)
+    with pytest.raises(AttemptLimitExceeded):
+        attempt.charge_evaluations(1, 256, "node affinity", block=256)
 
 
 def heavy() -> PodBuilder:
@@ -44,8 +46,8 @@ def test_a_large_pod_is_unschedulable_when_its_attempt_takes_too_long() -> None:
     world = slow_world()
     world.add(heavy())
     world.run()
-    assert world.where == {}
-    assert world.why_pending("heavy").startswith("an attempt takes longer than 1 s: stopped after plugin ")
+    assert world.assignments == {}
+    assert world.pending_message("heavy").startswith("an attempt takes longer than 1 s: stopped after plugin ")
     assert world.machine.context.queue.ready == 0
 
 
@@ -53,11 +55,11 @@ def test_no_clock_is_read_for_a_pod_of_usual_size() -> None:
     world = slow_world()
     world.add(pod("usual"))
     world.run()
-    assert set(world.where) == {"usual"}
+    assert set(world.assignments) == {"usual"}
 
 
 def test_without_a_clock_a_large_pod_is_bound() -> None:
     world = Harness()
     world.add(node("n1"), heavy())
     world.run()
-    assert world.where == {"heavy": "n1"}
+    assert world.assignments == {"heavy": "n1"}

@@ -10,10 +10,10 @@ def test_a_preemptor_waits_for_all_of_its_victims() -> None:
     for victim in ("a", "b", "b"):
         evictions.begin(victim, "high")
     assert evictions.end("a") == []
-    assert evictions.under_way_for("high")
+    assert evictions.is_pending_for("high")
     assert evictions.end("b") == ["high"]
     assert evictions.end("b") == []
-    assert not evictions.under_way_for("high")
+    assert not evictions.is_pending_for("high")
 
 
 def test_one_victim_may_make_room_for_two() -> None:
@@ -22,5 +22,5 @@ def test_one_victim_may_make_room_for_two() -> None:
     evictions.begin("a", "other")
     evictions.begin("b", "other")
     assert evictions.end("a") == ["one"]
-    assert (evictions.under_way_for("one"), evictions.under_way_for("other")) == (False, True)
+    assert (evictions.is_pending_for("one"), evictions.is_pending_for("other")) == (False, True)
     evictions.end("unheard of")

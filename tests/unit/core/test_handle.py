@@ -5,36 +5,36 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import ResourceKind
-from pyscheduler.core.framework.handle import CoreHandle, Waiting
+from pyscheduler.core.framework.handle import CoreHandle, WaitingPodState
 from pyscheduler.testing import PodBuilder, pod
 
 GROUP = "example.com/group"
 GROUPS = ResourceKind("example.com", "v1", "groups", "Group")
 
 
-def waiting(*plugins: str, seconds: float = 5.0) -> Waiting:
-    return Waiting(pod("a").build(), "n1", 10.0, dict.fromkeys(plugins, 10.0 + seconds))
+def waiting(*plugins: str, seconds: float = 5.0) -> WaitingPodState:
+    return WaitingPodState(pod("a").build(), "n1", 10.0, dict.fromkeys(plugins, 10.0 + seconds))
 
 
 def test_a_pod_goes_when_every_plugin_has_let_it_go() -> None:
     parked = waiting("One", "Two")
     parked.allow("One")
-    assert (parked.settled, parked.pending_plugins) == (False, frozenset({"Two"}))
+    assert (parked.is_decided, parked.pending_plugins) == (False, frozenset({"Two"}))
     parked.allow("Two")
-    assert parked.settled
+    assert parked.is_decided
 
 
 def test_the_first_rejection_counts() -> None:
     parked = waiting("One")
     parked.reject("One", "changed my mind")
     parked.reject("Two", "too late")
-    assert (parked.settled, parked.rejected_by, parked.rejection) == (True, "One", "changed my mind")
+    assert (parked.is_decided, parked.rejected_by, parked.rejection) == (True, "One", "changed my mind")
 
 
 def test_time_runs_out_at_the_deadline_and_says_so_in_kube_schedulers_words() -> None:
     parked = waiting("Gang")
     parked.expire(14.9)
-    assert not parked.settled
+    assert not parked.is_decided
     parked.expire(15.0)
     assert parked.rejection == "rejected due to timeout after waiting 5s at plugin Gang"
 
@@ -50,7 +50,7 @@ def test_times_are_written_as_go_writes_them(seconds: float, text: str) -> None:
 
 
 def test_whose_time_was_up_first_is_named() -> None:
-    parked = Waiting(pod("a").build(), "n1", 10.0, {"Slow": 13.0, "Quick": 12.0})
+    parked = WaitingPodState(pod("a").build(), "n1", 10.0, {"Slow": 13.0, "Quick": 12.0})
     parked.expire(20.0)
     assert (parked.rejected_by, parked.rejection) == (
         "Quick",
@@ -64,12 +64,12 @@ def test_the_index_follows_a_pod_through_its_labels() -> None:
     first = pod("a").label(GROUP, "x").build()
     second = pod("a").label(GROUP, "y").build()
     handle.set_pod(None, first)
-    assert set(handle.pods_labelled(GROUP, "default", "x")) == {"a"}
+    assert set(handle.pods_by_label(GROUP, "default", "x")) == {"a"}
     handle.set_pod(first, second)
-    assert not handle.pods_labelled(GROUP, "default", "x")
-    assert handle.pods_labelled(GROUP, "default", "y")["a"] is second
+    assert not handle.pods_by_label(GROUP, "default", "x")
+    assert handle.pods_by_label(GROUP, "default", "y")["a"] is second
     handle.set_pod(second, None)
-    assert not handle.pods_labelled(GROUP, "default", "y")
+    assert not handle.pods_by_label(GROUP, "default", "y")
 
 
 def grouped(name: str, group: str = "team") -> PodBuilder:
@@ -84,12 +84,12 @@ def test_pods_are_found_by_their_pod_group_until_they_go() -> None:
     handle.set_pod(None, first)
     handle.set_pod(None, grouped("b", "others").build())
     handle.set_pod(None, pod("c").build())
-    assert handle.pods_grouped("default", "team") == {"a": first}
-    assert not handle.pods_grouped("elsewhere", "team")
+    assert handle.pods_by_pod_group("default", "team") == {"a": first}
+    assert not handle.pods_by_pod_group("elsewhere", "team")
     handle.set_pod(first, second)
-    assert handle.pods_grouped("default", "team")["a"] is second
+    assert handle.pods_by_pod_group("default", "team")["a"] is second
     handle.set_pod(second, None)
-    assert not handle.pods_grouped("default", "team")
+    assert not handle.pods_by_pod_group("default", "team")
 
 
 def test_pods_of_other_schedulers_count_for_their_group_once_they_have_a_node() -> None:
@@ -97,9 +97,9 @@ def test_pods_of_other_schedulers_count_for_their_group_once_they_have_a_node() 
     theirs = grouped("a").scheduler("theirs")
     pending, bound = theirs.build(), theirs.on("n1").build()
     handle.set_pod(None, pending)
-    assert not handle.pods_grouped("default", "team")
+    assert not handle.pods_by_pod_group("default", "team")
     handle.set_pod(pending, bound)
-    assert handle.pods_grouped("default", "team") == {"a": bound}
+    assert handle.pods_by_pod_group("default", "team") == {"a": bound}
 
 
 def test_activated_pods_are_handed_over_once() -> None:

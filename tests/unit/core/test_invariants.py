@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from pyscheduler.api.queued import QueuedPod
-from pyscheduler.core.context import Consulting, Context
-from pyscheduler.core.framework.handle import Waiting
+from pyscheduler.core.context import Context, SuspendedAttempt
+from pyscheduler.core.framework.handle import WaitingPodState
 from pyscheduler.core.invariants import validate
 from pyscheduler.testing import Harness, node, pod
 
@@ -34,16 +34,16 @@ def _forget_place(context: Context) -> None:
 
 
 def _park_nobody(context: Context) -> None:
-    context.handle.waiting["waits"] = Waiting(context.pods["waits"], "n1", 0.0, {})
+    context.handle.waiting["waits"] = WaitingPodState(context.pods["waits"], "n1", 0.0, {})
 
 
 def _park_who_is_bound(context: Context) -> None:
-    context.handle.waiting["held"] = Waiting(context.pods["held"], "n1", 0.0, {})
+    context.handle.waiting["held"] = WaitingPodState(context.pods["held"], "n1", 0.0, {})
 
 
 def _consult_about_who_waits(context: Context) -> None:
     waits = context.pods["waits"]
-    context.consulting = Consulting(QueuedPod(waits, 0.0), waits, (_ for _ in ()))
+    context.suspended = SuspendedAttempt(QueuedPod(waits, 0.0), waits, (_ for _ in ()))
 
 
 def _miscount(context: Context) -> None:
@@ -81,7 +81,7 @@ def _swap_rows(context: Context) -> None:
 )
 def test_a_contradiction_is_named(damage: Callable[[Context], None], complaint: str) -> None:
     world = Harness()
-    world.answer_bindings = False
+    world.complete_bindings = False
     world.add(node("n1", cpu="2"), node("n2", cpu="1m"))
     world.add(pod("held").requests(cpu="1"), pod("waits").requests(cpu="64"))
     world.run()

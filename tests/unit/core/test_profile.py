@@ -9,9 +9,9 @@ import pytest
 
 from pyscheduler.api import (
     Action,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Interest,
     NodeInfo,
     Plugin,
     Pod,
@@ -25,7 +25,7 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import compile_profile, is_kept, reads_of
-from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, Registered, Registry, points_of
+from pyscheduler.core.framework.registry import POINTS, DuplicatePlugin, PluginRegistration, Registry, points_of
 from pyscheduler.intree import DefaultBinder, NodeResourcesFit, PrioritySort
 
 CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -40,8 +40,8 @@ class Both(FilterPlugin, ScorePlugin):
     watches: ClassVar[tuple[ResourceKind, ...]] = (CLAIM,)
     indexes = ("app",)
 
-    def interests(self) -> Sequence[Interest]:
-        return (Interest("Node", Action.ADD),)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return (ClusterEventWithHint("Node", Action.ADD),)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         return None
@@ -113,7 +113,9 @@ def test_a_profile_tells_what_its_plugins_want_to_know() -> None:
     profile = compile_profile("p", {**SORT, **BIND, "filter": [both], "score": [both], "postFilter": [secretive]})
     assert profile.watches == {CLAIM}
     assert profile.indexes == {"app"}
-    assert [interest for name, interest in profile.interests if name == "Both"] == [Interest("Node", Action.ADD)]
+    assert [interest for name, interest in profile.events_to_register if name == "Both"] == [
+        ClusterEventWithHint("Node", Action.ADD)
+    ]
 
 
 class Spreader(Both):
@@ -122,8 +124,8 @@ class Spreader(Both):
     name = "Spreader"
     watches: ClassVar[tuple[ResourceKind, ...]] = (CLAIM, REPLICAS)
 
-    def interests(self) -> Sequence[Interest]:
-        return Interest("Node", Action.ADD), Interest(CLAIM.kind, Action.ADD)
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        return ClusterEventWithHint("Node", Action.ADD), ClusterEventWithHint(CLAIM.kind, Action.ADD)
 
 
 class Watchful(Secretive):
@@ -136,10 +138,13 @@ class Watchful(Secretive):
 def test_anything_is_what_somebody_waits_for_and_not_what_others_only_read() -> None:
     spreader, secretive, watchful = made(Spreader, Secretive, Watchful)
     profile = compile_profile("p", {**SORT, **BIND, "filter": [spreader], "postFilter": [secretive, watchful]})
-    woken = {name: {i.resource for plugin, i in profile.interests if plugin == name} for name, _ in profile.interests}
+    woken = {
+        name: {i.resource for plugin, i in profile.events_to_register if plugin == name}
+        for name, _ in profile.events_to_register
+    }
     assert woken["Secretive"] == {"Node", "Pod", CLAIM.kind}
     assert woken["Watchful"] == {"Node", "Pod", CLAIM.kind, REPLICAS.kind}
-    assert {i.actions for plugin, i in profile.interests if plugin == "Secretive"} == {Action.ALL}
+    assert {i.actions for plugin, i in profile.events_to_register if plugin == "Secretive"} == {Action.ALL}
 
 
 @pytest.mark.parametrize(
@@ -165,9 +170,9 @@ def test_a_plugin_that_does_not_say_what_it_reads_reads_everything() -> None:
 def test_a_registry_knows_a_name_for_one_class_only() -> None:
     registry = Registry()
     for _ in range(2):
-        registry.add(Registered("Both", Both, "mine"))
+        registry.add(PluginRegistration("Both", Both, "mine"))
     with pytest.raises(DuplicatePlugin, match=r'a plugin named "Both" already exists: .*\(mine\) and .*\(theirs\)'):
-        registry.add(Registered("Both", Secretive, "theirs"))
+        registry.add(PluginRegistration("Both", Secretive, "theirs"))
     assert (registry.names(), "Both" in registry, registry.get("Nobody")) == (("Both",), True, None)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from pyscheduler.embedded.api import Api
 from pyscheduler.embedded.history import Version
+from pyscheduler.embedded.server_state import WriteOptions
 from pyscheduler.embedded.status import ApiError
 from pyscheduler.embedded.verbs.read import list_options
-from pyscheduler.embedded.world import WriteOptions
 
 Json = dict[str, Any]
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -50,7 +50,7 @@ class Cluster:
     def there(self, plural: str, name: str, namespace: str = "default") -> bool:
         resource = self.api.resource(*plural.split(".", 1))
         key = (namespace if resource.namespaced else "", name)
-        return self.api.world.store.get(resource.bucket, key) is not None
+        return self.api.state.store.get(resource.bucket, key) is not None
 
     def update(self, plural: str, obj: Json, subresource: str = "", namespace: str = "default", **options: Any) -> Json:
         resource = self.api.resource(*plural.split(".", 1))

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyscheduler.embedded.objects import without_nulls
+from pyscheduler.embedded.server_state import WriteOptions
 from pyscheduler.embedded.status import ApiError
-from pyscheduler.embedded.world import WriteOptions
 
 from .builders import MERGE, STRATEGIC, Cluster, Json, config_map, pod, workload
 

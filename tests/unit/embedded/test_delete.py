@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyscheduler.embedded.server_state import DeleteOptions
 from pyscheduler.embedded.verbs.read import list_options
-from pyscheduler.embedded.world import DeleteOptions
 
 from .builders import START_TEXT, Cluster, Json, config_map, owned, pod, refused, workload
 

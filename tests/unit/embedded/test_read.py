@@ -6,17 +6,17 @@ import base64
 
 import pytest
 
-from pyscheduler.embedded.verbs.read import Page, list_options
+from pyscheduler.embedded.verbs.read import ListPage, list_options
 
 from .builders import Cluster, config_map, fields_of, pod, refused
 
 
-def page(cluster: Cluster, plural: str = "configmaps", **query: str) -> Page:
+def page(cluster: Cluster, plural: str = "configmaps", **query: str) -> ListPage:
     resource = cluster.api.resource(plural)
     return cluster.api.list(resource, "default", list_options(resource, {k.rstrip("_"): v for k, v in query.items()}))
 
 
-def names(found: Page) -> list[str]:
+def names(found: ListPage) -> list[str]:
     return [version.key[1] for version in found.items]
 
 
@@ -44,7 +44,7 @@ def test_a_page_too_old_has_expired() -> None:
     cluster = filled()
     first = page(cluster, limit="2")
     cluster.create("configmaps", config_map("later"))
-    cluster.api.world.store.compact()
+    cluster.api.state.store.compact()
     error = refused(lambda: page(cluster, limit="2", continue_=first.token))
     assert (error.code, error.reason) == (410, "Expired")
 
@@ -56,7 +56,7 @@ def test_a_made_up_token_is_refused(token: str) -> None:
 
 def test_exact_revisions_are_read_from_history() -> None:
     cluster = filled(2)
-    then = str(cluster.api.world.store.revision)
+    then = str(cluster.api.state.store.revision)
     cluster.create("configmaps", config_map("later"))
     exact = page(cluster, resourceVersion=then, resourceVersionMatch="Exact")
     assert (names(exact), exact.revision) == (["c0", "c1"], int(then))

@@ -160,12 +160,12 @@ def test_scaling_changes_replicas_and_nothing_else() -> None:
     cluster = Cluster()
     made = cluster.create("deployments.apps", workload("Deployment"))
     resource = cluster.api.resource("deployments", "apps")
-    scale = cluster.api.rescale(resource, ("default", "web"), {"spec": {"replicas": 5}})
+    scale = cluster.api.update_scale(resource, ("default", "web"), {"spec": {"replicas": 5}})
     assert scale["kind"] == "Scale"
     assert scale["spec"] == {"replicas": 5}
     assert scale["status"]["selector"] == "app=web"
     after = cluster.get("deployments.apps", "web")
     assert after["spec"] == {**made["spec"], "replicas": 5}
     assert after["metadata"]["generation"] == 2
-    error = refused(lambda: cluster.api.rescale(resource, ("default", "web"), {"spec": {"replicas": -1}}))
+    error = refused(lambda: cluster.api.update_scale(resource, ("default", "web"), {"spec": {"replicas": -1}}))
     assert fields_of(error) == ["spec.replicas"]

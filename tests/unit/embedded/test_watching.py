@@ -6,24 +6,24 @@ import json
 from typing import Any
 
 from pyscheduler.embedded.verbs.read import list_options
-from pyscheduler.embedded.watching import Watch, plain_line
+from pyscheduler.embedded.watching import Watcher, object_line
 
 from .builders import Cluster, config_map, pod, refused
 
 
-def watch(cluster: Cluster, plural: str = "pods", namespace: str = "", **query: str) -> Watch:
+def watch(cluster: Cluster, plural: str = "pods", namespace: str = "", **query: str) -> Watcher:
     resource = cluster.api.resource(plural)
-    opened = Watch(cluster.api.world, resource, namespace, list_options(resource, {"watch": "1", **query}))
+    opened = Watcher(cluster.api.state, resource, namespace, list_options(resource, {"watch": "1", **query}))
     opened.open()
     return opened
 
 
-def lines(opened: Watch, cluster: Cluster, plural: str = "pods") -> list[dict[str, Any]]:
-    text = opened.lines(plain_line(cluster.api.resource(plural)))
+def lines(opened: Watcher, cluster: Cluster, plural: str = "pods") -> list[dict[str, Any]]:
+    text = opened.lines(object_line(cluster.api.resource(plural)))
     return [json.loads(line) for line in text.splitlines()]
 
 
-def told(opened: Watch, cluster: Cluster) -> list[tuple[str, str]]:
+def told(opened: Watcher, cluster: Cluster) -> list[tuple[str, str]]:
     return [(line["type"], line["object"]["metadata"]["name"]) for line in lines(opened, cluster)]
 
 
@@ -53,7 +53,7 @@ def test_from_a_revision_it_shows_what_came_after() -> None:
 def test_a_revision_too_old_is_told_as_an_error_event() -> None:
     cluster = Cluster()
     cluster.create("pods", pod("a"))
-    cluster.api.world.store.compact()
+    cluster.api.state.store.compact()
     opened = watch(cluster, resourceVersion="1")
     (line,) = lines(opened, cluster)
     assert line["type"] == "ERROR"
@@ -63,7 +63,7 @@ def test_a_revision_too_old_is_told_as_an_error_event() -> None:
 
 def test_other_namespaces_and_kinds_are_not_shown() -> None:
     cluster = Cluster()
-    opened = watch(cluster, namespace="kube-system", resourceVersion=str(cluster.api.world.store.revision))
+    opened = watch(cluster, namespace="kube-system", resourceVersion=str(cluster.api.state.store.revision))
     cluster.create("pods", pod("a"))
     cluster.create("configmaps", config_map(), namespace="kube-system")
     cluster.create("pods", pod("b"), namespace="kube-system")
@@ -89,7 +89,7 @@ def test_what_ceases_to_match_is_shown_as_it_was() -> None:
     cluster.bind("a")
     last = lines(unassigned, cluster)[-1]["object"]
     assert "nodeName" not in last["spec"]
-    assert last["metadata"]["resourceVersion"] == str(cluster.api.world.store.revision)
+    assert last["metadata"]["resourceVersion"] == str(cluster.api.state.store.revision)
 
 
 def test_initial_events_end_with_a_marked_bookmark() -> None:
@@ -100,7 +100,7 @@ def test_initial_events_end_with_a_marked_bookmark() -> None:
     assert added["type"] == "ADDED"
     assert mark["type"] == "BOOKMARK"
     assert mark["object"]["metadata"] == {
-        "resourceVersion": str(cluster.api.world.store.revision),
+        "resourceVersion": str(cluster.api.state.store.revision),
         "annotations": {"k8s.io/initial-events-end": "true"},
     }
     assert lines(opened, cluster) == []

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.embedded.hollow.status import Place
-from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.embedded.hollow.pod_types import HollowPod
+from pyscheduler.embedded.hollow.status import PodPlacement
 from pyscheduler.testing import PodBuilder, pod
 
-PLACE = Place(seen=100.0, pod_ip="10.128.0.1", host_ip="10.64.0.1")
+PLACE = PodPlacement(seen=100.0, pod_ip="10.128.0.1", host_ip="10.64.0.1")
 
 
 def hollow(builder: PodBuilder | None = None, *, policy: str = "Always", **annotations: float | str) -> HollowPod:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pyscheduler.embedded.client import PODS, HttpClient, Refused, Resource
+from pyscheduler.embedded.client import PODS, HttpClient, Resource, StatusError
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder
 
@@ -50,7 +50,7 @@ async def shown(client: HttpClient, resource: Resource, name: str, says: Callabl
     async def look() -> Json | None:
         try:
             obj = await client.get(resource, "default", name)
-        except Refused:
+        except StatusError:
             return None
         return obj if says(obj) else None
 
@@ -73,8 +73,8 @@ async def gone(client: HttpClient, resource: Resource, name: str) -> None:
     async def look() -> Json | None:
         try:
             await client.get(resource, "default", name)
-        except Refused as refusal:
-            return {} if refusal.gone else None
+        except StatusError as refusal:
+            return {} if refusal.is_not_found else None
         return None
 
     await until(look)

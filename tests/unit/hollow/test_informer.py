@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pyscheduler.embedded.client import PODS, Informer, Json, Refused, informer, structs
+from pyscheduler.embedded.client import PODS, Informer, Json, StatusError, informer, structs
 from pyscheduler.embedded.client.informer import OBJECTS
-from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.embedded.hollow.pod_types import HollowPod
 from tests.unit.hollow.scripted import ScriptedServer, event, pod_json
 
 A1, A2, B2, C3 = pod_json("a", 1), pod_json("a", 2), pod_json("b", 2), pod_json("c", 3)
@@ -18,7 +18,7 @@ A1, A2, B2, C3 = pod_json("a", 1), pod_json("a", 2), pod_json("b", 2), pod_json(
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(informer, "PAUSE_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(informer, "RELIST_DELAY_SECONDS", (0.0, 0.0))
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def test_a_bookmark_moves_the_place_to_resume_from() -> None:
     "gone",
     [
         pytest.param(event("ERROR", {"code": 410, "reason": "Expired", "message": "too old"}), id="in the stream"),
-        pytest.param(Refused(410, "Expired", "too old"), id="as the answer"),
+        pytest.param(StatusError(410, "Expired", "too old"), id="as the answer"),
     ],
 )
 async def test_after_410_the_list_is_read_again_and_what_is_missing_is_gone(gone: bytes | Exception) -> None:

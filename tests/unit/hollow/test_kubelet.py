@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 
-from pyscheduler.embedded.hollow.kubelet import Decision, decide
-from pyscheduler.embedded.hollow.life import Pace
-from pyscheduler.embedded.hollow.room import Refusal
-from pyscheduler.embedded.hollow.wire import HollowPod
+from pyscheduler.embedded.hollow.kubelet import SyncResult, sync_pod
+from pyscheduler.embedded.hollow.node_capacity import AdmissionFailure
+from pyscheduler.embedded.hollow.pod_lifecycle import LifecycleTimings
+from pyscheduler.embedded.hollow.pod_types import HollowPod
 from pyscheduler.testing import pod
 from tests.unit.hollow.builders import PLACE, hollow, with_status
 
-PACE = Pace(start_seconds=1)
+PACE = LifecycleTimings(start_seconds=1)
 
 
-def next_step(of: HollowPod, now: float, refusal: Refusal | None = None) -> Decision:
-    return decide(of, PLACE, refusal, PACE, now)
+def next_step(of: HollowPod, now: float, refusal: AdmissionFailure | None = None) -> SyncResult:
+    return sync_pod(of, PLACE, refusal, PACE, now)
 
 
-def conditions(decision: Decision) -> dict[str, str]:
+def conditions(decision: SyncResult) -> dict[str, str]:
     assert decision.status is not None
     return {c["type"]: c["status"] for c in decision.status["conditions"]}
 
@@ -29,7 +29,7 @@ def test_a_new_pod_is_being_created() -> None:
     assert step.status["phase"] == "Pending"
     assert step.status["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
     assert step.status["startTime"] == "1970-01-01T00:01:40Z"
-    assert step.again == 101.0
+    assert step.requeue_at == 101.0
 
 
 def test_then_it_runs_and_has_an_address() -> None:
@@ -39,13 +39,13 @@ def test_then_it_runs_and_has_an_address() -> None:
     assert conditions(step) == {
         "PodReadyToStartContainers": "True", "Initialized": "True", "Ready": "True", "ContainersReady": "True",
     }  # fmt: skip
-    assert step.again == math.inf
+    assert step.requeue_at == math.inf
 
 
 def test_what_is_said_already_is_not_said_again() -> None:
     created = next_step(hollow(), 100.0)
     assert created.status is not None
-    assert next_step(with_status(hollow(), created.status), 100.5) == Decision(again=101.0)
+    assert next_step(with_status(hollow(), created.status), 100.5) == SyncResult(requeue_at=101.0)
 
 
 def test_a_pod_that_was_declared_not_ready_behind_its_back_says_that_it_is() -> None:
@@ -63,7 +63,7 @@ def test_a_finished_pod_is_not_ready_and_is_left_alone() -> None:
     assert (ended["exitCode"], ended["startedAt"], ended["finishedAt"]) == (
         0, "1970-01-01T00:01:41Z", "1970-01-01T00:01:46Z",
     )  # fmt: skip
-    assert next_step(with_status(hollow(policy="Never"), done.status), 107.0) == Decision()
+    assert next_step(with_status(hollow(policy="Never"), done.status), 107.0) == SyncResult()
 
 
 def test_a_restart_shows_in_the_count_and_the_last_state() -> None:
@@ -75,7 +75,7 @@ def test_a_restart_shows_in_the_count_and_the_last_state() -> None:
 
 
 def test_a_pod_without_room_fails_at_once() -> None:
-    step = next_step(hollow(), 100.0, Refusal("OutOfcpu", "Pod was rejected: ..."))
+    step = next_step(hollow(), 100.0, AdmissionFailure("OutOfcpu", "Pod was rejected: ..."))
     assert step.status is not None
     assert (step.status["phase"], step.status["reason"]) == ("Failed", "OutOfcpu")
 
@@ -86,18 +86,18 @@ def test_a_deleted_pod_first_exits_then_goes() -> None:
     assert step.status is not None
     assert step.status["phase"] == "Failed"
     assert step.status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 143
-    assert next_step(with_status(leaving, step.status), 103.0) == Decision(delete=True)
+    assert next_step(with_status(leaving, step.status), 103.0) == SyncResult(delete=True)
 
 
 def test_a_pod_that_only_finalizers_keep_is_left_alone() -> None:
     gone = hollow(pod("p").deleting()._with("metadata.deletionGracePeriodSeconds", 0))
-    assert next_step(gone, 103.0) == Decision()
+    assert next_step(gone, 103.0) == SyncResult()
 
 
 def test_a_pod_is_stopped_at_its_deadline() -> None:
     of = hollow(pod("p").spec(activeDeadlineSeconds=5))
     running = next_step(of, 101.0)
-    assert running.again == 105.0
+    assert running.requeue_at == 105.0
     over = next_step(of, 105.0).status
     assert over is not None
     assert (over["phase"], over["reason"]) == ("Failed", "DeadlineExceeded")

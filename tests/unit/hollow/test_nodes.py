@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pyscheduler.embedded.client import JOBS, LEASES, NODES, PODS, HttpClient, Key, Resource
-from pyscheduler.embedded.hollow import HollowNodes, NodeTemplate, Pace
+from pyscheduler.embedded.hollow import HollowNodes, LifecycleTimings, NodeTemplate
 from pyscheduler.embedded.server import ApiServer
 from pyscheduler.testing import PodBuilder, pod
 from tests.unit.hollow.live import Json, bind, create_pod, gone, in_phase, listed, server, shown, until
 
-FAST = Pace(start_seconds=0.01, backoff_seconds=0.01)
+FAST = LifecycleTimings(start_seconds=0.01, backoff_seconds=0.01)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def client() -> AsyncIterator[HttpClient]:
 @pytest.fixture
 async def nodes(client: HttpClient) -> AsyncIterator[HollowNodes]:
     templates = [NodeTemplate("n1", cpu="2"), NodeTemplate("n2", cpu="2")]
-    async with HollowNodes(client, templates, clock=time.time, pace=FAST, heartbeat_seconds=0.05) as running:
+    async with HollowNodes(client, templates, clock=time.time, timings=FAST, heartbeat_seconds=0.05) as running:
         yield running
 
 
@@ -120,11 +120,11 @@ async def without(nodes: HollowNodes, name: str) -> dict[str, str] | None:
 
 async def test_nodes_that_start_again_give_room_first_to_the_pods_that_run(client: HttpClient) -> None:
     template = NodeTemplate("n1", cpu="2")
-    async with HollowNodes(client, [template], clock=time.time, pace=FAST):
+    async with HollowNodes(client, [template], clock=time.time, timings=FAST):
         await placed(client, pod("z-old").requests(cpu="2"))
         before = await shown(client, PODS, "z-old", in_phase("Running"))
     await placed(client, pod("a-new").requests(cpu="1"))
-    async with HollowNodes(client, [template], clock=time.time, pace=FAST):
+    async with HollowNodes(client, [template], clock=time.time, timings=FAST):
         await shown(client, PODS, "a-new", in_phase("Failed"))
         await placed(client, pod("marker").annotation("pyscheduler.io/run-seconds", "0").spec(restartPolicy="Never"))
         await shown(client, PODS, "marker", in_phase("Succeeded"))
@@ -162,7 +162,7 @@ async def test_an_end_that_was_written_while_the_pod_was_being_deleted_stands() 
         ApiServer() as running,
         HttpClient(running.url) as client,
         Late(running.url) as late,
-        HollowNodes(late, [NodeTemplate("n1", cpu="2")], clock=time.time, pace=FAST, heartbeat_seconds=None),
+        HollowNodes(late, [NodeTemplate("n1", cpu="2")], clock=time.time, timings=FAST, heartbeat_seconds=None),
     ):
         await placed(client, pod("p").annotation("pyscheduler.io/run-seconds", "0.1").spec(restartPolicy="Never"))
         await shown(client, PODS, "p", in_phase("Succeeded"))

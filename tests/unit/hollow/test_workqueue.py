@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyscheduler.embedded.client import Refused, WorkQueue, workqueue
+from pyscheduler.embedded.client import StatusError, WorkQueue, workqueue
 
 
 class Bench:
@@ -62,7 +62,7 @@ async def test_a_key_added_while_it_is_looked_at_is_looked_at_again_after() -> N
     assert await bench.until(2) == ["a", "a"]
 
 
-@pytest.mark.parametrize("problem", [Refused(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()])
+@pytest.mark.parametrize("problem", [StatusError(409, "Conflict", "changed"), OSError("cut"), ZeroDivisionError()])
 async def test_a_failed_look_is_repeated(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "RETRY_SECONDS", (0.0, 0.0))
 

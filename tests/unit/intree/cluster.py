@@ -18,18 +18,18 @@ from pyscheduler.api import (
     Action,
     ClusterEvent,
     Cycle,
+    DryRun,
     Handle,
-    Hint,
     NodeInfo,
     NodeTable,
+    NodeToStatus,
     Plugin,
     Pod,
     PreFilterPlugin,
     PreScorePlugin,
+    QueueingHint,
     Rejection,
     ResourceKind,
-    Trial,
-    Verdicts,
     WaitingPod,
 )
 from pyscheduler.core.state import ClusterState
@@ -59,34 +59,36 @@ class NoHandle(Handle):
     def objects_version(self, kind: ResourceKind) -> int:
         return 0
 
-    def pods_labelled(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
+    def pods_by_label(self, key: str, namespace: str, value: str) -> Mapping[str, Pod]:
         return MappingProxyType({})
 
-    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
         return MappingProxyType({})
 
-    def has_place(self, uid: str) -> bool:
+    def is_assigned_or_assumed(self, uid: str) -> bool:
         return False
 
     def nodes(self) -> NodeTable:
         return ClusterState().table()
 
-    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
         raise KeyError(f"no node {node_name!r}")
 
-    def nodes_without(self, priority: int) -> NodeTable:
+    def nodes_without_lower_priority(self, priority: int) -> NodeTable:
         return self.nodes()
 
     def clear_nominations(self, pods: Iterable[Pod]) -> None:
         raise AssertionError("no pod is nominated here")
 
-    def refused_anyway(self, cycle: Cycle, pod: Pod, priority: int) -> Verdicts:
-        return Verdicts(0)
+    def filter_without_lower_priority(self, cycle: Cycle, pod: Pod, priority: int) -> NodeToStatus:
+        return NodeToStatus(0)
 
-    def footing(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
+    def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:
         return None
 
-    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+    def reprieve_pods(
+        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
+    ) -> Mapping[int, Sequence[bool]]:
         return {}
 
     def nominated_node(self, pod: Pod) -> str:
@@ -176,8 +178,8 @@ def pod_updated(action: Action, old: PodBuilder, new: PodBuilder) -> ClusterEven
 
 def wakes(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:
     """Whether the event brings a pod back that the plugin rejected."""
-    hints = [i.hint for i in plugin.interests() if i.covers(event)]
-    return any(hint is None or hint(pod.build(), event) is Hint.QUEUE for hint in hints)
+    hints = [i.hint for i in plugin.events_to_register() if i.covers(event)]
+    return any(hint is None or hint(pod.build(), event) is QueueingHint.QUEUE for hint in hints)
 
 
 def info(cluster: NodeTable, name: str) -> NodeInfo:

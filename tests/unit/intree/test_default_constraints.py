@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP_SHAPE, SKIP_TEMPLATE
+from pyscheduler.api import SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP
 from pyscheduler.api.objects import TopologySpreadConstraint
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import PodTopologySpread
@@ -105,26 +105,26 @@ def test_what_selects_a_pod(of: PodBuilder, objects: list[tuple[Any, Manifest]],
     selectors = DefaultSelectors(handle)
     for kind, made in objects:
         handle.set_object(kind, made)
-    requirements = selectors.of(of.build().shape).requirements
+    requirements = selectors.of(of.build().signature).requirements
     assert ", ".join(f"{r.key} {r.operator} {' '.join(r.values)}" for r in requirements) == selected
 
 
 def test_a_selector_follows_its_service_and_owner_and_is_the_same_until_then() -> None:
-    handle, shape = CoreHandle(), owned("ReplicaSet").build().shape
+    handle, signature = CoreHandle(), owned("ReplicaSet").build().signature
     selectors = DefaultSelectors(handle)
-    seen = [selectors.of(shape)]
+    seen = [selectors.of(signature)]
     handle.set_object(*service(app="web"))
-    seen.append(selectors.of(shape))
+    seen.append(selectors.of(signature))
     handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"team": "red"}}}))
-    seen.append(selectors.of(shape))
+    seen.append(selectors.of(signature))
     handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 2}))
-    seen.append(selectors.of(shape))
+    seen.append(selectors.of(signature))
     handle.remove_object(SERVICES, "default", "s")
-    seen.append(selectors.of(shape))
+    seen.append(selectors.of(signature))
     assert [[r.key for r in s.requirements] for s in seen] == [[], ["app"], ["app", "team"], ["app", "x"], ["x"]]
     handle.set_object(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": {"x": "1"}}, "replicas": 3}))
     handle.set_object(*service(app="db"))
-    assert selectors.of(shape) is seen[-1]
+    assert selectors.of(signature) is seen[-1]
 
 
 # -- what becomes of it ----------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_the_system_spreads_over_hosts_and_zones_where_there_is_room() -> None:
     # Hosts weigh ln 5 and add 2, zones ln 4 and add 4.
     assert scores(plugin(), web(), ZONES, others) == [12, 9, 9]
     assert final_scores(plugin(), web(), ZONES, others) == [75, 100, 100]
-    assert plugin().pre_filter(cycle(), web().build(), table(ZONES)) is SKIP_TEMPLATE
+    assert plugin().pre_filter(cycle(), web().build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
 
 
 def test_the_system_scores_nodes_without_a_zone_by_host_alone() -> None:
@@ -162,10 +162,10 @@ def test_the_system_scores_nodes_without_a_zone_by_host_alone() -> None:
 
 
 def test_defaults_are_for_pods_that_state_none_and_that_somebody_selects() -> None:
-    assert plugin().pre_score(cycle(), web(spread()).build(), table(ZONES)) is SKIP_TEMPLATE
+    assert plugin().pre_score(cycle(), web(spread()).build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
     for of in (pod(), web().namespace("other")):  # others of the template may have labels that are selected
-        assert plugin().pre_score(cycle(), of.build(), table(ZONES)) is SKIP_SHAPE
-    assert plugin(spec={}).pre_score(cycle(), web().build(), table(ZONES)) is SKIP_SHAPE
+        assert plugin().pre_score(cycle(), of.build(), table(ZONES)) is SKIP_SIGNATURE
+    assert plugin(spec={}).pre_score(cycle(), web().build(), table(ZONES)) is SKIP_SIGNATURE
 
 
 def test_default_constraints_of_ones_own() -> None:
@@ -174,7 +174,7 @@ def test_default_constraints_of_ones_own() -> None:
     assert scores(subject, web(), ZONES, placed("a1")) == [2, 0, 0]
     subject = plugin(default(ZONE, SOFT), defaulting_type="List")
     assert final_scores(subject, web(), [IN_A, IN_B, NOWHERE], placed("b1")) == [100, 0, 0]
-    assert plugin(defaulting_type="List").pre_score(cycle(), web().build(), table(ZONES)) is SKIP_TEMPLATE
+    assert plugin(defaulting_type="List").pre_score(cycle(), web().build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
 
 
 LIST = """
@@ -200,7 +200,7 @@ def test_answers_are_given_anew_when_a_service_has_changed(gone: bool) -> None:
     harness.add(*placed("b"), web().label("team", "red").requests(cpu="1"))
     harness.run()
     # The red web pods are one ahead on a.
-    assert harness.why_pending("new").startswith(
+    assert harness.pending_message("new").startswith(
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match pod"
     )
     if gone:
@@ -209,4 +209,4 @@ def test_answers_are_given_anew_when_a_service_has_changed(gone: bool) -> None:
         harness.add_object(*service("t", app="web"))
     harness.advance(600)  # nobody wakes the pod for that; it is tried again when it has waited for long enough
     # Of all web pods there is one on each node.
-    assert harness.where["new"] == "a"
+    assert harness.assignments["new"] == "a"

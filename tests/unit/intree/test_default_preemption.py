@@ -15,18 +15,18 @@ from pyscheduler.api import (
     Code,
     Cycle,
     Diagnosis,
+    DryRun,
     Handle,
     NodeInfo,
     Pod,
     PreemptionSearch,
     Status,
-    Trial,
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import DefaultPreemption, default_preemption
 from pyscheduler.intree.preemption.budgets import Budgets
-from pyscheduler.intree.preemption.remembered import Outcomes
-from pyscheduler.intree.preemption.victims import Returning, returning
+from pyscheduler.intree.preemption.dry_run_cache import NodeOutcomes
+from pyscheduler.intree.preemption.victims import ReprieveCandidates, reprieve_candidates
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
 from .cluster import build, pod_deleted, wakes
@@ -243,7 +243,7 @@ def test_a_nominated_node_that_cannot_be_helped_any_more_is_given_up() -> None:
     [(10, 100, 50, 50), (10, 100, 900, 100), (10, 100, 5000, 500), (10, 1, 25, 2), (100, 0, 7, 7), (0, 3, 9, 3)],
 )
 def test_how_many_candidates_are_enough(percentage: int, absolute: int, nodes: int, enough: int) -> None:
-    assert DefaultPreemption.Args(percentage, absolute).enough(nodes) == enough
+    assert DefaultPreemption.Args(percentage, absolute).num_candidates(nodes) == enough
 
 
 class Counted:
@@ -254,15 +254,17 @@ class Counted:
         self._at_once = at_once
         self.tried: list[str] = []
 
-    def trial(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[Trial]:
+    def dry_run(self, cycle: Cycle, pod: Pod, node_name: str) -> AbstractContextManager[DryRun]:
         self.tried.append(node_name)
-        return self._handle.trial(cycle, pod, node_name)
+        return self._handle.dry_run(cycle, pod, node_name)
 
-    def staying(self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]) -> Mapping[int, Sequence[bool]]:
+    def reprieve_pods(
+        self, cycle: Cycle, pod: Pod, orders: Mapping[int, Sequence[Pod]]
+    ) -> Mapping[int, Sequence[bool]]:
         if not self._at_once:
             return {}
         self.tried += [node.name for row, node in enumerate(self._handle.nodes()) if row in orders]
-        return self._handle.staying(cycle, pod, orders)
+        return self._handle.reprieve_pods(cycle, pod, orders)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handle, name)
@@ -322,8 +324,8 @@ def test_args_are_checked(percentage: int, absolute: int, problem: str) -> None:
 def test_only_deletions_open_its_gate_and_none_is_a_reason_to_try() -> None:
     plugin = build(DefaultPreemption)
     assert not wakes(plugin, high(), pod_deleted(low("a")))
-    assert [(i.resource, i.actions) for i in plugin.interests()] == [(POD, Action.DELETE)]
-    assert plugin.interests()[0].covers(ClusterEvent("AssignedPod", Action.DELETE))
+    assert [(i.resource, i.actions) for i in plugin.events_to_register()] == [(POD, Action.DELETE)]
+    assert plugin.events_to_register()[0].covers(ClusterEvent("AssignedPod", Action.DELETE))
     assert plugin.pre_enqueue(high().build()) is None
 
 
@@ -344,7 +346,7 @@ class Seeker:
     def victims(self, of: PodBuilder) -> list[str]:
         context = self.harness.machine.context
         subject = of.build(context.shapes)
-        self._sought.append(subject)  # a shape is kept while there is a pod of it
+        self._sought.append(subject)  # a signature is kept while there is a pod of it
         cycle = Cycle(self.harness.now, subject.scheduler_name, subject.uid)
         diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
@@ -386,11 +388,11 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The nodes that are tried."""
     nodes: list[str] = []
 
-    def counted(pod: Pod, node: NodeInfo, budgets: Budgets) -> Returning:
+    def counted(pod: Pod, node: NodeInfo, budgets: Budgets) -> ReprieveCandidates:
         nodes.append(node.name)
-        return returning(pod, node, budgets)
+        return reprieve_candidates(pod, node, budgets)
 
-    monkeypatch.setattr(default_preemption, "returning", counted)
+    monkeypatch.setattr(default_preemption, "reprieve_candidates", counted)
     return nodes
 
 
@@ -421,7 +423,7 @@ def test_claims_that_can_be_had_anywhere_do_not_have_a_node_tried_again(tried: l
 
 
 def test_a_node_that_ended_in_an_error_is_tried_again() -> None:
-    outcomes = Outcomes()
-    outcomes.keep("n1", "as it is", Status(Code.ERROR, "Broken", ("for a moment",)))
-    outcomes.keep("n2", "as it is", Status(Code.UNSCHEDULABLE, "Full", ("for good",)))
-    assert [outcomes.holds(name, "as it is") for name in ("n1", "n2")] == [False, True]
+    outcomes = NodeOutcomes()
+    outcomes.store("n1", "as it is", Status(Code.ERROR, "Broken", ("for a moment",)))
+    outcomes.store("n2", "as it is", Status(Code.UNSCHEDULABLE, "Full", ("for good",)))
+    assert [outcomes.is_current(name, "as it is") for name in ("n1", "n2")] == [False, True]

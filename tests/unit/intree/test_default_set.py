@@ -10,9 +10,9 @@ import pytest
 from pyscheduler.api import (
     ApiError,
     BindPlugin,
+    ClusterEventWithHint,
     Cycle,
     FilterPlugin,
-    Interest,
     Plugin,
     Pod,
     PostFilterPlugin,
@@ -23,7 +23,7 @@ from pyscheduler.api import (
     Reads,
     ScorePlugin,
 )
-from pyscheduler.intree import DEFAULT_MULTIPOINT, NOT_YET, PLUGINS, DefaultBinder
+from pyscheduler.intree import DEFAULT_MULTIPOINT, PLUGINS, UNSUPPORTED_PLUGINS, DefaultBinder
 from pyscheduler.testing import pod
 
 from .cluster import build
@@ -72,7 +72,9 @@ POINTS: Mapping[type[Plugin], list[str]] = {
 
 @pytest.mark.parametrize(("point", "names"), POINTS.items(), ids=lambda v: getattr(v, "__name__", None))
 def test_the_order_at_each_point_is_kube_schedulers(point: type[Plugin], names: list[str]) -> None:
-    assert [p.name for p in PLUGINS if issubclass(p, point)] == [name for name in names if name not in NOT_YET]
+    assert [p.name for p in PLUGINS if issubclass(p, point)] == [
+        name for name in names if name not in UNSUPPORTED_PLUGINS
+    ]
 
 
 def test_plugins_that_kube_scheduler_lists_at_pre_score_can_be_listed_there() -> None:
@@ -82,17 +84,19 @@ def test_plugins_that_kube_scheduler_lists_at_pre_score_can_be_listed_there() ->
 
 def test_weights_are_kube_schedulers() -> None:
     stated = {"TaintToleration": 3, "NodeAffinity": 2, "DynamicResources": 2} | dict.fromkeys(PODS, 2)
-    assert {n: w for n, w in DEFAULT_MULTIPOINT if w} == {n: w for n, w in stated.items() if n not in NOT_YET}
+    assert {n: w for n, w in DEFAULT_MULTIPOINT if w} == {
+        n: w for n, w in stated.items() if n not in UNSUPPORTED_PLUGINS
+    }
     assert [n for n, _ in DEFAULT_MULTIPOINT] == [p.name for p in PLUGINS]
 
 
 def test_every_plugin_of_kube_scheduler_is_here_or_known_to_be_missing() -> None:
-    assert len({p.name for p in PLUGINS} | set(NOT_YET)) == 23 == len(PLUGINS) + len(NOT_YET)
+    assert len({p.name for p in PLUGINS} | set(UNSUPPORTED_PLUGINS)) == 23 == len(PLUGINS) + len(UNSUPPORTED_PLUGINS)
 
 
 @pytest.mark.parametrize("plugin", PLUGINS, ids=lambda p: p.name)
 def test_every_plugin_starts_with_its_default_args(plugin: type[Plugin]) -> None:
-    assert all(isinstance(interest, Interest) for interest in build(plugin).interests())
+    assert all(isinstance(interest, ClusterEventWithHint) for interest in build(plugin).events_to_register())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_answers_are_kept_unless_they_depend_on_volumes_or_on_pods_elsewhere(plu
     assert (plugin.reads <= Reads.ALL_NODES) == (plugin.name not in (*VOLUMES, *PODS))
 
 
-class Server:
+class BindingApi:
     """Takes bindings, or refuses them."""
 
     def __init__(self, refuses: bool = False) -> None:
@@ -116,10 +120,10 @@ class Server:
 
 
 async def test_binding_asks_the_server_and_hands_its_refusal_on() -> None:
-    server: Any = Server()
+    server: Any = BindingApi()
     attempt = Cycle(0.0, "default-scheduler", "a")
     await build(DefaultBinder).bind(attempt, pod("a").build(), "node", server)
     assert server.bound == [("default/a", "node")]
-    refusing: Any = Server(refuses=True)
+    refusing: Any = BindingApi(refuses=True)
     with pytest.raises(ApiError, match="bound already"):
         await build(DefaultBinder).bind(attempt, pod("a").build(), "node", refusing)

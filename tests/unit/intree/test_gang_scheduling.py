@@ -12,14 +12,14 @@ from pyscheduler.api import (
     UNSCHEDULABLE_POD,
     Action,
     ClusterEvent,
-    Hint,
     Pod,
+    QueueingHint,
     Rejection,
     ResourceKind,
     StatusError,
     Wait,
 )
-from pyscheduler.core.framework.handle import Waiting
+from pyscheduler.core.framework.handle import WaitingPodState
 from pyscheduler.core.state.node import NodeRow
 from pyscheduler.intree.gang_scheduling import POD_GROUP, GangScheduling
 from pyscheduler.testing import PodBuilder, pod
@@ -49,17 +49,19 @@ class Books(NoHandle):
         self.groups = {(g["metadata"]["namespace"], g["metadata"]["name"]): g for g in groups}
         self.members = {m.build().uid: m.build() for m in members}
         self.placed = set(placed)
-        self.waiting = {uid: Waiting(self.members[uid], "n1", 0.0, {"GangScheduling": 300.0}) for uid in self.placed}
+        self.waiting = {
+            uid: WaitingPodState(self.members[uid], "n1", 0.0, {"GangScheduling": 300.0}) for uid in self.placed
+        }
         self.activated: list[str] = []
 
     def objects(self, kind: ResourceKind) -> Mapping[tuple[str, str], dict[str, Any]]:
         assert kind == POD_GROUP
         return self.groups
 
-    def pods_grouped(self, namespace: str, name: str) -> Mapping[str, Pod]:
+    def pods_by_pod_group(self, namespace: str, name: str) -> Mapping[str, Pod]:
         return self.members if (namespace, name) == ("default", "team") else {}
 
-    def has_place(self, uid: str) -> bool:
+    def is_assigned_or_assumed(self, uid: str) -> bool:
         return uid in self.placed
 
     def waiting_pod(self, uid: str) -> Any:
@@ -111,13 +113,13 @@ def test_a_member_waits_for_the_quorum_and_calls_those_without_a_place() -> None
     books = Books(policy(gang={"minCount": 3}), members=THREE, placed=["a", "b"])
     assert books.plugin.permit(cycle(), THREE[1].build(), NODE) == Wait(300.0, QUORUM)
     assert books.activated == ["c"]
-    assert not books.waiting["a"].settled
+    assert not books.waiting["a"].is_decided
 
 
 def test_the_member_that_makes_the_quorum_lets_all_go() -> None:
     books = Books(policy(gang={"minCount": 2}), members=THREE, placed=["a", "b"])
     assert books.plugin.permit(cycle(), THREE[1].build(), NODE) is None
-    assert books.waiting["a"].settled
+    assert books.waiting["a"].is_decided
     assert books.activated == []
 
 
@@ -142,23 +144,26 @@ def test_a_group_that_went_meanwhile_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("waits", "came", "hint"),
     [
-        (member("a"), member("b"), Hint.QUEUE),
-        (member("a"), member("b", "others"), Hint.SKIP),
-        (member("a"), member("b").namespace("other"), Hint.SKIP),
-        (member("a"), pod("b"), Hint.SKIP),
-        (pod("a"), pod("b"), Hint.SKIP),
+        (member("a"), member("b"), QueueingHint.QUEUE),
+        (member("a"), member("b", "others"), QueueingHint.SKIP),
+        (member("a"), member("b").namespace("other"), QueueingHint.SKIP),
+        (member("a"), pod("b"), QueueingHint.SKIP),
+        (pod("a"), pod("b"), QueueingHint.SKIP),
     ],
 )
-def test_a_new_member_wakes_its_own_group(resource: str, waits: PodBuilder, came: PodBuilder, hint: Hint) -> None:
+def test_a_new_member_wakes_its_own_group(
+    resource: str, waits: PodBuilder, came: PodBuilder, hint: QueueingHint
+) -> None:
     assert hints(ClusterEvent(resource, Action.ADD, None, came.build()), waits) == [hint]
 
 
 @pytest.mark.parametrize(
-    ("waits", "hint"), [(member("a"), Hint.QUEUE), (member("a", "others"), Hint.SKIP), (pod("a"), Hint.SKIP)]
+    ("waits", "hint"),
+    [(member("a"), QueueingHint.QUEUE), (member("a", "others"), QueueingHint.SKIP), (pod("a"), QueueingHint.SKIP)],
 )
-def test_a_new_pod_group_wakes_its_members(waits: PodBuilder, hint: Hint) -> None:
+def test_a_new_pod_group_wakes_its_members(waits: PodBuilder, hint: QueueingHint) -> None:
     assert hints(ClusterEvent("PodGroup", Action.ADD, None, policy()), waits) == [hint]
-    assert hints(ClusterEvent("PodGroup", Action.ADD, None, {}), waits) == [Hint.SKIP]
+    assert hints(ClusterEvent("PodGroup", Action.ADD, None, {}), waits) == [QueueingHint.SKIP]
 
 
 @pytest.mark.parametrize(
@@ -167,10 +172,10 @@ def test_a_new_pod_group_wakes_its_members(waits: PodBuilder, hint: Hint) -> Non
 )
 def test_nothing_else_wakes_them(resource: str, action: Action) -> None:
     event = ClusterEvent(resource, action, member("b").build(), member("b").build())
-    assert not any(interest.covers(event) for interest in Books().plugin.interests())
+    assert not any(interest.covers(event) for interest in Books().plugin.events_to_register())
 
 
-def hints(event: ClusterEvent, waits: PodBuilder) -> list[Hint]:
+def hints(event: ClusterEvent, waits: PodBuilder) -> list[QueueingHint]:
     """What the plugin's hints say of an event, as far as they are about such events."""
-    asked = [i.hint for i in Books().plugin.interests() if i.covers(event) and i.hint is not None]
+    asked = [i.hint for i in Books().plugin.events_to_register() if i.covers(event) and i.hint is not None]
     return [hint(waits.build(), event) for hint in asked]

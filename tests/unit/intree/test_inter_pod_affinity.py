@@ -21,18 +21,24 @@ WEB_ON_A = [WEB.on("a1")]
 @pytest.mark.parametrize(
     ("of", "running", "out"),
     [
-        pytest.param(FRONT.near(term()), WEB_ON_A, FAR_B, id="the zone of a web pod"),
-        pytest.param(FRONT.near(term(key=HOST)), WEB_ON_A, {"a2": NEAR, **FAR_B}, id="its very node"),
-        pytest.param(FRONT.near(term(IS_DB)), WEB_ON_A, ALL_NEAR, id="nobody to be near to"),
-        pytest.param(FRONT.near(term({})), [DB.on("b1")], {"a1": NEAR, "a2": NEAR, "none": NEAR}, id="{} means anyone"),
-        pytest.param(FRONT.near(term(None)), WEB_ON_A, ALL_NEAR, id="no selector means nobody"),
-        pytest.param(FRONT.near(term(has("app", "NotIn", "db"))), WEB_ON_A, FAR_B, id="NotIn"),
-        pytest.param(FRONT.near(term(has("app", "Exists"))), WEB_ON_A, FAR_B, id="Exists"),
-        pytest.param(FRONT.near(term(has("app", "DoesNotExist"))), WEB_ON_A, ALL_NEAR, id="DoesNotExist"),
-        pytest.param(FRONT.near(term()), [WEB.on("none")], ALL_NEAR, id="on a node outside the topology"),
-        pytest.param(FRONT.near(term()), [WEB.on("gone")], ALL_NEAR, id="on a node that is not known"),
-        pytest.param(FRONT.near(term()), [WEB.on("a2").deleting()], FAR_B, id="on its way out, but still there"),
-        pytest.param(FRONT.near(term()), [WEB.on("a1").namespace("other")], ALL_NEAR, id="in another namespace"),
+        pytest.param(FRONT.pod_affinity(term()), WEB_ON_A, FAR_B, id="the zone of a web pod"),
+        pytest.param(FRONT.pod_affinity(term(key=HOST)), WEB_ON_A, {"a2": NEAR, **FAR_B}, id="its very node"),
+        pytest.param(FRONT.pod_affinity(term(IS_DB)), WEB_ON_A, ALL_NEAR, id="nobody to be near to"),
+        pytest.param(
+            FRONT.pod_affinity(term({})), [DB.on("b1")], {"a1": NEAR, "a2": NEAR, "none": NEAR}, id="{} means anyone"
+        ),
+        pytest.param(FRONT.pod_affinity(term(None)), WEB_ON_A, ALL_NEAR, id="no selector means nobody"),
+        pytest.param(FRONT.pod_affinity(term(has("app", "NotIn", "db"))), WEB_ON_A, FAR_B, id="NotIn"),
+        pytest.param(FRONT.pod_affinity(term(has("app", "Exists"))), WEB_ON_A, FAR_B, id="Exists"),
+        pytest.param(FRONT.pod_affinity(term(has("app", "DoesNotExist"))), WEB_ON_A, ALL_NEAR, id="DoesNotExist"),
+        pytest.param(FRONT.pod_affinity(term()), [WEB.on("none")], ALL_NEAR, id="on a node outside the topology"),
+        pytest.param(FRONT.pod_affinity(term()), [WEB.on("gone")], ALL_NEAR, id="on a node that is not known"),
+        pytest.param(
+            FRONT.pod_affinity(term()), [WEB.on("a2").deleting()], FAR_B, id="on its way out, but still there"
+        ),
+        pytest.param(
+            FRONT.pod_affinity(term()), [WEB.on("a1").namespace("other")], ALL_NEAR, id="in another namespace"
+        ),
     ],
 )
 def test_affinity_wants_the_domain_of_others(of: PodBuilder, running: list[PodBuilder], out: dict[str, str]) -> None:
@@ -40,7 +46,7 @@ def test_affinity_wants_the_domain_of_others(of: PodBuilder, running: list[PodBu
 
 
 def test_one_pod_must_answer_all_terms() -> None:
-    both = FRONT.near(term(), term(has("tier", "Exists"), HOST))
+    both = FRONT.pod_affinity(term(), term(has("tier", "Exists"), HOST))
     assert kept_out(plugin(), both, [WEB.on("a1"), pod("t").label("tier").on("a1")]) == ALL_NEAR
     of_both = WEB.label("tier").on("a1")
     assert kept_out(plugin(), both, [of_both]) == {"a2": NEAR, **FAR_B}
@@ -49,21 +55,25 @@ def test_one_pod_must_answer_all_terms() -> None:
 def test_terms_of_two_topologies_may_be_met_by_two_pods() -> None:
     rack = [node("n1").zone("a").label("rack", "1"), node("n2").zone("b").label("rack", "2")]
     rack += [node("n3").zone("a").label("rack", "2"), node("n4").zone("a")]
-    both = FRONT.near(term(), term(key="rack"))
+    both = FRONT.pod_affinity(term(), term(key="rack"))
     assert kept_out(plugin(), both, [WEB.on("n1"), WEB.uid("w2").on("n2")], rack) == {"n4": NEAR}
 
 
 @pytest.mark.parametrize(
     ("of", "running", "out"),
     [
-        pytest.param(WEB.near(term()), [], {"none": NEAR}, id="the first goes where the topology is"),
-        pytest.param(WEB.near(term(), term(key="rack")), [], ALL_NEAR, id="all of the topologies"),
-        pytest.param(WEB.near(term(), term(IS_DB)), [], ALL_NEAR, id="it must be meant by all of its terms"),
-        pytest.param(WEB.namespace("x").near(term(namespaces=["y"])), [], ALL_NEAR, id="in its own namespace"),
-        pytest.param(WEB.near(term()), [WEB.uid("w").on("b1")], {"a1": NEAR, "a2": NEAR, "none": NEAR}, id="the next"),
-        pytest.param(WEB.near(term()), [WEB.uid("w").on("none")], {"none": NEAR}, id="one outside does not count"),
+        pytest.param(WEB.pod_affinity(term()), [], {"none": NEAR}, id="the first goes where the topology is"),
+        pytest.param(WEB.pod_affinity(term(), term(key="rack")), [], ALL_NEAR, id="all of the topologies"),
+        pytest.param(WEB.pod_affinity(term(), term(IS_DB)), [], ALL_NEAR, id="it must be meant by all of its terms"),
+        pytest.param(WEB.namespace("x").pod_affinity(term(namespaces=["y"])), [], ALL_NEAR, id="in its own namespace"),
         pytest.param(
-            WEB.near(term(), term(key="rack")),
+            WEB.pod_affinity(term()), [WEB.uid("w").on("b1")], {"a1": NEAR, "a2": NEAR, "none": NEAR}, id="the next"
+        ),
+        pytest.param(
+            WEB.pod_affinity(term()), [WEB.uid("w").on("none")], {"none": NEAR}, id="one outside does not count"
+        ),
+        pytest.param(
+            WEB.pod_affinity(term(), term(key="rack")),
             [WEB.uid("w").on("a1")],
             ALL_NEAR,
             id="one in any of the topologies does",
@@ -77,37 +87,53 @@ def test_the_first_of_its_kind(of: PodBuilder, running: list[PodBuilder], out: d
 @pytest.mark.parametrize(
     ("of", "running", "out"),
     [
-        pytest.param(FRONT.apart(term()), WEB_ON_A, {"a1": APART, "a2": APART}, id="own: not the zone of a web pod"),
-        pytest.param(FRONT.apart(term(key=HOST)), WEB_ON_A, {"a1": APART}, id="own: not its node"),
         pytest.param(
-            FRONT.apart(term(key=HOST), term(IS_DB)),
+            FRONT.pod_anti_affinity(term()), WEB_ON_A, {"a1": APART, "a2": APART}, id="own: not the zone of a web pod"
+        ),
+        pytest.param(FRONT.pod_anti_affinity(term(key=HOST)), WEB_ON_A, {"a1": APART}, id="own: not its node"),
+        pytest.param(
+            FRONT.pod_anti_affinity(term(key=HOST), term(IS_DB)),
             [WEB.on("a1"), DB.on("b1")],
             {"a1": APART, "b1": APART},
             id="any term",
         ),
-        pytest.param(FRONT.apart(term(None)), WEB_ON_A, {}, id="own: no selector means nobody"),
+        pytest.param(FRONT.pod_anti_affinity(term(None)), WEB_ON_A, {}, id="own: no selector means nobody"),
         pytest.param(
-            FRONT.apart(term()), [WEB.on("a1").deleting()], {"a1": APART, "a2": APART}, id="own: on its way out"
+            FRONT.pod_anti_affinity(term()),
+            [WEB.on("a1").deleting()],
+            {"a1": APART, "a2": APART},
+            id="own: on its way out",
         ),
-        pytest.param(WEB, [DB.apart(term()).on("a1")], {"a1": OFF, "a2": OFF}, id="theirs"),
-        pytest.param(WEB, [DB.apart(term()).on("a1").deleting()], {"a1": OFF, "a2": OFF}, id="theirs: on its way out"),
+        pytest.param(WEB, [DB.pod_anti_affinity(term()).on("a1")], {"a1": OFF, "a2": OFF}, id="theirs"),
         pytest.param(
-            WEB, [DB.apart(term()).on("none"), DB.apart(term()).uid("g").on("gone")], {}, id="theirs: nowhere"
+            WEB, [DB.pod_anti_affinity(term()).on("a1").deleting()], {"a1": OFF, "a2": OFF}, id="theirs: on its way out"
         ),
-        pytest.param(FRONT, [DB.apart(term()).on("a1")], {}, id="theirs: about others"),
         pytest.param(
             WEB,
-            [DB.apart(term(), term(key=HOST)).on("a1"), DB.uid("2").apart(term(key=HOST)).on("b1")],
+            [DB.pod_anti_affinity(term()).on("none"), DB.pod_anti_affinity(term()).uid("g").on("gone")],
+            {},
+            id="theirs: nowhere",
+        ),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term()).on("a1")], {}, id="theirs: about others"),
+        pytest.param(
+            WEB,
+            [
+                DB.pod_anti_affinity(term(), term(key=HOST)).on("a1"),
+                DB.uid("2").pod_anti_affinity(term(key=HOST)).on("b1"),
+            ],
             {"a1": OFF, "a2": OFF, "b1": OFF},
             id="theirs: any term of any pod",
         ),
         pytest.param(
-            WEB, [DB.apart(term(key=HOST), term(IS_DB)).on("a1")], {"a1": OFF}, id="theirs: each in its own topology"
+            WEB,
+            [DB.pod_anti_affinity(term(key=HOST), term(IS_DB)).on("a1")],
+            {"a1": OFF},
+            id="theirs: each in its own topology",
         ),
-        pytest.param(WEB, [DB.near(term(IS_DB)).on("a1")], {}, id="their affinity keeps nobody off"),
+        pytest.param(WEB, [DB.pod_affinity(term(IS_DB)).on("a1")], {}, id="their affinity keeps nobody off"),
         pytest.param(
-            WEB.near(term(IS_DB)).apart(term(key=HOST)),
-            [DB.apart(term()).on("a1"), WEB.uid("w").on("a1")],
+            WEB.pod_affinity(term(IS_DB)).pod_anti_affinity(term(key=HOST)),
+            [DB.pod_anti_affinity(term()).on("a1"), WEB.uid("w").on("a1")],
             {"a1": APART, "a2": OFF, **FAR_B},
             id="the first reason is told",
         ),
@@ -118,8 +144,11 @@ def test_anti_affinity_of_either_side(of: PodBuilder, running: list[PodBuilder],
 
 
 def test_what_evicting_pods_may_change() -> None:
-    cluster, attempt = table(NODES, [*WEB_ON_A, DB.apart(term(has("app", "In", "front"))).on("b1")]), cycle()
-    of = FRONT.near(term(has("app", "Exists"))).apart(term(key=HOST)).build()
+    cluster, attempt = (
+        table(NODES, [*WEB_ON_A, DB.pod_anti_affinity(term(has("app", "In", "front"))).on("b1")]),
+        cycle(),
+    )
+    of = FRONT.pod_affinity(term(has("app", "Exists"))).pod_anti_affinity(term(key=HOST)).build()
     subject = plugin()
     assert subject.pre_filter(attempt, of, cluster) is None
     codes = {n.name: r.code for n in cluster if (r := subject.filter(attempt, of, n))}
@@ -131,12 +160,17 @@ def test_what_evicting_pods_may_change() -> None:
     ("of", "running", "left_alone"),
     [
         pytest.param(FRONT, [WEB.on("a1")], True, id="nobody has terms"),
-        pytest.param(FRONT.prefers_near(1, term()), [WEB.prefers_apart(1, term()).on("a1")], True, id="preferences"),
-        pytest.param(FRONT, [DB.apart(term()).on("a1")], True, id="terms about others"),
-        pytest.param(FRONT, [DB.apart(term({})).on("none")], True, id="terms without a place"),
-        pytest.param(FRONT, [DB.apart(term({})).on("a1")], False, id="kept off"),
-        pytest.param(FRONT.near(term()), [], False, id="own affinity"),
-        pytest.param(FRONT.apart(term()), [], False, id="own anti-affinity"),
+        pytest.param(
+            FRONT.preferred_pod_affinity(1, term()),
+            [WEB.preferred_pod_anti_affinity(1, term()).on("a1")],
+            True,
+            id="preferences",
+        ),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term()).on("a1")], True, id="terms about others"),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("none")], True, id="terms without a place"),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("a1")], False, id="kept off"),
+        pytest.param(FRONT.pod_affinity(term()), [], False, id="own affinity"),
+        pytest.param(FRONT.pod_anti_affinity(term()), [], False, id="own anti-affinity"),
     ],
 )
 def test_pods_without_a_say_are_left_alone(of: PodBuilder, running: list[PodBuilder], left_alone: bool) -> None:
@@ -178,7 +212,7 @@ IN_A = {"b1": NEAR, "none": NEAR}
     ],
 )
 def test_namespaces_of_the_pods_own_terms(wanted: dict[str, object], running: PodBuilder, out: dict[str, str]) -> None:
-    assert kept_out(plugin(NAMESPACES), FRONT.near(wanted), [running]) == out
+    assert kept_out(plugin(NAMESPACES), FRONT.pod_affinity(wanted), [running]) == out
 
 
 @pytest.mark.parametrize(
@@ -194,7 +228,7 @@ def test_namespaces_of_the_pods_own_terms(wanted: dict[str, object], running: Po
     ],
 )
 def test_namespaces_of_the_terms_of_others(namespace: str, selector: dict[str, object], kept_off: bool) -> None:
-    keeper = DB.namespace("keepers").apart(term({}, namespaceSelector=selector)).on("a1")
+    keeper = DB.namespace("keepers").pod_anti_affinity(term({}, namespaceSelector=selector)).on("a1")
     expected = {"a1": OFF, "a2": OFF} if kept_off else {}
     assert kept_out(plugin(NAMESPACES), FRONT.namespace(namespace), [keeper]) == expected
 
@@ -213,11 +247,11 @@ EMPTY_KEY = (
 @pytest.mark.parametrize(
     ("of", "told"),
     [
-        pytest.param(pod().near(GT), f"requiredAffinityTerms: {NO_OPERATOR}", id="affinity"),
-        pytest.param(pod().apart(GT), f"requiredAntiAffinityTerms: {NO_OPERATOR}", id="anti-affinity"),
-        pytest.param(pod().prefers_near(1, GT), f"preferredAffinityTerms: {NO_OPERATOR}", id="preferred"),
+        pytest.param(pod().pod_affinity(GT), f"requiredAffinityTerms: {NO_OPERATOR}", id="affinity"),
+        pytest.param(pod().pod_anti_affinity(GT), f"requiredAntiAffinityTerms: {NO_OPERATOR}", id="anti-affinity"),
+        pytest.param(pod().preferred_pod_affinity(1, GT), f"preferredAffinityTerms: {NO_OPERATOR}", id="preferred"),
         pytest.param(
-            pod().near(GT).prefers_apart(1, term(namespaceSelector=has("", "Exists", "x"))),
+            pod().pod_affinity(GT).preferred_pod_anti_affinity(1, term(namespaceSelector=has("", "Exists", "x"))),
             f"[requiredAffinityTerms: {NO_OPERATOR}, preferredAntiAffinityTerms: [{EMPTY_KEY}, values: Invalid value: "
             '["x"]: values set must be empty for exists and does not exist]]',
             id="everything that is wrong",
@@ -230,8 +264,8 @@ def test_terms_that_cannot_be_read_reject_the_pod(of: PodBuilder, told: str) -> 
 
 
 def test_terms_of_others_that_cannot_be_read_are_passed_over() -> None:
-    half = DB.apart(GT, term({})).prefers_near(1, term({})).on("a1")
-    assert kept_out(plugin(), WEB, [half, DB.uid("d").apart(term(IS_WEB, HOST)).on("b1")]) == {"b1": OFF}
+    half = DB.pod_anti_affinity(GT, term({})).preferred_pod_affinity(1, term({})).on("a1")
+    assert kept_out(plugin(), WEB, [half, DB.uid("d").pod_anti_affinity(term(IS_WEB, HOST)).on("b1")]) == {"b1": OFF}
 
 
 def test_more_topology_keys_than_are_remembered() -> None:
@@ -243,9 +277,9 @@ def test_more_topology_keys_than_are_remembered() -> None:
     state.table().topology("key-0")
     state.set_node(node("n1").label("key-0", "z").build())  # first now, but last when the values were numbered
     state.add_pod(DB.on("n3").build())
-    state.add_pod(DB.uid("d").apart(*(term(key=key) for key in keys)).on("n2").build())
+    state.add_pod(DB.uid("d").pod_anti_affinity(*(term(key=key) for key in keys)).on("n2").build())
     subject, attempt, cluster = plugin(), cycle(), state.table()
-    of = WEB.apart(*(term(IS_DB, key) for key in keys)).build()
+    of = WEB.pod_anti_affinity(*(term(IS_DB, key) for key in keys)).build()
     assert subject.pre_filter(attempt, of, cluster) is None
     plain = [subject.filter(attempt, of, n) for n in cluster]
     assert [r.message for r in plain if r] == ["node(s) didn't match pod anti-affinity rules"] * 2
@@ -262,40 +296,58 @@ REMOVED, ADDED = -1, 1
     ("of", "running", "change", "out"),
     [
         pytest.param(
-            FRONT.apart(term()), [WEB.on("a1")], (REMOVED, WEB, "a1"), {}, id="the one to keep apart from goes"
+            FRONT.pod_anti_affinity(term()),
+            [WEB.on("a1")],
+            (REMOVED, WEB, "a1"),
+            {},
+            id="the one to keep apart from goes",
         ),
         pytest.param(
-            FRONT.apart(term()),
+            FRONT.pod_anti_affinity(term()),
             [WEB.on("a1"), WEB.uid("2").on("a2")],
             (REMOVED, WEB, "a1"),
             {"a1": APART, "a2": APART},
             id="one of two goes",
         ),
-        pytest.param(FRONT.apart(term()), [], (ADDED, WEB, "b1"), {"b1": APART}, id="one to keep apart from comes"),
-        pytest.param(FRONT.apart(term()), [], (ADDED, WEB, "none"), {}, id="outside the topology"),
         pytest.param(
-            FRONT.near(term()), [WEB.on("a1")], (REMOVED, WEB, "a1"), ALL_NEAR, id="the one to be near to goes"
+            FRONT.pod_anti_affinity(term()), [], (ADDED, WEB, "b1"), {"b1": APART}, id="one to keep apart from comes"
+        ),
+        pytest.param(FRONT.pod_anti_affinity(term()), [], (ADDED, WEB, "none"), {}, id="outside the topology"),
+        pytest.param(
+            FRONT.pod_affinity(term()), [WEB.on("a1")], (REMOVED, WEB, "a1"), ALL_NEAR, id="the one to be near to goes"
         ),
         pytest.param(
-            FRONT.near(term()), [WEB.on("a1")], (ADDED, WEB.uid("2"), "b1"), {"none": NEAR}, id="another comes"
+            FRONT.pod_affinity(term()), [WEB.on("a1")], (ADDED, WEB.uid("2"), "b1"), {"none": NEAR}, id="another comes"
         ),
-        pytest.param(FRONT.near(term()), [], (ADDED, DB, "b1"), ALL_NEAR, id="somebody else comes"),
-        pytest.param(FRONT.near(term(), term(IS_DB)), [], (ADDED, DB, "b1"), ALL_NEAR, id="one term is not enough"),
+        pytest.param(FRONT.pod_affinity(term()), [], (ADDED, DB, "b1"), ALL_NEAR, id="somebody else comes"),
         pytest.param(
-            WEB.uid("n").near(term()), [WEB.on("a1")], (REMOVED, WEB, "a1"), {"none": NEAR}, id="it becomes the first"
+            FRONT.pod_affinity(term(), term(IS_DB)), [], (ADDED, DB, "b1"), ALL_NEAR, id="one term is not enough"
         ),
         pytest.param(
-            WEB.uid("n").near(term()),
+            WEB.uid("n").pod_affinity(term()),
+            [WEB.on("a1")],
+            (REMOVED, WEB, "a1"),
+            {"none": NEAR},
+            id="it becomes the first",
+        ),
+        pytest.param(
+            WEB.uid("n").pod_affinity(term()),
             [],
             (ADDED, WEB, "a1"),
             {"b1": NEAR, "none": NEAR},
             id="it is no longer the first",
         ),
-        pytest.param(WEB, [DB.apart(term({})).on("a1")], (REMOVED, DB.apart(term({})), "a1"), {}, id="a keeper goes"),
         pytest.param(
-            FRONT.near(term({})),
+            WEB,
+            [DB.pod_anti_affinity(term({})).on("a1")],
+            (REMOVED, DB.pod_anti_affinity(term({})), "a1"),
+            {},
+            id="a keeper goes",
+        ),
+        pytest.param(
+            FRONT.pod_affinity(term({})),
             [WEB.on("a1")],
-            (ADDED, DB.apart(term({}, HOST)), "a2"),
+            (ADDED, DB.pod_anti_affinity(term({}, HOST)), "a2"),
             {"a2": OFF, **FAR_B},
             id="comes",
         ),
@@ -315,7 +367,7 @@ def test_trials_are_counted_and_leave_no_trace(
     assert {n.name for n, r in zip(cluster, plain, strict=True) if r} == set(out)
     assert [r.message.endswith(out[n.name]) for n, r in zip(cluster, plain, strict=True) if r] == [True] * len(out)
     assert [verdicts.at(i) for i in range(len(plain))] == plain
-    attempt.adopt(state)
+    attempt.update_state(state)
     assert [subject.filter(attempt, incoming, n) for n in cluster] == before
 
 
@@ -332,8 +384,8 @@ def test_weights_out_of_range_are_refused(weight: int) -> None:
 def test_topologies_that_no_node_has_are_not_counted_by() -> None:
     state = ClusterState()
     state.set_node(node("n1").label("key-1", "x").build())
-    state.add_pod(DB.apart(*(term(IS_WEB, f"key-{i}") for i in range(1_000))).on("n1").build())
-    subject, of = plugin(), WEB.apart(*(term(IS_DB, f"key-{i}") for i in range(1_000))).build()
+    state.add_pod(DB.pod_anti_affinity(*(term(IS_WEB, f"key-{i}") for i in range(1_000))).on("n1").build())
+    subject, of = plugin(), WEB.pod_anti_affinity(*(term(IS_DB, f"key-{i}") for i in range(1_000))).build()
     for _ in range(2):
         attempt, cluster = cycle(), state.table()
         assert subject.pre_filter(attempt, of, cluster) is None

@@ -15,12 +15,12 @@ from .affinity import DB, HOST, IS_DB, WEB, has, label_namespace, term
 from .cluster import node_added, node_updated, pod_deleted, pod_updated, table, wakes
 
 FRONT = pod("front").label("app", "front")
-NEAR_WEB, APART_WEB = FRONT.near(term()), FRONT.apart(term())
+NEAR_WEB, APART_WEB = FRONT.pod_affinity(term()), FRONT.pod_anti_affinity(term())
 TIER = WEB.label("tier")
-NEAR_BOTH = FRONT.near(term(), term(has("tier", "Exists"), HOST))
-APART_BOTH = FRONT.apart(term(), term(has("tier", "Exists"), HOST))
+NEAR_BOTH = FRONT.pod_affinity(term(), term(has("tier", "Exists"), HOST))
+APART_BOTH = FRONT.pod_anti_affinity(term(), term(has("tier", "Exists"), HOST))
 UNREADABLE = term(has("app", "Gt", "1"))
-SELF = WEB.near(term())
+SELF = WEB.pod_affinity(term())
 
 
 class Nodes(CoreHandle):
@@ -65,7 +65,7 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
         pytest.param(NEAR_BOTH, added(WEB.on("n")), False, id="added: answers one of two terms"),
         pytest.param(NEAR_BOTH, added(TIER.on("n")), True, id="added: answers both"),
         pytest.param(APART_WEB, added(DB.on("n")), False, id="added: nothing to be near to"),
-        pytest.param(FRONT.near(UNREADABLE), added(DB.on("n")), True, id="added: who knows"),
+        pytest.param(FRONT.pod_affinity(UNREADABLE), added(DB.on("n")), True, id="added: who knows"),
         pytest.param(APART_WEB, pod_deleted(WEB.on("n")), True, id="deleted: the one to keep apart from"),
         pytest.param(APART_WEB, pod_deleted(WEB.nominated("n")), True, id="deleted: nominated"),
         pytest.param(APART_WEB, pod_deleted(WEB), False, id="deleted: without a place"),
@@ -73,10 +73,16 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
         pytest.param(APART_BOTH, pod_deleted(WEB.on("n")), True, id="deleted: answers one of two terms"),
         pytest.param(APART_BOTH, pod_deleted(TIER.on("n")), True, id="deleted: answers both"),
         pytest.param(NEAR_WEB, pod_deleted(WEB.on("n")), False, id="deleted: the one to be near to"),
-        pytest.param(FRONT, pod_deleted(DB.apart(term({})).on("n")), True, id="deleted: one that kept it off"),
-        pytest.param(FRONT, pod_deleted(DB.apart(term()).on("n")), False, id="deleted: one that kept others off"),
-        pytest.param(FRONT, pod_deleted(DB.apart(term({}), term()).on("n")), True, id="deleted: by one of two terms"),
-        pytest.param(FRONT, pod_deleted(DB.apart(UNREADABLE).on("n")), True, id="deleted: who knows"),
+        pytest.param(
+            FRONT, pod_deleted(DB.pod_anti_affinity(term({})).on("n")), True, id="deleted: one that kept it off"
+        ),
+        pytest.param(
+            FRONT, pod_deleted(DB.pod_anti_affinity(term()).on("n")), False, id="deleted: one that kept others off"
+        ),
+        pytest.param(
+            FRONT, pod_deleted(DB.pod_anti_affinity(term({}), term()).on("n")), True, id="deleted: by one of two terms"
+        ),
+        pytest.param(FRONT, pod_deleted(DB.pod_anti_affinity(UNREADABLE).on("n")), True, id="deleted: who knows"),
         pytest.param(NEAR_WEB, relabelled(DB.on("n"), WEB.on("n")), True, id="relabelled: to be near to"),
         pytest.param(NEAR_WEB, relabelled(WEB.on("n"), TIER.on("n")), False, id="relabelled: it was before"),
         pytest.param(NEAR_WEB, relabelled(WEB.on("n"), DB.on("n")), False, id="relabelled: no longer near"),
@@ -89,26 +95,26 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
         pytest.param(FRONT, relabelled(FRONT, FRONT.label("x")), True, id="relabelled: itself"),
         pytest.param(FRONT, pod_updated(Action.UPDATE_POD_SCALE_DOWN, FRONT, FRONT), False, id="resized: itself"),
         pytest.param(
-            FRONT.apart(term(namespaceSelector={"matchLabels": {"team": "blue"}})),
+            FRONT.pod_anti_affinity(term(namespaceSelector={"matchLabels": {"team": "blue"}})),
             pod_deleted(WEB.namespace("blue").on("n")),
             True,
             id="deleted: by the labels of its namespace",
         ),
         pytest.param(
-            FRONT.apart(term(namespaceSelector={"matchLabels": {"team": "red"}})),
+            FRONT.pod_anti_affinity(term(namespaceSelector={"matchLabels": {"team": "red"}})),
             pod_deleted(WEB.namespace("blue").on("n")),
             False,
             id="deleted: its namespace has other labels",
         ),
         pytest.param(
-            FRONT.near(term(namespaceSelector={"matchLabels": {"team": "blue"}})),
+            FRONT.pod_affinity(term(namespaceSelector={"matchLabels": {"team": "blue"}})),
             added(WEB.namespace("blue").on("n")),
             True,
             id="added: by the labels of its namespace",
         ),
         pytest.param(
             FRONT.namespace("blue"),
-            pod_deleted(WEB.apart(term({}, namespaceSelector={"matchLabels": {"team": "blue"}})).on("n")),
+            pod_deleted(WEB.pod_anti_affinity(term({}, namespaceSelector={"matchLabels": {"team": "blue"}})).on("n")),
             True,
             id="deleted: one that kept it off by its namespace",
         ),
@@ -116,7 +122,7 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
         pytest.param(SELF, relabelled(SELF.on("n"), DB.on("n")), True, id="relabelled: the last one of its own group"),
         pytest.param(SELF, relabelled(DB.on("n"), DB.label("x").on("n")), False, id="relabelled: one of another group"),
         pytest.param(
-            FRONT.apart(term(namespaceSelector={})),
+            FRONT.pod_anti_affinity(term(namespaceSelector={})),
             pod_deleted(WEB.namespace("blue").on("n")),
             True,
             id="all namespaces",
@@ -160,8 +166,8 @@ NAMELESS = {**BARE.manifest, "metadata": {"name": "n"}}
         pytest.param(APART_WEB, node_updated(LABEL, BARE, A), False, id="apart: a node comes into the topology"),
         pytest.param(APART_WEB, node_updated(LABEL, A, A.label("x")), False, id="apart: another label"),
         pytest.param(FRONT, node_added(A), True, id="kept off: a new node"),
-        pytest.param(FRONT.prefers_near(1, term(IS_DB)), node_added(A), True, id="preferences do not matter"),
-        pytest.param(FRONT.near(UNREADABLE), node_added(BARE), True, id="who knows"),
+        pytest.param(FRONT.preferred_pod_affinity(1, term(IS_DB)), node_added(A), True, id="preferences do not matter"),
+        pytest.param(FRONT.pod_affinity(UNREADABLE), node_added(BARE), True, id="who knows"),
         pytest.param(NEAR_WEB, node_updated(Action.UPDATE_NODE_TAINT, BARE, A), False, id="taints do not matter"),
     ],
 )
@@ -178,9 +184,9 @@ def test_nodes_that_help(of: PodBuilder, event: ClusterEvent, woken: bool) -> No
     ],
 )
 def test_the_node_of_a_pod_with_anti_affinity_that_matched(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(hinted(DB.apart(term({})).on("n")), FRONT, event) is woken
+    assert wakes(hinted(DB.pod_anti_affinity(term({})).on("n")), FRONT, event) is woken
     if event.new is not None:
-        assert not wakes(hinted(DB.apart(term()).on("n")), FRONT, event)
+        assert not wakes(hinted(DB.pod_anti_affinity(term()).on("n")), FRONT, event)
 
 
 BLUE, RED = {"team": "blue"}, {"team": "red"}
@@ -190,13 +196,13 @@ OF_BLUE = term({}, namespaceSelector={"matchLabels": BLUE})
 @pytest.mark.parametrize(
     ("of", "before", "now", "woken"),
     [
-        pytest.param(FRONT.near(OF_BLUE), RED, BLUE, True, id="near: its pods count now"),
-        pytest.param(FRONT.near(OF_BLUE), BLUE, RED, True, id="near: it may be the first now"),
-        pytest.param(FRONT.near(OF_BLUE), None, BLUE, True, id="near: a new namespace"),
-        pytest.param(FRONT.near(OF_BLUE), BLUE, BLUE, False, id="near: nothing has changed"),
-        pytest.param(FRONT.apart(OF_BLUE), BLUE, RED, True, id="apart: its pods count no longer"),
-        pytest.param(FRONT.apart(OF_BLUE), BLUE, None, True, id="apart: deleted"),
-        pytest.param(FRONT.apart(OF_BLUE), RED, BLUE, False, id="apart: its pods count now"),
+        pytest.param(FRONT.pod_affinity(OF_BLUE), RED, BLUE, True, id="near: its pods count now"),
+        pytest.param(FRONT.pod_affinity(OF_BLUE), BLUE, RED, True, id="near: it may be the first now"),
+        pytest.param(FRONT.pod_affinity(OF_BLUE), None, BLUE, True, id="near: a new namespace"),
+        pytest.param(FRONT.pod_affinity(OF_BLUE), BLUE, BLUE, False, id="near: nothing has changed"),
+        pytest.param(FRONT.pod_anti_affinity(OF_BLUE), BLUE, RED, True, id="apart: its pods count no longer"),
+        pytest.param(FRONT.pod_anti_affinity(OF_BLUE), BLUE, None, True, id="apart: deleted"),
+        pytest.param(FRONT.pod_anti_affinity(OF_BLUE), RED, BLUE, False, id="apart: its pods count now"),
         pytest.param(FRONT, BLUE, RED, True, id="kept off no longer"),
         pytest.param(FRONT, RED, BLUE, False, id="kept off now"),
         pytest.param(FRONT.namespace("green"), BLUE, RED, False, id="another namespace"),
@@ -207,6 +213,6 @@ def test_namespaces_that_help(
 ) -> None:
     old, new = (None if side is None else {"metadata": {"name": "default", "labels": side}} for side in (before, now))
     action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
-    keeper = DB.apart(OF_BLUE).on("n")
+    keeper = DB.pod_anti_affinity(OF_BLUE).on("n")
     subject = hinted(keeper, namespaces={} if now is None else {"default": now})
     assert wakes(subject, of, ClusterEvent("Namespace", action, old, new)) is woken

@@ -22,42 +22,64 @@ WEBS = [WEB.on("a1"), WEB.uid("2").on("a2"), WEB.uid("3").on("b1")]
 @pytest.mark.parametrize(
     ("of", "running", "raw"),
     [
-        pytest.param(FRONT.prefers_near(5, term()), WEBS, [10, 10, 5, 0], id="own affinity, each pod counts"),
-        pytest.param(FRONT.prefers_apart(5, term()), WEBS, [-10, -10, -5, 0], id="own anti-affinity"),
+        pytest.param(FRONT.preferred_pod_affinity(5, term()), WEBS, [10, 10, 5, 0], id="own affinity, each pod counts"),
+        pytest.param(FRONT.preferred_pod_anti_affinity(5, term()), WEBS, [-10, -10, -5, 0], id="own anti-affinity"),
         pytest.param(
-            FRONT.prefers_near(5, term()).prefers_apart(7, term(key=HOST)), WEBS, [3, 3, -2, 0], id="two topologies"
+            FRONT.preferred_pod_affinity(5, term()).preferred_pod_anti_affinity(7, term(key=HOST)),
+            WEBS,
+            [3, 3, -2, 0],
+            id="two topologies",
         ),
         pytest.param(
-            FRONT.prefers_near(5, term()).prefers_near(2, term(has("app", "Exists"))),
+            FRONT.preferred_pod_affinity(5, term()).preferred_pod_affinity(2, term(has("app", "Exists"))),
             [*WEBS, DB.on("b1")],
             [14, 14, 9, 0],
             id="each term for itself",
         ),
         pytest.param(
-            FRONT.prefers_near(5, term()), [w.deleting() for w in WEBS], [10, 10, 5, 0], id="on their way out"
+            FRONT.preferred_pod_affinity(5, term()), [w.deleting() for w in WEBS], [10, 10, 5, 0], id="on their way out"
         ),
-        pytest.param(FRONT, [DB.prefers_near(6, term(IS_FRONT)).on("a1")], [6, 6, 0, 0], id="their preference"),
-        pytest.param(FRONT, [DB.prefers_apart(6, term(IS_FRONT)).on("b1")], [0, 0, -6, 0], id="their aversion"),
-        pytest.param(FRONT, [DB.near(term(IS_FRONT)).on("a1")], [1, 1, 0, 0], id="what they require, a little"),
         pytest.param(
-            FRONT, [DB.near(term(IS_FRONT), term(IS_WEB)).on("a1")], [1, 1, 0, 0], id="each required term for itself"
+            FRONT, [DB.preferred_pod_affinity(6, term(IS_FRONT)).on("a1")], [6, 6, 0, 0], id="their preference"
         ),
-        pytest.param(FRONT, [DB.apart(term(IS_DB)).prefers_near(1, term(IS_FRONT)).on("b1")], [0, 0, 1, 0], id="some"),
         pytest.param(
-            FRONT.prefers_near(5, term()),
-            [*WEBS, DB.prefers_near(3, term(IS_FRONT, HOST)).on("b1")],
+            FRONT, [DB.preferred_pod_anti_affinity(6, term(IS_FRONT)).on("b1")], [0, 0, -6, 0], id="their aversion"
+        ),
+        pytest.param(FRONT, [DB.pod_affinity(term(IS_FRONT)).on("a1")], [1, 1, 0, 0], id="what they require, a little"),
+        pytest.param(
+            FRONT,
+            [DB.pod_affinity(term(IS_FRONT), term(IS_WEB)).on("a1")],
+            [1, 1, 0, 0],
+            id="each required term for itself",
+        ),
+        pytest.param(
+            FRONT,
+            [DB.pod_anti_affinity(term(IS_DB)).preferred_pod_affinity(1, term(IS_FRONT)).on("b1")],
+            [0, 0, 1, 0],
+            id="some",
+        ),
+        pytest.param(
+            FRONT.preferred_pod_affinity(5, term()),
+            [*WEBS, DB.preferred_pod_affinity(3, term(IS_FRONT, HOST)).on("b1")],
             [10, 10, 8, 0],
             id="both sides",
         ),
         pytest.param(
-            FRONT.prefers_near(5, term(key=HOST)).prefers_apart(5, term(key=HOST)), WEBS, [0, 0, 0, 0], id="to naught"
+            FRONT.preferred_pod_affinity(5, term(key=HOST)).preferred_pod_anti_affinity(5, term(key=HOST)),
+            WEBS,
+            [0, 0, 0, 0],
+            id="to naught",
         ),
-        pytest.param(FRONT.prefers_near(0, term()), WEBS, [0, 0, 0, 0], id="without weight"),
-        pytest.param(FRONT.near(term()).apart(term()), WEBS, None, id="own requirements do not score"),
-        pytest.param(FRONT.prefers_near(5, term(IS_DB)), WEBS, None, id="nobody there"),
-        pytest.param(FRONT.prefers_near(5, term()), [WEB.on("none"), WEB.uid("g").on("gone")], None, id="nowhere"),
-        pytest.param(FRONT, [DB.apart(term({})).on("a1")], None, id="their anti-affinity does not score"),
-        pytest.param(FRONT, [DB.prefers_near(5, term()).on("a1")], None, id="they like others"),
+        pytest.param(FRONT.preferred_pod_affinity(0, term()), WEBS, [0, 0, 0, 0], id="without weight"),
+        pytest.param(
+            FRONT.pod_affinity(term()).pod_anti_affinity(term()), WEBS, None, id="own requirements do not score"
+        ),
+        pytest.param(FRONT.preferred_pod_affinity(5, term(IS_DB)), WEBS, None, id="nobody there"),
+        pytest.param(
+            FRONT.preferred_pod_affinity(5, term()), [WEB.on("none"), WEB.uid("g").on("gone")], None, id="nowhere"
+        ),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("a1")], None, id="their anti-affinity does not score"),
+        pytest.param(FRONT, [DB.preferred_pod_affinity(5, term()).on("a1")], None, id="they like others"),
         pytest.param(FRONT, WEBS, None, id="no terms"),
     ],
 )
@@ -67,23 +89,23 @@ def test_both_sides_pull(of: PodBuilder, running: list[PodBuilder], raw: list[in
 
 @pytest.mark.parametrize(("weight", "raw"), [(0, None), (1, [1, 1, 0, 0]), (40, [40, 40, 0, 0])])
 def test_the_weight_of_what_others_require(weight: int, raw: list[int] | None) -> None:
-    running = [DB.near(term(IS_FRONT)).on("a1")]
+    running = [DB.pod_affinity(term(IS_FRONT)).on("a1")]
     assert raw_scores(plugin(hard_pod_affinity_weight=weight), FRONT, running) == raw
 
 
 def test_preferences_of_others_can_be_ignored_for_pods_without_any() -> None:
-    running = [DB.prefers_near(6, term(IS_FRONT)).near(term(IS_FRONT)).on("a1"), WEB.on("b1")]
+    running = [DB.preferred_pod_affinity(6, term(IS_FRONT)).pod_affinity(term(IS_FRONT)).on("a1"), WEB.on("b1")]
     ignoring = plugin(ignore_preferred_terms_of_existing_pods=True)
     assert raw_scores(ignoring, FRONT, running) is None
-    assert raw_scores(ignoring, FRONT.near(term()), running) is None
-    assert raw_scores(ignoring, FRONT.prefers_near(2, term()), running) == [7, 7, 2, 0]
+    assert raw_scores(ignoring, FRONT.pod_affinity(term()), running) is None
+    assert raw_scores(ignoring, FRONT.preferred_pod_affinity(2, term()), running) == [7, 7, 2, 0]
 
 
 def test_namespaces_of_either_side() -> None:
     known = {"default": {"team": "red"}, "blue": {"team": "blue"}}
     is_red, is_blue = {"matchLabels": {"team": "red"}}, {"matchLabels": {"team": "blue"}}
-    running = [WEB.namespace("blue").prefers_near(3, term(IS_FRONT, namespaceSelector=is_red)).on("b1")]
-    of = FRONT.prefers_near(5, term(namespaceSelector=is_blue))
+    running = [WEB.namespace("blue").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_red)).on("b1")]
+    of = FRONT.preferred_pod_affinity(5, term(namespaceSelector=is_blue))
     assert raw_scores(plugin(known), of, running) == [0, 0, 8, 0]
     assert raw_scores(plugin({"default": {}}), of, running) is None
 
@@ -93,7 +115,7 @@ def test_what_is_counted_does_not_depend_on_which_nodes_are_feasible() -> None:
     for built in NODES:
         state.set_node(built.build())
     state.add_pod(WEB.on("a1").build())
-    subject, attempt, of = plugin(), cycle(), FRONT.prefers_near(5, term()).build()
+    subject, attempt, of = plugin(), cycle(), FRONT.preferred_pod_affinity(5, term()).build()
     feasible = state.table(np.array([1, 3]))
     assert subject.pre_score(attempt, of, feasible) is None
     assert subject.score_all(attempt, of, feasible).tolist() == [5, 0]
@@ -116,7 +138,7 @@ def test_scores_are_spread_over_the_range(raw: list[int], final: list[int]) -> N
 
 
 def test_terms_that_cannot_be_read_are_an_error_where_pre_filter_is_off() -> None:
-    unreadable = FRONT.prefers_near(1, term(has("app", "Gt", "1"))).prefers_apart(1, term())
+    unreadable = FRONT.preferred_pod_affinity(1, term(has("app", "Gt", "1"))).preferred_pod_anti_affinity(1, term())
     with pytest.raises(StatusError, match=r'^failed to parse pod: preferredAffinityTerms: "Gt" is not a valid'):
         plugin().pre_score(cycle(), unreadable.build(), table(NODES))
 
@@ -142,7 +164,7 @@ class Story:
 
 
 def test_pods_come_and_go_and_nodes_move() -> None:
-    story, of = Story(), FRONT.prefers_near(5, term())
+    story, of = Story(), FRONT.preferred_pod_affinity(5, term())
     assert story.scores(of) is None
     for web in WEBS:
         story.state.add_pod(web.build())
@@ -162,8 +184,8 @@ def test_pods_come_and_go_and_nodes_move() -> None:
 
 def test_namespaces_are_relabelled() -> None:
     story, is_blue = Story(), {"matchLabels": {"team": "blue"}}
-    of = FRONT.prefers_near(5, term(namespaceSelector=is_blue))
-    theirs = WEB.namespace("other").prefers_near(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1")
+    of = FRONT.preferred_pod_affinity(5, term(namespaceSelector=is_blue))
+    theirs = WEB.namespace("other").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1")
     story.state.add_pod(theirs.build())
     assert story.scores(of) is None
     label_namespace(story.handle, "other", {"team": "blue"})
@@ -177,7 +199,7 @@ def test_namespaces_are_relabelled() -> None:
 def test_the_namespace_of_the_pod_itself_is_relabelled() -> None:
     story, is_blue = Story(), {"matchLabels": {"team": "blue"}}
     story.state.add_pod(
-        WEB.namespace("other").prefers_near(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1").build()
+        WEB.namespace("other").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1").build()
     )
     assert story.scores(FRONT) is None
     label_namespace(story.handle, "default", {"team": "blue"})

@@ -93,10 +93,16 @@ def test_names_narrow_the_search(of: PodBuilder, answer: object) -> None:
 
 
 def test_the_best_match_of_preferences_gets_the_best_score() -> None:
-    of = pod().prefers_node(30, labels("disk", "Exists")).prefers_node(70, labels("disk", "In", "ssd"))
-    of = of.prefers_node(0, labels("disk", "DoesNotExist")).prefers_node(50, {})
+    of = (
+        pod()
+        .preferred_node_affinity(30, labels("disk", "Exists"))
+        .preferred_node_affinity(70, labels("disk", "In", "ssd"))
+    )
+    of = of.preferred_node_affinity(0, labels("disk", "DoesNotExist")).preferred_node_affinity(50, {})
     assert scores(plugin(), of, NODES) == [100, 30, 0]
-    less = pod().prefers_node(2, labels("disk", "Exists")).prefers_node(1, labels("gen", "Exists"))
+    less = (
+        pod().preferred_node_affinity(2, labels("disk", "Exists")).preferred_node_affinity(1, labels("gen", "Exists"))
+    )
     assert final_scores(plugin(), less, NODES) == [100, 66, 0]
 
 
@@ -112,7 +118,11 @@ def test_the_best_match_of_preferences_gets_the_best_score() -> None:
 def test_a_preference_that_cannot_be_parsed_is_an_error(operator: str, value: str, says: str) -> None:
     """The API server lets values of preferences pass unchecked."""
     with pytest.raises(StatusError, match=re.escape(f"[1].matchExpressions[0].{says}")):
-        scores(plugin(), pod().prefers_node(1, {}).prefers_node(1, labels("disk", operator, value)), NODES)
+        scores(
+            plugin(),
+            pod().preferred_node_affinity(1, {}).preferred_node_affinity(1, labels("disk", operator, value)),
+            NODES,
+        )
 
 
 def test_without_preferences_there_is_nothing_to_score() -> None:
@@ -126,7 +136,7 @@ def test_added_affinity_counts_for_every_pod() -> None:
     assert reasons(enforced, pod().node_selector(gen="7"), NODES) == [None, MISMATCH, ENFORCED]
     preferred = [{"weight": 5, "preference": labels("gen", "Exists")}]
     liking = plugin(preferredDuringSchedulingIgnoredDuringExecution=preferred)
-    assert scores(liking, pod().prefers_node(7, labels("disk", "Exists")), NODES) == [12, 7, 0]
+    assert scores(liking, pod().preferred_node_affinity(7, labels("disk", "Exists")), NODES) == [12, 7, 0]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import ASSIGNED_POD, SKIP, SKIP_TEMPLATE, Action, ClusterEvent, StatusError
+from pyscheduler.api import ASSIGNED_POD, SKIP, SKIP_SIGNATURE_GROUP, Action, ClusterEvent, StatusError
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import NodeVolumeLimits
 from pyscheduler.intree.volumes import objects as kinds
@@ -284,7 +284,7 @@ def test_a_disk_without_sense_matters_only_where_there_is_a_csi_node() -> None:
     ids=["none", "a directory", "inline csi"],
 )
 def test_a_pod_whose_volumes_are_not_attached_is_passed_over(of: PodBuilder) -> None:
-    assert plugin().pre_filter(cycle(), of.build(), table([node()])) is SKIP_TEMPLATE
+    assert plugin().pre_filter(cycle(), of.build(), table([node()])) is SKIP_SIGNATURE_GROUP
 
 
 @pytest.mark.parametrize(

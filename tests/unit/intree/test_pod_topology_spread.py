@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import SKIP_TEMPLATE
+from pyscheduler.api import SKIP_SIGNATURE_GROUP
 from pyscheduler.api.outcome import StatusError
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -194,7 +194,7 @@ def test_evicting_pods_may_help_against_skew_but_not_against_a_missing_label() -
 
 @pytest.mark.parametrize("of", [web(), web(spread(when=SOFT)), pod()])
 def test_without_hard_constraints_there_is_nothing_to_filter(of: PodBuilder) -> None:
-    assert build(PodTopologySpread).pre_filter(cycle(), of.build(), table(ZONES)) is SKIP_TEMPLATE
+    assert build(PodTopologySpread).pre_filter(cycle(), of.build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
 
 
 def test_a_selector_that_cannot_be_read_is_an_error_that_says_so() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pyscheduler.api import SKIP_SHAPE, SKIP_TEMPLATE, Skip
+from pyscheduler.api import SKIP_SIGNATURE, SKIP_SIGNATURE_GROUP, Skip
 from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
@@ -71,9 +71,9 @@ def test_the_emptier_domain_is_better(
 @pytest.mark.parametrize(
     ("of", "answer"),
     [
-        pytest.param(web(), SKIP_SHAPE, id="not selected"),
-        pytest.param(web(spread()), SKIP_TEMPLATE, id="a hard one"),
-        pytest.param(pod(), SKIP_SHAPE, id="no labels"),
+        pytest.param(web(), SKIP_SIGNATURE, id="not selected"),
+        pytest.param(web(spread()), SKIP_SIGNATURE_GROUP, id="a hard one"),
+        pytest.param(pod(), SKIP_SIGNATURE, id="no labels"),
     ],
 )
 def test_without_soft_constraints_there_is_nothing_to_score(of: PodBuilder, answer: Skip) -> None:

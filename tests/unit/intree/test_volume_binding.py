@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, SKIP_TEMPLATE, Rejection, Skip, StatusError
+from pyscheduler.api import SKIP, SKIP_SIGNATURE_GROUP, Rejection, Skip, StatusError
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import PodBuilder, node, pod
 
@@ -34,7 +34,7 @@ PLAIN = [{"name": "config", "configMap": {"name": "c"}}, {"name": "empty", "empt
 
 @pytest.mark.parametrize("incoming", [pod(), pod().spec(volumes=PLAIN)], ids=["no volumes", "other volumes"])
 def test_pods_without_claims_are_left_alone(incoming: PodBuilder) -> None:
-    assert ask(incoming) is SKIP_TEMPLATE
+    assert ask(incoming) is SKIP_SIGNATURE_GROUP
 
 
 @pytest.mark.parametrize(
@@ -168,4 +168,4 @@ def test_waiting_may_take_no_time_at_all() -> None:
 
 def test_it_never_scores() -> None:
     cluster = Cluster(bound("pv"), volume(), nodes=[node("a")])
-    assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.nodes()) is SKIP_TEMPLATE
+    assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.nodes()) is SKIP_SIGNATURE_GROUP

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, SKIP_TEMPLATE, ApiError, ApiWriter, Cycle, NodeInfo, Pod, Rejection, StatusError
+from pyscheduler.api import (
+    SKIP,
+    SKIP_SIGNATURE_GROUP,
+    ApiError,
+    ApiWriter,
+    Cycle,
+    NodeInfo,
+    Pod,
+    Rejection,
+    StatusError,
+)
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import PodBuilder, node
 
@@ -20,7 +30,7 @@ TAKEN = Rejection("node(s) didn't find available persistent volumes to bind", re
 STATIC = storage_class(provisioner="kubernetes.io/no-provisioner")
 
 
-class Server(ApiWriter):
+class VolumeApi(ApiWriter):
     """Takes objects, and lets the watch show them. `later` is what else happens, by second."""
 
     def __init__(self, cluster: Cluster, later: Mapping[int, Callable[[], None]] | None = None) -> None:
@@ -95,8 +105,8 @@ class Story:
         annotations = {**of["metadata"].get("annotations", {}), **DONE}
         self.cluster.show(spec(meta(of, annotations=annotations, resourceVersion="50"), volumeName=to))
 
-    async def bind(self, attempt: Cycle, server: Server, incoming: PodBuilder) -> None:
-        assert self.plugin.pre_flight(attempt, incoming.build(), "a") is None
+    async def bind(self, attempt: Cycle, server: VolumeApi, incoming: PodBuilder) -> None:
+        assert self.plugin.pre_bind_pre_flight(attempt, incoming.build(), "a") is None
         assert await self.plugin.pre_bind(attempt, incoming.build(), "a", server) is None
 
 
@@ -146,16 +156,16 @@ def test_what_the_watch_shows_anew_goes_before_what_was_assumed() -> None:
 def test_a_pod_whose_claims_are_bound_has_nothing_to_wait_for() -> None:
     story = Story(bound("pv"), volume())
     attempt = story.reserve(POD)
-    assert story.plugin.pre_flight(attempt, POD.build(), "a") is SKIP
+    assert story.plugin.pre_bind_pre_flight(attempt, POD.build(), "a") is SKIP
     story.plugin.unreserve(attempt, POD.build(), "a")
 
 
 async def test_a_pod_without_claims_passes_through_every_point() -> None:
     story, attempt, plain = Story(), cycle(), using().build()
-    assert story.plugin.pre_filter(attempt, plain, story.cluster.nodes()) is SKIP_TEMPLATE
+    assert story.plugin.pre_filter(attempt, plain, story.cluster.nodes()) is SKIP_SIGNATURE_GROUP
     assert story.plugin.reserve(attempt, plain, story.a) is None
-    assert story.plugin.pre_flight(attempt, plain, "a") is SKIP
-    assert await story.plugin.pre_bind(attempt, plain, "a", Server(story.cluster)) is None
+    assert story.plugin.pre_bind_pre_flight(attempt, plain, "a") is SKIP
+    assert await story.plugin.pre_bind(attempt, plain, "a", VolumeApi(story.cluster)) is None
     story.plugin.unreserve(attempt, plain, "a")
 
 
@@ -164,7 +174,7 @@ async def test_a_pod_without_claims_passes_through_every_point() -> None:
 
 async def test_a_volume_is_bound_to_its_claim() -> None:
     story = Story(meta(claim(), resourceVersion="7"), volume(), STATIC)
-    server = Server(story.cluster, {3: story.finish})
+    server = VolumeApi(story.cluster, {3: story.finish})
     await story.bind(story.reserve(POD), server, POD)
     ((path, written),) = server.written
     assert path == "/api/v1/persistentvolumes/pv"
@@ -186,7 +196,7 @@ async def test_a_volume_is_bound_to_its_claim() -> None:
 async def test_a_volume_that_was_kept_for_the_claim_stays_its_owners_doing(uid: str) -> None:
     kept = volume(claimRef={"namespace": "default", "name": "data", **({"uid": uid} if uid else {})})
     story = Story(claim(), kept, STATIC)
-    server = Server(story.cluster, {1: story.finish})
+    server = VolumeApi(story.cluster, {1: story.finish})
     await story.bind(story.reserve(POD), server, POD)
     ((_, written),) = server.written
     assert written["spec"]["claimRef"]["uid"] == "uid-data"
@@ -196,7 +206,7 @@ async def test_a_volume_that_was_kept_for_the_claim_stays_its_owners_doing(uid: 
 async def test_a_claim_is_told_its_node_and_the_rest_is_up_to_the_provisioner() -> None:
     story = Story(meta(claim(), annotations={"note": "kept"}), storage_class())
     made = volume("made", nodeAffinity=within("z1"), claimRef={"name": "data", "uid": "uid-data"})
-    server = Server(story.cluster, {2: lambda: story.finish(to="made"), 4: lambda: story.cluster.show(made)})
+    server = VolumeApi(story.cluster, {2: lambda: story.finish(to="made"), 4: lambda: story.cluster.show(made)})
     await story.bind(story.reserve(POD), server, POD)
     ((path, written),) = server.written
     assert path == "/api/v1/namespaces/default/persistentvolumeclaims/data"
@@ -213,7 +223,7 @@ async def test_every_claim_of_the_pod_is_waited_for() -> None:
         3: lambda: story.cluster.show(volume("made")),
         5: lambda: story.finish("y", "made"),
     }
-    server = Server(story.cluster, later)
+    server = VolumeApi(story.cluster, later)
     await story.bind(story.reserve(incoming), server, incoming)
     assert [path.rsplit("/", 2)[1:] for path, _ in server.written] == [
         ["persistentvolumes", "pv"],
@@ -225,7 +235,7 @@ async def test_every_claim_of_the_pod_is_waited_for() -> None:
 @pytest.mark.parametrize("class_of_volume", ["late", "other"], ids=["of the volume", "of the claim"])
 async def test_an_old_version_on_the_watch_says_nothing(class_of_volume: str) -> None:
     story = Story(claim(), storage_class(), volume("made", storage_class=class_of_volume))
-    server = Server(story.cluster)
+    server = VolumeApi(story.cluster)
     server.shows = False
     attempt = story.reserve(POD)
 
@@ -241,7 +251,7 @@ async def test_an_old_version_on_the_watch_says_nothing(class_of_volume: str) ->
 async def test_a_refusal_is_the_end_of_it_and_only_what_was_written_stays() -> None:
     story = Story(claim("x"), claim("y", "9Gi", "made"), claim("z"), volume(), STATIC, storage_class("made"))
     incoming = using("x", "y")
-    attempt, server = story.reserve(incoming), Server(story.cluster)
+    attempt, server = story.reserve(incoming), VolumeApi(story.cluster)
     server.refuses, server.shows = "persistentvolumeclaims/y", False
     with pytest.raises(ApiError, match="has been modified"):
         await story.plugin.pre_bind(attempt, incoming.build(), "a", server)
@@ -260,7 +270,7 @@ async def test_a_refusal_is_the_end_of_it_and_only_what_was_written_stays() -> N
 @pytest.mark.parametrize("timeout", [0, 1, 600])
 async def test_waiting_ends_when_the_time_is_up(timeout: int) -> None:
     story = Story(claim(), storage_class(), timeout=timeout)
-    attempt, server = story.reserve(POD), Server(story.cluster)
+    attempt, server = story.reserve(POD), VolumeApi(story.cluster)
     with pytest.raises(StatusError) as caught:
         await story.bind(attempt, server, POD)
     assert str(caught.value) == "binding volumes: context deadline exceeded"
@@ -294,7 +304,7 @@ POD_GONE = pytest.param(
 
 async def fails(story: Story, change: Change) -> str:
     """How the wait ends when this happens in second 2."""
-    attempt, server = story.reserve(POD), Server(story.cluster, {2: lambda: change(story)})
+    attempt, server = story.reserve(POD), VolumeApi(story.cluster, {2: lambda: change(story)})
     with pytest.raises(StatusError) as caught:
         await story.bind(attempt, server, POD)
     assert server.seconds == 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.api import SKIP, SKIP_TEMPLATE, Action, ClusterEvent, Rejection
+from pyscheduler.api import SKIP, SKIP_SIGNATURE_GROUP, Action, ClusterEvent, Rejection
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.intree import VolumeRestrictions
 from pyscheduler.intree.volumes.objects import CLAIM
@@ -141,7 +141,7 @@ def test_a_claim_must_be_there(missing: str) -> None:
     ],
 )
 def test_a_pod_without_disks_and_claims_is_passed_over(of: PodBuilder) -> None:
-    assert plugin().pre_filter(cycle(), of.build(), table([node()])) in (SKIP, SKIP_TEMPLATE)
+    assert plugin().pre_filter(cycle(), of.build(), table([node()])) in (SKIP, SKIP_SIGNATURE_GROUP)
 
 
 def test_a_trial_counts_the_users_of_the_claim_by_its_name() -> None:
@@ -160,7 +160,7 @@ def test_a_trial_counts_the_users_of_the_claim_by_its_name() -> None:
     assert subject.filter(attempt, incoming, row) is not None
     assert subject.filter_all(attempt, incoming, cluster).codes.all()
 
-    attempt.adopt(before)
+    attempt.update_state(before)
     assert subject.filter(attempt, incoming, row) is not None
 
 

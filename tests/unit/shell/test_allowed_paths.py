@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.shell.serving.allowed_paths import AllowedPaths
-from pyscheduler.shell.serving.webserver import Question
+from pyscheduler.shell.serving.webserver import Request
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_a_star_stands_at_the_end() -> None:
 
 def test_whoever_claims_to_be_somebody_is_asked() -> None:
     allowed = AllowedPaths()
-    assert allowed.let(Question("/healthz", {}, {}))
-    assert not allowed.let(Question("/metrics", {}, {}))
-    assert not allowed.let(Question("/healthz", {}, {"authorization": "Bearer t"}))
+    assert allowed.let(Request("/healthz", {}, {}))
+    assert not allowed.let(Request("/metrics", {}, {}))
+    assert not allowed.let(Request("/healthz", {}, {"authorization": "Bearer t"}))

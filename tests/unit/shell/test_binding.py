@@ -36,7 +36,7 @@ class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
     """Raises `error` at one point, and says yes at the others."""
 
     name = "Shaky"
-    binds_elsewhere = True
+    binds_without_api = True
 
     def __init__(self, point: str, error: BaseException) -> None:
         self._point, self._error = point, error

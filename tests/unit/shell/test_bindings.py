@@ -15,11 +15,11 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import Bind, BindingPlan, EventType, Evict, Record
 from pyscheduler.core.events import BindFailed, Bound, Event, Tick
 from pyscheduler.core.framework.handle import CoreHandle
-from pyscheduler.shell.binding import calling_off, crew
+from pyscheduler.shell.binding import cancellation, worker_pool
 from pyscheduler.shell.binding.bindings import LONG, Bindings
 from pyscheduler.shell.binding.concurrency import SMALL, ConcurrencyLimit
 from pyscheduler.shell.instrument import MetricsInstrument
-from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.testing import pod
 
@@ -29,7 +29,7 @@ WORKERS = 4
 
 
 @dataclass
-class Server:
+class BindingServer:
     """An API server that answers bindings when it is let, and knows where pods are."""
 
     where: dict[str, str] = field(default_factory=dict)
@@ -101,15 +101,15 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
 
 
 @dataclass
-class World:
+class BindingFixture:
     """Bindings with a server, a clock that stands still, and what was told."""
 
-    server: Server = field(default_factory=Server)
+    server: BindingServer = field(default_factory=BindingServer)
     clock: VirtualClock = field(default_factory=VirtualClock)
     metrics: Metrics = field(default_factory=Metrics)
     told: list[Event] = field(default_factory=list)
     recorded: list[Record] = field(default_factory=list)
-    traffic: Traffic = field(default_factory=Traffic)
+    in_flight: InFlightCounter = field(default_factory=InFlightCounter)
     acts: Acts = field(default_factory=Acts)
 
     def begin(self, name: str, at: str = "", how: str = "hangs") -> None:
@@ -143,16 +143,16 @@ class World:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plugins are given hardly any time to stop."""
-    monkeypatch.setattr(calling_off, "PATIENCE", 0.01)
+    monkeypatch.setattr(cancellation, "PATIENCE", 0.01)
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[World]:
-    made = World()
+async def world() -> AsyncIterator[BindingFixture]:
+    made = BindingFixture()
     made.server.answers.set()
     api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
-    bindings = made._bindings = Bindings(api, made.traffic, made.clock, limit)
-    bindings.tell, bindings.record = made.told.append, made.recorded.append
+    bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit)
+    bindings.emit, bindings.record = made.told.append, made.recorded.append
     bindings.instrument = MetricsInstrument(made.metrics, made.clock.now)
     work = asyncio.create_task(bindings.run())
     try:
@@ -188,8 +188,8 @@ async def test_pods_that_a_plugin_keeps_for_ever_take_no_worker_from_others(at: 
             await here.after(LONG + 0.1)
         assert (was_full, here.is_full) == (True, False)
         assert isinstance(here.outcomes["fine"], Bound)
-        assert here.bindings.held_up() == {("Acts", at): 3 * WORKERS}
-        assert here.traffic.bindings == 0  # Events are not kept waiting either
+        assert here.bindings.detached_by_plugin() == {("Acts", at): 3 * WORKERS}
+        assert here.in_flight.bindings == 0  # Events are not kept waiting either
         assert any(isinstance(event, Tick) for event in here.told)
 
 
@@ -201,7 +201,7 @@ async def test_the_more_pods_a_plugin_keeps_the_less_it_is_waited_for() -> None:
         await here.after(LONG + 0.1)
         await here.after(LONG / WORKERS)
         await here.after(LONG / WORKERS)
-        assert here.bindings.held_up() == {("Acts", "Bind"): 3 * WORKERS}
+        assert here.bindings.detached_by_plugin() == {("Acts", "Bind"): 3 * WORKERS}
 
 
 async def test_a_slow_server_is_waited_for() -> None:
@@ -212,7 +212,7 @@ async def test_a_slow_server_is_waited_for() -> None:
             here.begin(f"p{i}")
         await settle()
         await here.after(80.0)
-        assert (here.is_full, here.bindings.held_up()) == (True, {})
+        assert (here.is_full, here.bindings.detached_by_plugin()) == (True, {})
 
 
 async def test_a_binding_that_waits_for_what_is_being_said_of_its_pod_is_waited_for_too() -> None:
@@ -224,7 +224,7 @@ async def test_a_binding_that_waits_for_what_is_being_said_of_its_pod_is_waited_
             here.begin(f"p{i}")
         await settle()
         await here.after(80.0)
-        assert (here.is_full, here.bindings.held_up(), here.server.where) == (True, {}, {})
+        assert (here.is_full, here.bindings.detached_by_plugin(), here.server.where) == (True, {}, {})
         written.set()
         await settle()
     assert len(here.server.where) == WORKERS
@@ -253,10 +253,10 @@ async def test_of_a_pod_that_is_gone_nothing_goes_on_and_nothing_is_told(at: str
         here.begin("gone", at)
         if begun:
             await settle()
-        here.bindings.call_off("gone")
+        here.bindings.cancel("gone")
         await until(lambda: here.bindings.unfinished == 0)
         await settle()
-        assert (here.told, here.bindings.held_up(), here.traffic.bindings) == ([], {}, 0)
+        assert (here.told, here.bindings.detached_by_plugin(), here.in_flight.bindings) == ([], {}, 0)
         assert not here.is_full
 
 
@@ -267,7 +267,7 @@ async def test_a_pod_that_is_gone_leaves_the_line() -> None:
             here.begin(f"p{i}")
         here.begin("waits")
         await settle()
-        here.bindings.call_off("waits")
+        here.bindings.cancel("waits")
         here.server.answers.set()
         await until(lambda: here.bindings.unfinished == 0)
         assert sorted(here.outcomes) == [f"p{i}" for i in range(WORKERS)]
@@ -279,7 +279,7 @@ async def test_of_a_pod_that_is_gone_no_call_is_cut_off() -> None:
         here.server.answers.clear()
         here.begin("in-vain")
         await settle()
-        here.bindings.call_off("in-vain")
+        here.bindings.cancel("in-vain")
         await settle()
         assert (here.server.cut_off, here.bindings.unfinished) == (0, 1)
         here.server.answers.set()
@@ -368,7 +368,7 @@ async def test_a_plugin_that_does_not_stop_is_told_and_can_do_no_more_harm(
         assert here.server.where == {}
         assert dict(here.metrics.plugin_failures.counts) == {("Acts", at): 1}
         assert "default/stuck" in str(vars(caplog.records[-1])["fields"])
-        assert here.bindings.held_up() == {}
+        assert here.bindings.detached_by_plugin() == {}
         for i in range(WORKERS):
             here.begin(f"next{i}")
         await until(lambda: here.bindings.unfinished == 0)
@@ -390,7 +390,7 @@ async def test_a_victim_in_pre_bind_that_is_chosen_twice_is_called_off_once() ->
 
 @pytest.mark.parametrize("at", ["PreBind", "Bind"])
 def test_a_plugin_that_does_not_stop_does_not_keep_the_process(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "STOPPING", 0.01)
+    monkeypatch.setattr(worker_pool, "STOPPING", 0.01)
 
     async def life() -> None:
         async with world() as here:

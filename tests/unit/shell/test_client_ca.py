@@ -10,7 +10,7 @@ import pytest
 from pyscheduler.api import ApiError
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.serving import client_ca
-from pyscheduler.shell.serving.client_ca import CONFIG_MAP, REREAD, RETRY, AuthoritiesOfCluster, AuthoritiesOfFile
+from pyscheduler.shell.serving.client_ca import CONFIG_MAP, REREAD, RETRY, ConfigMapAuthorities, FileAuthorities
 
 from .fake_api import FakeApi, Held, Reply, ok, refused
 from .virtual import VirtualClock
@@ -20,7 +20,7 @@ def published(authority: str) -> Reply:
     return ok({"data": {"client-ca-file": authority, "requestheader-client-ca-file": "other"}})
 
 
-async def changed(authorities: AuthoritiesOfCluster, before: str) -> str:
+async def changed(authorities: ConfigMapAuthorities, before: str) -> str:
     """What is told once it is something else."""
     for _ in range(500):
         if (now := await authorities.current()) != before:
@@ -30,11 +30,11 @@ async def changed(authorities: AuthoritiesOfCluster, before: str) -> str:
 
 
 @pytest.fixture
-def authorities(connection: Connection, clock: VirtualClock) -> AuthoritiesOfCluster:
-    return AuthoritiesOfCluster(connection, clock)
+def authorities(connection: Connection, clock: VirtualClock) -> ConfigMapAuthorities:
+    return ConfigMapAuthorities(connection, clock)
 
 
-async def test_the_first_to_ask_waits_for_the_config_map(api: FakeApi, authorities: AuthoritiesOfCluster) -> None:
+async def test_the_first_to_ask_waits_for_the_config_map(api: FakeApi, authorities: ConfigMapAuthorities) -> None:
     api.script(CONFIG_MAP, published("a"))
     assert await authorities.current() == "a"
     assert await authorities.current() == "a"
@@ -42,13 +42,13 @@ async def test_the_first_to_ask_waits_for_the_config_map(api: FakeApi, authoriti
     assert len(api.calls) == 1
 
 
-async def test_nothing_is_read_before_somebody_asks(api: FakeApi, authorities: AuthoritiesOfCluster) -> None:
+async def test_nothing_is_read_before_somebody_asks(api: FakeApi, authorities: ConfigMapAuthorities) -> None:
     await asyncio.sleep(0)
     assert api.calls == []
 
 
 async def test_it_is_read_again_while_the_old_ones_count(
-    api: FakeApi, authorities: AuthoritiesOfCluster, clock: VirtualClock
+    api: FakeApi, authorities: ConfigMapAuthorities, clock: VirtualClock
 ) -> None:
     held = Held(published("b"))
     api.script(CONFIG_MAP, published("a"), held)
@@ -63,7 +63,7 @@ async def test_it_is_read_again_while_the_old_ones_count(
 
 
 async def test_a_server_that_does_not_answer_holds_nobody_up_for_long(
-    api: FakeApi, authorities: AuthoritiesOfCluster, monkeypatch: pytest.MonkeyPatch
+    api: FakeApi, authorities: ConfigMapAuthorities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_ca, "PATIENCE", 0.01)
     api.script(CONFIG_MAP, Held(published("a")))
@@ -72,7 +72,7 @@ async def test_a_server_that_does_not_answer_holds_nobody_up_for_long(
 
 
 async def test_what_cannot_be_read_is_tried_again_later(
-    api: FakeApi, authorities: AuthoritiesOfCluster, clock: VirtualClock
+    api: FakeApi, authorities: ConfigMapAuthorities, clock: VirtualClock
 ) -> None:
     api.script(CONFIG_MAP, refused(403, "Forbidden", "no"), ok({}), published("a"))
     assert [await authorities.current() for _ in range(3)] == ["", "", ""]
@@ -86,7 +86,7 @@ async def test_what_cannot_be_read_is_tried_again_later(
 
 
 @pytest.mark.parametrize("answer", [refused(404, "NotFound", "not there"), Reply(body=b"<html>")])
-async def test_who_must_know_is_told_why_not(api: FakeApi, authorities: AuthoritiesOfCluster, answer: Reply) -> None:
+async def test_who_must_know_is_told_why_not(api: FakeApi, authorities: ConfigMapAuthorities, answer: Reply) -> None:
     api.script(CONFIG_MAP, answer)
     with pytest.raises(ApiError, match=r"not there|cannot be read"):
         await authorities.read()
@@ -95,10 +95,10 @@ async def test_who_must_know_is_told_why_not(api: FakeApi, authorities: Authorit
 async def test_a_file_is_read_anew_as_long_as_it_is_there(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
     file.write_text("a")
-    authorities = AuthoritiesOfFile(file)
+    authorities = FileAuthorities(file)
     file.write_text("b")
     assert await authorities.current() == "b"
     file.unlink()
     assert await authorities.current() == "b"
     with pytest.raises(FileNotFoundError):
-        AuthoritiesOfFile(file)
+        FileAuthorities(file)

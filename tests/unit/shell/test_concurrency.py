@@ -26,7 +26,7 @@ LARGE = SMALL + 1
 
 
 @dataclass
-class Server:
+class ThroughputServer:
     """Answers `throughput` bindings a second, one after the other, each `latency` seconds away; virtual time.
 
     A binding that is beyond those in flight so far needs a connection, which takes `setup` round trips more.
@@ -72,7 +72,7 @@ def observed(seconds: float, in_flight: int, times: int, limit: ConcurrencyLimit
 @pytest.mark.parametrize("latency", [0.005, 0.02, 0.05, 0.1])
 @pytest.mark.parametrize("nodes", [SMALL, LARGE])
 def test_a_server_that_is_far_away_is_kept_as_busy_as_a_near_one(latency: float, nodes: int) -> None:
-    limit, server = ConcurrencyLimit(), Server(latency)
+    limit, server = ConcurrencyLimit(), ThroughputServer(latency)
     server.bind(limit, 4000, nodes)
     assert server.bind(limit, 10_000, nodes, waiting=1) > 0.9 * server.throughput
 
@@ -80,7 +80,7 @@ def test_a_server_that_is_far_away_is_kept_as_busy_as_a_near_one(latency: float,
 @pytest.mark.parametrize("latency", [0.005, 0.02, 0.05, 0.1])
 def test_first_burst_is_bound_at_half_the_pace_of_the_server_at_least(latency: float) -> None:
     """It would take several round trips to find out how many are needed; the latency of a small read shows it."""
-    limit, server = ConcurrencyLimit(), Server(latency, setup=2)
+    limit, server = ConcurrencyLimit(), ThroughputServer(latency, setup=2)
     limit.expect(latency)
     assert server.bind(limit, 2000) > 0.5 * server.throughput
 
@@ -91,7 +91,7 @@ def test_first_burst_is_bound_at_half_the_pace_of_the_server_at_least(latency: f
 )
 def test_documented_numbers_are_in_flight(latency: float, in_small: int, in_large: int) -> None:
     for nodes, most in ((SMALL, in_small), (LARGE, in_large)):
-        limit, server = ConcurrencyLimit(), Server(latency)
+        limit, server = ConcurrencyLimit(), ThroughputServer(latency)
         limit.expect(latency)
         assert server.bind(limit, 2000, nodes) > 0.9 * server.throughput
         server.bind(limit, 40_000, nodes, waiting=1)
@@ -102,13 +102,13 @@ def test_documented_numbers_are_in_flight(latency: float, in_small: int, in_larg
     ("nodes", "most"), [pytest.param(SMALL, 45, id="small cluster"), pytest.param(LARGE, 20, id="large cluster")]
 )
 def test_a_server_that_is_near_gets_no_long_queue(nodes: int, most: int) -> None:
-    limit, server = ConcurrencyLimit(), Server(0.0005)
+    limit, server = ConcurrencyLimit(), ThroughputServer(0.0005)
     assert server.bind(limit, 2000, nodes) > 0.95 * server.throughput
     assert server.most_in_flight <= most
 
 
 def test_a_server_that_is_far_and_slow_gets_no_long_queue() -> None:
-    limit, server = ConcurrencyLimit(), Server(0.05, throughput=200)
+    limit, server = ConcurrencyLimit(), ThroughputServer(0.05, throughput=200)
     limit.expect(0.05)
     server.bind(limit, 2000)
     server.took.clear()
@@ -118,7 +118,7 @@ def test_a_server_that_is_far_and_slow_gets_no_long_queue() -> None:
 
 @pytest.mark.parametrize("nodes", [SMALL, LARGE])
 def test_a_server_that_moves_away_is_kept_busy_again(nodes: int) -> None:
-    limit, server = ConcurrencyLimit(), Server(0.001)
+    limit, server = ConcurrencyLimit(), ThroughputServer(0.001)
     server.bind(limit, 2000, nodes)
     server.latency = 0.05
     server.bind(limit, 6000, nodes, waiting=1)
@@ -127,7 +127,7 @@ def test_a_server_that_moves_away_is_kept_busy_again(nodes: int) -> None:
 
 def test_the_queue_does_not_grow_however_long_a_burst_lasts() -> None:
     """Latency under load must not pass for the base latency: each renewal would allow a longer queue."""
-    limit, server = ConcurrencyLimit(), Server(0.002)
+    limit, server = ConcurrencyLimit(), ThroughputServer(0.002)
     for _ in range(20):
         server.bind(limit, 4000, LARGE, waiting=1)
     assert server.most_in_flight < 30

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pyscheduler.api import ApiError
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.kube.headers import LONGEST_WAIT
+from pyscheduler.shell.kube.client_metrics import ClientMetrics
 from pyscheduler.shell.kube.connection import (
     LOST,
     MERGE_PATCH,
@@ -31,9 +32,8 @@ from pyscheduler.shell.kube.connection import (
     unanswered,
 )
 from pyscheduler.shell.kube.credentials import load
-from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Answer
+from pyscheduler.shell.kube.http1 import JSON, PROTOBUF, Response
 from pyscheduler.shell.kube.pool import Pool
-from pyscheduler.shell.kube.tally import CallTally
 
 from .conftest import write_kubeconfig
 from .fake_api import FakeApi, Hangup, Reply, Stream, ok, refused
@@ -215,9 +215,9 @@ async def test_latency_is_that_of_the_quickest_of_a_few_small_reads(
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
     seconds = iter([0.15, 0.05])
 
-    async def call(*_: object) -> Answer:
+    async def call(*_: object) -> Response:
         clock.at += next(seconds)
-        return Answer(status, b"{}")
+        return Response(status, b"{}")
 
     monkeypatch.setattr(Pool, "call", call)
     assert await connection.latency() == pytest.approx(0.05)
@@ -387,7 +387,7 @@ async def test_an_unreadable_refusal_in_protobuf_is_told_by_its_status(
     await connection.close()
 
 
-class Told(CallTally):
+class Told(ClientMetrics):
     """Writes down what it is told."""
 
     def __init__(self) -> None:
@@ -396,23 +396,23 @@ class Told(CallTally):
         self.seconds: list[tuple[str, float]] = []
         self.waits: list[tuple[str, float]] = []
 
-    def waited(self, method: str, seconds: float) -> None:
+    def observe_rate_limiter_wait(self, method: str, seconds: float) -> None:
         self.waits.append((method, seconds))
 
-    def answered(self, method: str, status: int, again: bool) -> None:
+    def count_result(self, method: str, status: int, again: bool) -> None:
         self.answers.append((method, status, again))
 
-    def carried(self, method: str, sent: int, received: int) -> None:
+    def observe_sizes(self, method: str, sent: int, received: int) -> None:
         self.sizes.append((method, sent, received))
 
-    def took(self, method: str, seconds: float) -> None:
+    def observe_latency(self, method: str, seconds: float) -> None:
         self.seconds.append((method, seconds))
 
 
 async def test_who_counts_hears_of_each_repetition_and_of_all_the_time_that_it_took(
     api: FakeApi, connection: Connection
 ) -> None:
-    connection.tally = told = Told()
+    connection.client_metrics = told = Told()
     api.script(PATH, refused(429, retry_after=3), ok({"x": 1}))
     await connection.request("POST", PATH, b"{}")
     assert told.answers == [("POST", 429, False), ("POST", 200, True)]
@@ -423,7 +423,7 @@ async def test_who_counts_hears_of_each_repetition_and_of_all_the_time_that_it_t
 
 
 async def test_who_counts_hears_of_calls_without_an_answer(api: FakeApi, connection: Connection) -> None:
-    connection.tally = told = Told()
+    connection.client_metrics = told = Told()
     api.script(PATH, Hangup())
     with pytest.raises(ApiError):
         await connection.request("POST", PATH, b"{}")
@@ -433,7 +433,7 @@ async def test_who_counts_hears_of_calls_without_an_answer(api: FakeApi, connect
 
 
 async def test_who_counts_hears_of_watches(api: FakeApi, connection: Connection) -> None:
-    connection.tally = told = Told()
+    connection.client_metrics = told = Told()
     api.script(PATH, refused(403), Stream((b"{}\n",)))
     with pytest.raises(ApiError):
         async with connection.watching(PATH, 1.0):

@@ -9,7 +9,7 @@ import pytest
 
 from pyscheduler.api import NodeObject, PodObject
 from pyscheduler.api.quantity import QuantityError
-from pyscheduler.core.state.shapes import Shapes
+from pyscheduler.core.state.signatures import PodSignatures
 from pyscheduler.shell.kube.decode import Identity, ObjectDecoder, Refusals, UnreadableList
 from pyscheduler.testing import node, pod
 
@@ -163,7 +163,7 @@ def test_a_problem_is_logged_once_and_counted_every_time(caplog: pytest.LogCaptu
     refusals = Counted()
     for _ in range(3):
         with pytest.raises(QuantityError) as caught:
-            Shapes().pod(pod("a").requests(cpu="lots").object())
+            PodSignatures().pod(pod("a").requests(cpu="lots").object())
         refusals.report("pods", "default", "a", caught.value)
     refusals.report("pods", "default", "a", ValueError("something else"))
     assert refusals.resources == ["pods"] * 4

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyscheduler.shell.serving.dumps import Dumps
-from pyscheduler.shell.serving.http import BadQuestion
-from pyscheduler.shell.serving.webserver import Question
+from pyscheduler.shell.serving.http import BadRequest
+from pyscheduler.shell.serving.webserver import Request
 from pyscheduler.testing import Harness, node, pod
 
 
@@ -32,7 +32,7 @@ class At:
 @pytest.fixture
 def harness() -> Harness:
     harness = Harness()
-    harness.answer_bindings = False
+    harness.complete_bindings = False
     harness.add(node("n1", cpu="2"), node("n2", cpu="2").unschedulable())
     harness.add(pod("placed").requests(cpu="500m").on("n1"), pod("gated").gate("later"))
     harness.add(pod("large").requests(cpu="8").priority(5), pod("bound").requests(cpu="250m"))
@@ -45,8 +45,8 @@ def dumps(harness: Harness) -> Dumps:
     return Dumps(harness.machine.context, At(harness))
 
 
-def asked(**query: str) -> Question:
-    return Question("/debug", {key: [value] for key, value in query.items()}, {})
+def asked(**query: str) -> Request:
+    return Request("/debug", {key: [value] for key, value in query.items()}, {})
 
 
 def names(page: dict[str, Any]) -> list[str]:
@@ -97,7 +97,7 @@ def test_the_queue_in_parts(harness: Harness, dumps: Dumps) -> None:
 
 
 def test_a_tier_that_is_none(dumps: Dumps) -> None:
-    with pytest.raises(BadQuestion, match="tier='lost' is not known; choose active, backoff, unschedulable, gated"):
+    with pytest.raises(BadRequest, match="tier='lost' is not known; choose active, backoff, unschedulable, gated"):
         dumps.queue(asked(tier="lost"))
 
 

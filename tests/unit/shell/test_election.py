@@ -13,7 +13,7 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.config.types import KubeSchedulerConfiguration, LeaderElection
-from pyscheduler.core.lease import Candidate, Lease, Terms
+from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
 from pyscheduler.shell.election import Election, election
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.leadership import LeaseLost
@@ -22,11 +22,11 @@ from pyscheduler.shell.metrics import Metrics
 from .fake_api import FakeApi, ok, refused
 from .virtual import SteppedClock
 
-TERMS = Terms(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
+TERMS = LeaseTimings(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
 
 
 @dataclass
-class Server:
+class LeaseServer:
     """Where the lease is. `down` refuses all calls; `deaf` carries writes out and answers nothing."""
 
     lease: Lease | None = None
@@ -40,7 +40,7 @@ class Server:
 class Lock:
     """One replica's view of it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: LeaseServer) -> None:
         self._server = server
         self._known: Lease | None = None
 
@@ -95,12 +95,12 @@ class Stage:
     """Replicas that share a clock and a server."""
 
     clock: SteppedClock = field(default_factory=SteppedClock)
-    server: Server = field(default_factory=Server)
+    server: LeaseServer = field(default_factory=LeaseServer)
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     slow: int = 0
 
     async def start(self, name: str, drain: float = 0.0) -> Replica:
-        election = Election(Lock(self.server), Candidate(name, TERMS), self.clock, self._slowly)
+        election = Election(Lock(self.server), LeaderElector(name, TERMS), self.clock, self._slowly)
         replica = Replica(election, self.clock, drain)
         self.tasks[name] = asyncio.create_task(election.lead(replica.work))
         await settle()
@@ -256,7 +256,7 @@ async def test_work_that_breaks_breaks_the_election_and_the_lease_is_given_back(
         raise ValueError("a bug")
 
     async with staged() as stage:
-        election = Election(Lock(stage.server), Candidate("a", TERMS), stage.clock)
+        election = Election(Lock(stage.server), LeaderElector("a", TERMS), stage.clock)
         with pytest.raises(ValueError, match="a bug"):
             await election.lead(break_down)
         assert stage.server.writes == ["a", ""]

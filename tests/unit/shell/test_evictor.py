@@ -13,7 +13,7 @@ from pyscheduler.api import ApiError
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import EvictFailed
 from pyscheduler.shell.evictor import REST, WORKERS, Evictor
-from pyscheduler.shell.kube.traffic import Traffic
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.testing import pod
 
 from .virtual import SteppedClock
@@ -27,7 +27,7 @@ class Cluster:
         self.refused: set[str] = set()
         self.let_go: dict[str, asyncio.Event] = {}
         self.clock = SteppedClock()
-        self.traffic = Traffic()
+        self.in_flight = InFlightCounter()
         self.told: list[Any] = []
 
     async def evict(self, command: Evict) -> bool:
@@ -40,8 +40,8 @@ class Cluster:
 
     @asynccontextmanager
     async def evictor(self) -> AsyncIterator[Evictor]:
-        evictor = Evictor(cast(Any, self), cast(Any, None), self.traffic, self.clock)
-        evictor.tell = self.told.append
+        evictor = Evictor(cast(Any, self), cast(Any, None), self.in_flight, self.clock)
+        evictor.emit = self.told.append
         task = asyncio.create_task(evictor.run())
         yield evictor
         task.cancel()
@@ -103,7 +103,7 @@ async def test_who_counts_is_told_how_it_went_and_how_long_it_took(refused: str,
     cluster, told = Cluster(), list[tuple[str, float]]()
     cluster.refused.add(refused)
     async with cluster.evictor() as evictor:
-        evictor.room_made = lambda *outcome: told.append(outcome)
+        evictor.evictions_finished = lambda *outcome: told.append(outcome)
         for victim in "ab":
             evictor.add(eviction(victim, "high"))
         await settle()
@@ -122,9 +122,9 @@ async def test_others_can_see_for_how_many_pods_room_is_being_made(refused: str)
         for victim, preemptor in (("a", "high"), ("b", "high"), ("c", "other")):
             evictor.add(eviction(victim, preemptor))
         await settle()
-        seen = [cluster.traffic.evictions]
+        seen = [cluster.in_flight.evictions]
         for victim in "abc":
             cluster.let_go.setdefault(victim, asyncio.Event()).set()
         await settle()
-        seen.append(cluster.traffic.evictions)
+        seen.append(cluster.in_flight.evictions)
     assert seen == [2, 0]

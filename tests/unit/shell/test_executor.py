@@ -15,9 +15,9 @@ from pyscheduler.api import ApiError, ApiWriter, BindPlugin, Cycle, Pod, PostBin
 from pyscheduler.core.commands import (
     Bind,
     BindingPlan,
-    CallOff,
+    CallExtenders,
+    CancelBinding,
     Condition,
-    Consult,
     EventType,
     Evict,
     PatchStatus,
@@ -29,9 +29,9 @@ from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.concurrency import LARGE_QUEUE, SMALL, SMALL_QUEUE, ConcurrencyLimit
 from pyscheduler.shell.evictor import REST
 from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.recorder import Recorder
 from pyscheduler.shell.kube.status import StatusWriter
-from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.shell.patcher import WORKERS as PATCHERS
 from pyscheduler.testing import pod
 
@@ -39,7 +39,7 @@ from .virtual import VirtualClock
 
 
 @dataclass
-class World:
+class ExecutorFixture:
     """An API server that binds when it is told to, and remembers what was asked of it."""
 
     refusals: dict[str, Exception] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class World:
         return 0
 
 
-class Slow(World):
+class Slow(ExecutorFixture):
     """What is said of pod `a` first takes until the test lets go."""
 
     patching = 0
@@ -99,7 +99,7 @@ class Slow(World):
 
 
 @dataclass
-class Late(World):
+class Late(ExecutorFixture):
     """Each binding takes so many seconds."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
@@ -151,10 +151,12 @@ def bind(name: str, plan: BindingPlan = PLAIN) -> Bind:
 
 
 @asynccontextmanager
-async def executing(world: World, workers: int = 4, clock: VirtualClock | None = None) -> AsyncIterator[Executor]:
+async def executing(
+    world: ExecutorFixture, workers: int = 4, clock: VirtualClock | None = None
+) -> AsyncIterator[Executor]:
     api, status, recorder = cast(ApiWriter, world), cast(StatusWriter, world), cast(Recorder, world)
-    executor = Executor(api, status, recorder, Traffic(), clock or VirtualClock(), ConcurrencyLimit(workers))
-    executor.tell = world.told.append
+    executor = Executor(api, status, recorder, InFlightCounter(), clock or VirtualClock(), ConcurrencyLimit(workers))
+    executor.emit = world.told.append
     work = asyncio.create_task(executor.run())
     yield executor
     work.cancel()
@@ -168,7 +170,7 @@ async def settle() -> None:
 
 
 async def test_bindings_are_made_by_so_many_workers_at_a_time() -> None:
-    world = World()
+    world = ExecutorFixture()
     async with executing(world, workers=4) as executor:
         for i in range(40):
             executor.carry_out(bind(f"p{i}"))
@@ -186,7 +188,7 @@ async def test_bindings_are_made_by_so_many_workers_at_a_time() -> None:
     [pytest.param(SMALL, SMALL_QUEUE, id="small"), pytest.param(SMALL + 1, LARGE_QUEUE, id="large")],
 )
 async def test_no_pod_is_decided_on_while_the_concurrency_limit_is_reached(nodes: int, queue: float) -> None:
-    world = World()
+    world = ExecutorFixture()
     async with executing(world, workers=60) as executor:
         full = []
         for i in range(int(queue)):
@@ -215,7 +217,7 @@ async def test_bindings_that_fail_are_observed_only_if_they_took_long(
 
 
 async def test_a_refusal_is_told_and_the_worker_goes_on() -> None:
-    world = World(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
+    world = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
     world.let_go.set()
     async with executing(world, workers=1) as executor:
         executor.carry_out(bind("a"))
@@ -229,7 +231,7 @@ async def test_a_refusal_is_told_and_the_worker_goes_on() -> None:
 
 
 async def test_pods_that_are_being_prepared_keep_nobody_waiting_and_are_bound_in_their_turn() -> None:
-    world = World()
+    world = ExecutorFixture()
     world.let_go.set()
     async with executing(world, workers=2) as executor:
         for i in range(40):
@@ -249,7 +251,7 @@ async def test_pods_that_are_being_prepared_keep_nobody_waiting_and_are_bound_in
 
 
 async def test_pre_bind_may_reject_and_post_bind_cannot_undo() -> None:
-    world = World()
+    world = ExecutorFixture()
     world.let_go.set()
     async with executing(world) as executor:
         executor.carry_out(bind("dry", FULL))
@@ -264,7 +266,7 @@ class Confused(PreBindPlugin, BindPlugin):
     """Answers what is no answer, or gives up as if it had been told to."""
 
     name = "Confused"
-    binds_elsewhere = True
+    binds_without_api = True
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Any:
         return await self.answer(pod, "prepare")
@@ -280,7 +282,7 @@ class Confused(PreBindPlugin, BindPlugin):
 
 async def test_a_plugin_that_answers_nonsense_or_is_cancelled_costs_its_pod_an_attempt_and_nobody_a_worker() -> None:
     confused = Confused(None, HANDLE)
-    plan, world = BindingPlan((confused,), (confused,), ()), World()
+    plan, world = BindingPlan((confused,), (confused,), ()), ExecutorFixture()
     names = [f"{at}-{how}" for at in ("prepare", "bind") for how in ("nonsense", "cancelled")]
     async with executing(world, workers=1) as executor:
         for name in names:
@@ -295,15 +297,15 @@ async def test_a_plugin_that_answers_nonsense_or_is_cancelled_costs_its_pod_an_a
 
 
 async def test_whoever_knows_extenders_is_given_what_they_are_to_be_asked() -> None:
-    asked: list[Consult] = []
-    async with executing(World()) as executor:
+    asked: list[CallExtenders] = []
+    async with executing(ExecutorFixture()) as executor:
         executor.consult = asked.append
-        executor.carry_out(Consult(1, pod("a").build(), ()))
+        executor.carry_out(CallExtenders(1, pod("a").build(), ()))
     assert [command.id for command in asked] == [1]
 
 
 async def test_only_the_newest_condition_of_a_pod_is_written() -> None:
-    world = World()
+    world = ExecutorFixture()
     async with executing(world) as executor:
         for name, message in (("a", "first"), ("b", "only"), ("a", "second")):
             executor.carry_out(unfit(name, message))
@@ -317,7 +319,7 @@ async def test_a_status_that_replaces_another_loses_nothing_of_it() -> None:
     nominated = unfit("a", "no room", "n1")
     cleared = PatchStatus(pod("a").build(), None, "")
     assert cleared.after(nominated) == PatchStatus(cleared.pod, nominated.condition, "")
-    world = World()
+    world = ExecutorFixture()
     async with executing(world) as executor:
         executor.carry_out(nominated)
         executor.carry_out(cleared)
@@ -409,7 +411,7 @@ async def test_a_pod_that_is_deleted_while_its_binding_waits_for_what_is_being_s
             await settle()
             executor.carry_out(bind(name, plan))
             await settle()
-            executor.carry_out(CallOff(name))
+            executor.carry_out(CancelBinding(name))
         world.awake.set()
         await settle()
         assert executor.unfinished == 0
@@ -418,10 +420,10 @@ async def test_a_pod_that_is_deleted_while_its_binding_waits_for_what_is_being_s
 
 
 async def test_why_a_binding_failed_is_said_after_what_was_taken_back() -> None:
-    world = World(refusals={"a": ApiError(409, "Conflict", "taken")})
+    world = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "taken")})
     world.let_go.set()
     async with executing(world) as executor:
-        executor.tell = lambda _: executor.carry_out(
+        executor.emit = lambda _: executor.carry_out(
             PatchStatus(pod("a").build(), Condition("SchedulerError", "taken"))
         )
         executor.carry_out(bind("a"))
@@ -430,7 +432,7 @@ async def test_why_a_binding_failed_is_said_after_what_was_taken_back() -> None:
 
 
 async def test_a_victim_that_lives_on_is_told_to_who_waits_for_its_room() -> None:
-    world = World(refusals={"victim": ApiError(500, "InternalError", "etcd is down")})
+    world = ExecutorFixture(refusals={"victim": ApiError(500, "InternalError", "etcd is down")})
     async with executing(world) as executor:
         executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "preempted", PREEMPTED))
         await settle()
@@ -448,7 +450,7 @@ async def test_a_victim_in_pre_bind_is_not_deleted_but_its_binding_is_called_off
         async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
             await asyncio.Event().wait()
 
-    world = World()
+    world = ExecutorFixture()
     async with executing(world) as executor:
         for settled in (0, 1):  # before PreBind has begun, and in it
             executor.carry_out(bind("victim", BindingPlan((Waits(None, HANDLE),), PLAIN.bind, ())))
@@ -464,7 +466,7 @@ async def test_a_victim_in_pre_bind_is_not_deleted_but_its_binding_is_called_off
 
 
 async def test_a_victim_that_pre_bind_has_let_go_is_deleted() -> None:
-    world = World()
+    world = ExecutorFixture()
     async with executing(world) as executor:
         executor.carry_out(bind("victim", FULL))
         await settle()
@@ -474,7 +476,7 @@ async def test_a_victim_that_pre_bind_has_let_go_is_deleted() -> None:
 
 
 async def test_only_a_victim_that_was_evicted_has_an_event() -> None:
-    world = World()
+    world = ExecutorFixture()
     async with executing(world) as executor:
         for name in ("victim", "gone"):
             executor.carry_out(Evict(pod(name).build(), pod("high").build(), "preempted", PREEMPTED))
@@ -487,7 +489,7 @@ PREEMPTED = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", po
 
 @pytest.mark.parametrize("let_go", [True, False])
 async def test_drain_waits_for_bindings_but_not_for_ever(let_go: bool) -> None:
-    world = World()
+    world = ExecutorFixture()
     async with executing(world) as executor:
         executor.carry_out(bind("a"))
         await settle()

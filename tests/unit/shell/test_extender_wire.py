@@ -7,7 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from pyscheduler.api.preemption import Candidate
-from pyscheduler.core.extending import ExtenderFailed, Filtered, Prioritized, Trimmed, Victims
+from pyscheduler.core.extender import (
+    ExtenderFailed,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    ExtenderPrioritizeResult,
+    Victims,
+)
 from pyscheduler.shell.extenders import wire
 from pyscheduler.testing import pod
 
@@ -62,56 +68,65 @@ def test_what_is_sent(body: bytes, expected: bytes) -> None:
 ASKED = ("n1", "n2", "n3")
 
 
-def names(body: bytes) -> Filtered:
-    return wire.filtered(body, ASKED, "http://e", names=True)
+def names(body: bytes) -> ExtenderFilterResult:
+    return wire.parse_filter_result(body, ASKED, "http://e", names=True)
 
 
-def nodes(body: bytes) -> Filtered:
-    return wire.filtered(body, ASKED, "http://e", names=False)
+def nodes(body: bytes) -> ExtenderFilterResult:
+    return wire.parse_filter_result(body, ASKED, "http://e", names=False)
 
 
 @pytest.mark.parametrize(
     ("read", "body", "expected"),
     [
-        pytest.param(names, b'{"NodeNames":["n2","n1"]}', Filtered(("n2", "n1")), id="names"),
+        pytest.param(names, b'{"NodeNames":["n2","n1"]}', ExtenderFilterResult(("n2", "n1")), id="names"),
         pytest.param(
             names,
             b'{"Nodes":null,"NodeNames":["n1"],"FailedNodes":{"n2":"busy"},'
             b'"FailedAndUnresolvableNodes":{"n3":"broken"},"Error":""}',
-            Filtered(("n1",), {"n2": "busy"}, {"n3": "broken"}),
+            ExtenderFilterResult(("n1",), {"n2": "busy"}, {"n3": "broken"}),
             id="everything",
         ),
         pytest.param(
             nodes,
             b'{"Nodes":{"metadata":{},"items":[{"metadata":{"name":"n3"},"spec":{"taints":null}}]}}',
-            Filtered(("n3",)),
+            ExtenderFilterResult(("n3",)),
             id="nodes",
         ),
-        pytest.param(names, b'{"Nodes":{"items":[{"metadata":{"name":"n3"}}]}}', Filtered(("n3",)), id="nodes anyway"),
-        pytest.param(nodes, b'{"NodeNames":["n1"]}', Filtered(()), id="names to one who was asked for nodes"),
-        pytest.param(nodes, b'{"Nodes":{"items":null}}', Filtered(()), id="no nodes"),
-        pytest.param(names, b"{}", Filtered(()), id="nothing"),
-        pytest.param(names, b"null", Filtered(()), id="null"),
         pytest.param(
-            names, b'{"nodenames":["n1"],"failednodes":{"n2":"x"}}', Filtered(("n1",), {"n2": "x"}), id="any case"
+            names, b'{"Nodes":{"items":[{"metadata":{"name":"n3"}}]}}', ExtenderFilterResult(("n3",)), id="nodes anyway"
         ),
-        pytest.param(names, b'{"NodeNames":["n1"],"More":{"of":"it"}}', Filtered(("n1",)), id="unknown keys"),
         pytest.param(
-            wire.prioritized,
+            nodes, b'{"NodeNames":["n1"]}', ExtenderFilterResult(()), id="names to one who was asked for nodes"
+        ),
+        pytest.param(nodes, b'{"Nodes":{"items":null}}', ExtenderFilterResult(()), id="no nodes"),
+        pytest.param(names, b"{}", ExtenderFilterResult(()), id="nothing"),
+        pytest.param(names, b"null", ExtenderFilterResult(()), id="null"),
+        pytest.param(
+            names,
+            b'{"nodenames":["n1"],"failednodes":{"n2":"x"}}',
+            ExtenderFilterResult(("n1",), {"n2": "x"}),
+            id="any case",
+        ),
+        pytest.param(
+            names, b'{"NodeNames":["n1"],"More":{"of":"it"}}', ExtenderFilterResult(("n1",)), id="unknown keys"
+        ),
+        pytest.param(
+            wire.parse_host_priorities,
             b'[{"Host":"n1","Score":10},{"host":"n2","score":3},{"Host":"n3"}]',
-            Prioritized((("n1", 10), ("n2", 3), ("n3", 0))),
+            ExtenderPrioritizeResult((("n1", 10), ("n2", 3), ("n3", 0))),
             id="scores",
         ),
-        pytest.param(wire.prioritized, b"null", Prioritized(()), id="no scores"),
+        pytest.param(wire.parse_host_priorities, b"null", ExtenderPrioritizeResult(()), id="no scores"),
         pytest.param(
-            wire.trimmed,
+            wire.parse_preemption_result,
             b'{"NodeNameToMetaVictims":{"n1":{"Pods":[{"UID":"v"},{"uid":"w"}],"NumPDBViolations":2},"n2":null}}',
-            Trimmed({"n1": Victims(("v", "w"), 2), "n2": Victims(())}),
+            ExtenderPreemptionResult({"n1": Victims(("v", "w"), 2), "n2": Victims(())}),
             id="victims",
         ),
-        pytest.param(wire.trimmed, b"{}", Trimmed({}), id="no victims"),
-        pytest.param(wire.bound, b'{"Error":""}', None, id="bound"),
-        pytest.param(wire.bound, b"{}", None, id="bound without a word"),
+        pytest.param(wire.parse_preemption_result, b"{}", ExtenderPreemptionResult({}), id="no victims"),
+        pytest.param(wire.parse_binding_result, b'{"Error":""}', None, id="bound"),
+        pytest.param(wire.parse_binding_result, b"{}", None, id="bound without a word"),
     ],
 )
 def test_what_is_read(read: Callable[[bytes], object], body: bytes, expected: object) -> None:
@@ -122,7 +137,7 @@ def test_what_is_read(read: Callable[[bytes], object], body: bytes, expected: ob
     ("read", "body", "told"),
     [
         pytest.param(names, b'{"NodeNames":["n1"],"Error":"out of order"}', "out of order", id="filter"),
-        pytest.param(wire.bound, b'{"error":"no such pod"}', "no such pod", id="bind"),
+        pytest.param(wire.parse_binding_result, b'{"error":"no such pod"}', "no such pod", id="bind"),
         pytest.param(
             names,
             b'{"NodeNames":["n1","n9"]}',
@@ -148,13 +163,13 @@ def test_what_an_extender_gets_wrong_is_told_as_it_is(read: Callable[[bytes], ob
         (names, b'{"FailedNodes":["n1"]}'),
         (names, b"\xff"),
         (nodes, b'{"Nodes":[{"metadata":{"name":"n1"}}]}'),
-        (wire.prioritized, b"{}"),
-        (wire.prioritized, b'[{"Host":"n1","Score":"high"}]'),
-        (wire.trimmed, b'{"NodeNameToMetaVictims":["n1"]}'),
-        (wire.trimmed, b'{"NodeNameToMetaVictims":{"n1":{"Pods":["v"]}}}'),
-        (wire.bound, b'{"Error":1}'),
+        (wire.parse_host_priorities, b"{}"),
+        (wire.parse_host_priorities, b'[{"Host":"n1","Score":"high"}]'),
+        (wire.parse_preemption_result, b'{"NodeNameToMetaVictims":["n1"]}'),
+        (wire.parse_preemption_result, b'{"NodeNameToMetaVictims":{"n1":{"Pods":["v"]}}}'),
+        (wire.parse_binding_result, b'{"Error":1}'),
     ],
 )
 def test_what_is_no_answer(read: Callable[[bytes], object], body: bytes) -> None:
-    with pytest.raises(wire.UnreadableAnswer):
+    with pytest.raises(wire.UnreadableResponse):
         read(body)

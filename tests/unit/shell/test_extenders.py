@@ -16,25 +16,25 @@ from pyscheduler.config.build import build_profiles
 from pyscheduler.config.load import default
 from pyscheduler.config.problems import ConfigError
 from pyscheduler.config.types import Extender, ExtenderTLS, KubeSchedulerConfiguration, ManagedResource
-from pyscheduler.core.commands import Bind, Consult
-from pyscheduler.core.events import BindFailed, Bound, Consulted, Event
-from pyscheduler.core.extending import (
-    Answer,
-    Call,
-    CallFailed,
+from pyscheduler.core.commands import Bind, CallExtenders
+from pyscheduler.core.events import BindFailed, Bound, Event, ExtendersResponded
+from pyscheduler.core.extender import (
+    ExtenderCall,
+    ExtenderCallFailed,
+    ExtenderFilterResult,
+    ExtenderPreemptionResult,
+    ExtenderPrioritizeResult,
+    ExtenderResult,
     FilterCall,
-    Filtered,
     PreemptCall,
     PrioritizeCall,
-    Prioritized,
-    Trimmed,
     Victims,
 )
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell.binding.cycle import run_binding
-from pyscheduler.shell.extenders.consultant import ExtenderBinder, Extenders
-from pyscheduler.shell.extenders.kept import Kept, KeptJson, needs_of
+from pyscheduler.shell.extenders.extender_client import ExtenderBinder, ExtenderClients
+from pyscheduler.shell.extenders.raw_objects import RawObjectCache, RawObjectCaches, required_scopes
 from pyscheduler.shell.kube.decode import Refusals
 from pyscheduler.shell.kube.paths import NODES, PODS
 from pyscheduler.testing import PodBuilder, node, pod
@@ -44,7 +44,7 @@ from .fake_extender import FakeExtender
 from .virtual import VirtualClock
 
 SUBJECT = pod("a")
-NOTHING = Kept(KeptJson(), KeptJson())
+NOTHING = RawObjectCaches(RawObjectCache(), RawObjectCache())
 ALL: dict[str, Any] = {
     "filter_verb": "filter",
     "prioritize_verb": "prioritize",
@@ -53,14 +53,14 @@ ALL: dict[str, Any] = {
 }
 
 
-class World:
+class ExtenderFixture:
     """Extenders that know a pod and a few nodes, and what they have told."""
 
     def __init__(self, *configured: Extender) -> None:
-        self.kept = Kept(*(KeptJson(keep) for keep in needs_of(configured)))
-        self.extenders = Extenders(KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.kept)
+        self.kept = RawObjectCaches(*(RawObjectCache(keep) for keep in required_scopes(configured)))
+        self.extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.kept)
         self.told: asyncio.Queue[Event] = asyncio.Queue()
-        self.extenders.tell = self.told.put_nowait
+        self.extenders.emit = self.told.put_nowait
         for name in ("n1", "n2"):
             self._show(NODES, "nodes", node(name).manifest)
 
@@ -74,18 +74,18 @@ class World:
         self._show(PODS, "pods", built.manifest)
         return built.build()
 
-    async def ask(self, subject: Pod, *calls: Call) -> tuple[Answer, ...]:
-        self.extenders.consult(Consult(7, subject, calls))
+    async def ask(self, subject: Pod, *calls: ExtenderCall) -> tuple[ExtenderResult, ...]:
+        self.extenders.consult(CallExtenders(7, subject, calls))
         async with asyncio.timeout(10):
             told = await self.told.get()
-        assert isinstance(told, Consulted)
+        assert isinstance(told, ExtendersResponded)
         assert told.id == 7
         return told.answers
 
 
 @asynccontextmanager
-async def world(*configured: Extender) -> AsyncIterator[World]:
-    made = World(*configured)
+async def world(*configured: Extender) -> AsyncIterator[ExtenderFixture]:
+    made = ExtenderFixture(*configured)
     yield made
     await made.extenders.close()
 
@@ -103,7 +103,7 @@ async def test_whole_nodes_are_sent_to_extenders_that_do_not_know_them(extender:
     async with world(Extender(extender.url, **ALL)) as w:
         (known,) = w.extenders.known
         call = FilterCall(known, ("n1", "n2", "gone"))
-        assert await w.ask(w.show(SUBJECT), call) == (Filtered(("n2",)),)
+        assert await w.ask(w.show(SUBJECT), call) == (ExtenderFilterResult(("n2",)),)
     ((verb, body),) = extender.asked
     assert verb == "filter"
     assert body["Pod"] == sent(SUBJECT)
@@ -118,8 +118,8 @@ async def test_names_are_sent_to_those_that_do(extender: FakeExtender) -> None:
         (known,) = w.extenders.known
         subject = w.show(SUBJECT)
         assert len(w.kept.nodes) == 0, "nobody is sent whole nodes"
-        assert await w.ask(subject, FilterCall(known, ("n1", "n2"))) == (Filtered(("n2",)),)
-        assert await w.ask(subject, PrioritizeCall(known, ("n1", "n2"))) == (Prioritized((("n2", 3),)),)
+        assert await w.ask(subject, FilterCall(known, ("n1", "n2"))) == (ExtenderFilterResult(("n2",)),)
+        assert await w.ask(subject, PrioritizeCall(known, ("n1", "n2"))) == (ExtenderPrioritizeResult((("n2", 3),)),)
     body = {"Pod": sent(SUBJECT), "Nodes": None, "NodeNames": ["n1", "n2"]}
     assert extender.asked == [("filter", body), ("prioritize", body)]
 
@@ -132,7 +132,7 @@ async def test_victims_are_sent_as_the_extender_knows_them(extender: FakeExtende
         running = pod("v").on("n1")
         victim = w.show(running)
         call = PreemptCall(known, {"n1": Candidate((victim,), 1)})
-        assert await w.ask(w.show(SUBJECT), call) == (Trimmed({"n1": Victims(("v",), 1)}),)
+        assert await w.ask(w.show(SUBJECT), call) == (ExtenderPreemptionResult({"n1": Victims(("v",), 1)}),)
     ((_, body),) = extender.asked
     whole = {"n1": {"Pods": [sent(running)], "NumPDBViolations": 1}}
     uids = {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}
@@ -153,15 +153,15 @@ async def test_several_are_asked_at_once_and_one_that_fails_is_told_of_in_its_pl
     async with world(broken, Extender(extender.url, **ALL)) as w:
         calls = [PrioritizeCall(known, ("n1",)) for known in w.extenders.known]
         failed, ranked = await w.ask(w.show(SUBJECT), *calls)
-    assert failed == CallFailed(f"failed broken with extender at URL {extender.url}/broken, code 404")
-    assert ranked == Prioritized((("n1", 1),))
+    assert failed == ExtenderCallFailed(f"failed broken with extender at URL {extender.url}/broken, code 404")
+    assert ranked == ExtenderPrioritizeResult((("n1", 1),))
 
 
 async def test_an_answer_that_is_none_names_extender_and_verb(extender: FakeExtender) -> None:
     extender.says["filter"] = b"<html>"
     async with world(Extender(extender.url, **ALL)) as w:
         (answer,) = await w.ask(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
-    assert isinstance(answer, CallFailed)
+    assert isinstance(answer, ExtenderCallFailed)
     assert answer.message.startswith(
         f"failed filter with extender at URL {extender.url}/filter: its answer cannot be read: "
     )
@@ -171,26 +171,26 @@ async def test_what_an_extender_says_is_wrong_is_told_in_its_words(extender: Fak
     extender.says["filter"] = {"Error": "I am out of order"}
     async with world(Extender(extender.url, **ALL)) as w:
         answers = await w.ask(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
-    assert answers == (CallFailed("I am out of order"),)
+    assert answers == (ExtenderCallFailed("I am out of order"),)
 
 
 async def test_of_a_pod_that_is_gone_nobody_is_asked(extender: FakeExtender) -> None:
     async with world(Extender(extender.url, **ALL)) as w:
         answers = await w.ask(SUBJECT.build(), FilterCall(w.extenders.known[0], ("n1",)))
-    assert answers == (CallFailed("pod default/a is gone"),)
+    assert answers == (ExtenderCallFailed("pod default/a is gone"),)
     assert not extender.asked
 
 
 async def test_a_bug_of_ours_is_an_answer_too(extender: FakeExtender) -> None:
     async with world(Extender(extender.url, **ALL)) as w:
         (answer,) = await w.ask(w.show(SUBJECT), cast(Any, FilterCall(w.extenders.known[0], cast(Any, 7))))
-    assert isinstance(answer, CallFailed)
+    assert isinstance(answer, ExtenderCallFailed)
     assert "could not be asked" in answer.message
 
 
 async def test_when_the_scheduler_stops_nobody_waits_for_answers(extender: FakeExtender) -> None:
     async with world(Extender(extender.url, filter_verb="slow")) as w:
-        w.extenders.consult(Consult(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
+        w.extenders.consult(CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
         async with asyncio.timeout(10):
             await extender.called.wait()
             w.extenders.stop()
@@ -201,7 +201,7 @@ async def test_when_the_scheduler_stops_nobody_waits_for_answers(extender: FakeE
 def test_tls_that_cannot_be_used_is_an_error_of_the_configuration() -> None:
     extenders = (Extender("http://a"), Extender("https://b", tls_config=ExtenderTLS(ca_file="/does/not/exist")))
     with pytest.raises(ConfigError, match=r"^extenders\[1\]\.tlsConfig: the certificates cannot be used"):
-        Extenders(KubeSchedulerConfiguration(extenders=extenders), VirtualClock(), NOTHING)
+        ExtenderClients(KubeSchedulerConfiguration(extenders=extenders), VirtualClock(), NOTHING)
 
 
 # -- binding -----------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ class Api:
 async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound | BindFailed, list[str]]:
     """How a binding cycle of the default profile ends, and what was bound without the extender."""
     clock, handle, api = VirtualClock(), CoreHandle(), Api()
-    extenders = Extenders(KubeSchedulerConfiguration(extenders=(configured,)), clock, NOTHING)
+    extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=(configured,)), clock, NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), handle), handle)
     subject = built.build()
     plan = msgspec.structs.replace(profile.plan, pre_bind=())
@@ -273,9 +273,9 @@ async def test_where_one_that_is_ignorable_fails_the_plugins_bind(extender: Fake
 
 async def test_it_asks_for_no_events(extender: FakeExtender) -> None:
     configuration = KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),))
-    extenders = Extenders(configuration, VirtualClock(), NOTHING)
+    extenders = ExtenderClients(configuration, VirtualClock(), NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
     binder = profile.plan.bind[0]
     assert isinstance(binder, ExtenderBinder)
-    assert binder.interests() == ()
+    assert binder.events_to_register() == ()
     assert [plugin.name for plugin in profile.plan.bind] == ["Extender", "DefaultBinder"]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.serving.client_ca import AuthoritiesOfCluster, AuthoritiesOfFile, Proxies, Trusted
+from pyscheduler.shell.serving.client_ca import ConfigMapAuthorities, FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.front_proxy import user_of
 from pyscheduler.shell.serving.reviews import User
-from pyscheduler.shell.serving.webserver import Question
+from pyscheduler.shell.serving.webserver import Request
 from tests.controlplane.certs import Authority
 
 from .fake_api import FakeApi, ok
@@ -29,11 +29,11 @@ def der(pem: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(pem)
 
 
-def asked(subject: Any, signer: str, *pairs: tuple[str, str]) -> Question:
-    return Question("/metrics", {}, dict(pairs), subject=subject, signer=der(signer), pairs=pairs)
+def asked(subject: Any, signer: str, *pairs: tuple[str, str]) -> Request:
+    return Request("/metrics", {}, dict(pairs), subject=subject, signer=der(signer), pairs=pairs)
 
 
-def by_proxy(*pairs: tuple[str, str]) -> Question:
+def by_proxy(*pairs: tuple[str, str]) -> Request:
     return asked(PROXY, PROXIES, *pairs)
 
 
@@ -67,12 +67,12 @@ def test_nobody_becomes_authenticated_by_being_passed_on() -> None:
         pytest.param(by_proxy(("x-remote-user", "")), proxies(), id="it says an empty name"),
         pytest.param(by_proxy(ALICE), proxies(names=("another",)), id="it is none of those that may"),
         pytest.param(asked(((("commonName", ""),),), PROXIES, ALICE), proxies(names=()), id="it has no name"),
-        pytest.param(Question("/", {}, {}, pairs=(ALICE,)), proxies(), id="it shows no certificate"),
+        pytest.param(Request("/", {}, {}, pairs=(ALICE,)), proxies(), id="it shows no certificate"),
         pytest.param(asked(PROXY, Authority().certificate, ALICE), proxies(), id="of another authority"),
         pytest.param(asked(ADMIN, PROXIES), proxies(), id="an administrator of the proxies' authority"),
     ],
 )
-def test_whoever_is_not_believed_is_nobody(question: Question, said: Proxies) -> None:
+def test_whoever_is_not_believed_is_nobody(question: Request, said: Proxies) -> None:
     assert user_of(question, CLIENTS, said) is None
 
 
@@ -110,8 +110,8 @@ async def test_the_cluster_says_who_its_proxies_are(api: FakeApi, connection: Co
         "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
     }
     api.script(CONFIG_MAP, ok({"data": data}))
-    lookup = AuthoritiesOfCluster(connection, clock)
-    trusted = Trusted(lookup, lookup)
+    lookup = ConfigMapAuthorities(connection, clock)
+    trusted = TrustedAuthorities(lookup, lookup)
     assert await trusted.current() == f"{CLIENTS}\n{PROXIES}"
     user = user_of(by_proxy(ALICE, ("x-remote-group", "dev")), *trusted.known)
     assert user == User("alice", groups=("dev", "system:authenticated"))
@@ -123,18 +123,18 @@ async def test_flags_go_before_what_the_cluster_says(
     file = tmp_path / "proxies.crt"
     file.write_text(PROXIES)
     api.script(CONFIG_MAP, ok({"data": {"client-ca-file": CLIENTS, "requestheader-client-ca-file": CLIENTS}}))
-    lookup = AuthoritiesOfCluster(connection, clock)
-    trusted = Trusted(lookup, lookup, (AuthoritiesOfFile(file), Proxies(names=("mine",))))
+    lookup = ConfigMapAuthorities(connection, clock)
+    trusted = TrustedAuthorities(lookup, lookup, (FileAuthorities(file), Proxies(names=("mine",))))
     assert await trusted.current() == f"{CLIENTS}\n{PROXIES}"
     assert trusted.known == (CLIENTS, Proxies(PROXIES, ("mine",)))
 
 
 async def test_without_either_there_are_none(api: FakeApi, connection: Connection, clock: VirtualClock) -> None:
     api.script(CONFIG_MAP, ok({"data": {"client-ca-file": CLIENTS}}))
-    lookup = AuthoritiesOfCluster(connection, clock)
-    assert await Trusted(lookup, lookup).current() == CLIENTS
+    lookup = ConfigMapAuthorities(connection, clock)
+    assert await TrustedAuthorities(lookup, lookup).current() == CLIENTS
     assert lookup.proxies is None
-    assert await Trusted(None).current() == ""
+    assert await TrustedAuthorities(None).current() == ""
 
 
 async def test_what_cannot_be_read_of_the_cluster_leaves_what_was_known(
@@ -142,6 +142,6 @@ async def test_what_cannot_be_read_of_the_cluster_leaves_what_was_known(
 ) -> None:
     broken = {"client-ca-file": CLIENTS, "requestheader-client-ca-file": PROXIES, "requestheader-allowed-names": "7"}
     api.script(CONFIG_MAP, ok({"data": broken}))
-    lookup = AuthoritiesOfCluster(connection, clock)
-    assert await Trusted(lookup, lookup).current() == ""
+    lookup = ConfigMapAuthorities(connection, clock)
+    assert await TrustedAuthorities(lookup, lookup).current() == ""
     assert lookup.proxies is None

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 from pyscheduler.shell.serving import health
 from pyscheduler.shell.serving.health import Checks
 from pyscheduler.shell.serving.http import HttpServer, ServerProblem, json_page, metrics_page, number
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Request, Response
 
 
 class Served:
@@ -27,15 +27,15 @@ class Served:
             **health.pages(checks),
             "/metrics": metrics_page(lambda: registry),
             "/configz": json_page(lambda _: {"profiles": ["a"]}),
-            "DELETE /metrics": lambda _: Answer(b"done"),
+            "DELETE /metrics": lambda _: Response(b"done"),
             "/count": json_page(lambda question: number(question, "limit", 5, 10)),
         }
-        self.refusal: Answer | None = None
+        self.refusal: Response | None = None
         self.guarded: list[tuple[str, bool]] = []
         self.server = HttpServer(pages, self._guard, "127.0.0.1", 0)
         self._session = aiohttp.ClientSession()
 
-    async def _guard(self, question: Question, served: bool) -> Answer | None:
+    async def _guard(self, question: Request, served: bool) -> Response | None:
         self.guarded.append((question.path, served))
         return self.refusal
 
@@ -106,7 +106,7 @@ async def test_pages(served: Served) -> None:
 
 
 async def test_the_guard_is_asked_before_each_answer(served: Served) -> None:
-    served.refusal = Answer(b"not you", 403)
+    served.refusal = Response(b"not you", 403)
     assert await served.get("/configz") == (403, "not you")
     assert await served.get("/nowhere?x") == (403, "not you")
     assert served.guarded == [("/configz", True), ("/nowhere", False)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.shell.kube import http1
-from pyscheduler.shell.kube.http1 import Answer, AnswerReader, BadAnswer, request
+from pyscheduler.shell.kube.http1 import MalformedResponse, Response, ResponseParser, request
 
 WHOLE = b'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 7\r\n\r\n{"a":1}'
 CHUNKED = (
@@ -18,21 +18,21 @@ NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 CONTINUED = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + WHOLE
 BUSY = b"HTTP/1.1 429 Too Many Requests\r\nRETRY-AFTER:  3 \r\nContent-Length: 2\r\n\r\n{}"
 ANSWERS = {
-    "whole": (WHOLE, Answer(201, b'{"a":1}')),
-    "chunked": (CHUNKED, Answer(200, b'{"a":1,"b":"2"}\n')),
-    "plainly chunked": (PLAINLY_CHUNKED, Answer(200, b"[1,2]")),
-    "empty": (EMPTY, Answer(200, b"")),
-    "no content": (NO_CONTENT, Answer(204, b"")),
-    "after a 100": (CONTINUED, Answer(201, b'{"a":1}')),
-    "refused": (BUSY, Answer(429, b"{}", "Too Many Requests", "3")),
+    "whole": (WHOLE, Response(201, b'{"a":1}')),
+    "chunked": (CHUNKED, Response(200, b'{"a":1,"b":"2"}\n')),
+    "plainly chunked": (PLAINLY_CHUNKED, Response(200, b"[1,2]")),
+    "empty": (EMPTY, Response(200, b"")),
+    "no content": (NO_CONTENT, Response(204, b"")),
+    "after a 100": (CONTINUED, Response(201, b'{"a":1}')),
+    "refused": (BUSY, Response(429, b"{}", "Too Many Requests", "3")),
 }
 
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
-def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected: Answer, step: int) -> None:
-    assert not AnswerReader().begun
-    reader = AnswerReader()
+def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected: Response, step: int) -> None:
+    assert not ResponseParser().begun
+    reader = ResponseParser()
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
     assert [reader.feed(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     assert reader.begun
@@ -42,8 +42,8 @@ def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Answer, step: int) -> None:
-    reader, end = AnswerReader(), len(data) + 3
+def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Response, step: int) -> None:
+    reader, end = ResponseParser(), len(data) + 3
     both = data + WHOLE
     fed = 0
     while not reader.feed(both[fed : fed + step]):
@@ -62,23 +62,23 @@ def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Ans
     ],
 )
 def test_a_connection_that_is_to_be_closed_is_not_used_again(head: bytes) -> None:
-    reader = AnswerReader()
+    reader = ResponseParser()
     assert reader.feed(head + b"ok")
     assert not reader.reusable
 
 
 def test_an_answer_may_end_with_the_connection() -> None:
-    reader = AnswerReader()
+    reader = ResponseParser()
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
     assert not reader.feed(b"thing")
     assert reader.ended()
-    assert reader.answer() == Answer(200, b"something")
+    assert reader.answer() == Response(200, b"something")
     assert not reader.reusable
 
 
 @pytest.mark.parametrize("data", [b"", WHOLE[:-1], WHOLE[:20], CHUNKED[:-2]])
 def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
-    reader = AnswerReader()
+    reader = ResponseParser()
     reader.feed(data)
     assert not reader.ended()
 
@@ -119,8 +119,8 @@ def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
     ],
 )
 def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> None:
-    with pytest.raises(BadAnswer, match=problem):
-        AnswerReader().feed(data)
+    with pytest.raises(MalformedResponse, match=problem):
+        ResponseParser().feed(data)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +132,15 @@ def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> Non
 )
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, begin: bytes, more: bytes) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
-    reader = AnswerReader()
+    reader = ResponseParser()
     reader.feed(begin)
-    with pytest.raises(BadAnswer, match="longer than 10 bytes"):
+    with pytest.raises(MalformedResponse, match="longer than 10 bytes"):
         reader.feed(more)
 
 
 def test_what_was_taken_from_a_stream_does_not_count_as_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
-    reader = AnswerReader()
+    reader = ResponseParser()
     reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     for _ in range(3):
         reader.feed(b"6\r\nchunk\n\r\n")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.api import ApiError
-from pyscheduler.core.lease import Lease
+from pyscheduler.core.leader_election import Lease
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.lease import LeaseLock
 
@@ -76,8 +76,8 @@ async def test_one_that_is_there_is_replaced_with_all_else_that_it_says(api: Fak
     [
         pytest.param(refused(409, "Conflict", "the object has been modified"), "Conflict", id="written by another"),
         pytest.param(refused(403, "Forbidden"), "Forbidden", id="no permission"),
-        pytest.param(Reply(body=b"hello"), "UnreadableAnswer", id="not an API server"),
-        pytest.param(ok({"spec": {"leaseDurationSeconds": "x"}}), "UnreadableAnswer", id="no Lease"),
+        pytest.param(Reply(body=b"hello"), "UnreadableResponse", id="not an API server"),
+        pytest.param(ok({"spec": {"leaseDurationSeconds": "x"}}), "UnreadableResponse", id="no Lease"),
     ],
 )
 async def test_a_write_that_fails_says_why(api: FakeApi, lock: LeaseLock, answer: Reply, reason: str) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pyscheduler.core.lease import Candidate
+from pyscheduler.core.leader_election import LeaderElector
 from pyscheduler.shell.election import Election
 from pyscheduler.shell.leadership import LeaseLost
 from pyscheduler.shell.lease_thread import ThreadedElection
 from pyscheduler.shell.threads import LoopThread
 
-from .test_election import TERMS, Lock, Server, never_ending, settle
+from .test_election import TERMS, LeaseServer, Lock, never_ending, settle
 from .virtual import SteppedClock
 
 
@@ -25,7 +25,7 @@ class Stage:
 
     election: ThreadedElection
     clock: SteppedClock
-    server: Server
+    server: LeaseServer
     loop: asyncio.AbstractEventLoop
     """The thread's."""
     problem: str | None = None
@@ -62,10 +62,10 @@ class Stage:
 @asynccontextmanager
 async def leading() -> AsyncIterator[tuple[Stage, asyncio.Task[None]]]:
     """A replica that leads, and the task in which it does."""
-    clock, server = SteppedClock(), Server()
+    clock, server = SteppedClock(), LeaseServer()
 
     async def made() -> Election:
-        return Election(Lock(server), Candidate("a", TERMS), clock, health=lambda: stage.problem)
+        return Election(Lock(server), LeaderElector("a", TERMS), clock, health=lambda: stage.problem)
 
     async def loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
@@ -109,7 +109,7 @@ async def test_a_lease_that_is_lost_meanwhile_forbids_writes_at_once_and_ends_th
 async def test_a_loop_that_counts_as_dead_renews_no_more_and_another_takes_the_lease() -> None:
     async with leading() as (stage, task):
         stage.problem = "the main loop has been blocked for 61 s"
-        other = Candidate("b", TERMS)
+        other = LeaderElector("b", TERMS)
         other.observe(stage.server.lease, stage.clock.at)
         stage.block(TERMS.renew_deadline)
         assert not stage.election.holds()
@@ -134,8 +134,8 @@ async def test_a_loop_that_comes_back_in_time_keeps_the_lease() -> None:
 
 
 async def test_a_replica_does_not_take_the_lease_while_its_loop_is_blocked() -> None:
-    server, clock = Server(), SteppedClock()
-    election = Election(Lock(server), Candidate("a", TERMS), clock, health=lambda: "blocked")
+    server, clock = LeaseServer(), SteppedClock()
+    election = Election(Lock(server), LeaderElector("a", TERMS), clock, health=lambda: "blocked")
     task = asyncio.create_task(election.lead(never_ending))
     for _ in range(100):
         await clock.advance(0.1)
@@ -163,10 +163,10 @@ async def test_work_that_breaks_is_raised_and_the_lease_is_given_back() -> None:
     async def break_down() -> None:
         raise ValueError("a bug")
 
-    server = Server()
+    server = LeaseServer()
 
     async def made() -> Election:
-        return Election(Lock(server), Candidate("a", TERMS), SteppedClock())
+        return Election(Lock(server), LeaderElector("a", TERMS), SteppedClock())
 
     async with LoopThread("lease") as thread:
         election = ThreadedElection(await thread.run(made), thread)

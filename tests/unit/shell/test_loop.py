@@ -71,7 +71,7 @@ class FakeExecutor:
 
     room_from: float = 0
     room_to: float = inf
-    tell: Callable[[Event], None] = lambda _: None
+    emit: Callable[[Event], None] = lambda _: None
 
     def is_full(self, waiting: int, nodes: int) -> bool:
         return waiting < self.room_from or nodes > self.room_to
@@ -97,7 +97,7 @@ async def settle() -> None:
 
 async def deliver(loop: Loop, event: Event) -> None:
     """Pass an event to the loop and let it run."""
-    loop.tell(event)
+    loop.handle_event(event)
     await settle()
 
 
@@ -115,11 +115,11 @@ async def test_attempts_are_made_until_there_are_none_and_again_when_something_h
 async def test_no_attempt_is_made_while_the_executor_is_full_and_one_as_soon_as_it_tells_of_an_end() -> None:
     machine, executor = FakeMachine(attempts=1), FakeExecutor(room_from=inf)
     async with looping(machine, executor, SteppedClock()):
-        executor.tell(Bound(1.0, "a"))
+        executor.emit(Bound(1.0, "a"))
         await settle()
         assert machine.cycles == 0
         executor.room_from = 0
-        executor.tell(Bound(1.0, "b"))
+        executor.emit(Bound(1.0, "b"))
         await settle()
         assert machine.cycles == 1
 
@@ -151,7 +151,7 @@ async def test_a_stop_at_the_very_moment_of_an_event_is_a_stop(turns: int) -> No
     loop = Loop(cast(Machine, machine), cast(Executor, FakeExecutor()), clock)
     work = asyncio.create_task(loop.run())
     await settle()
-    loop.tell(PodGone(1.0, "default", "a", "a"))
+    loop.handle_event(PodGone(1.0, "default", "a", "a"))
     for _ in range(turns):
         await asyncio.sleep(0)
     work.cancel()
@@ -182,7 +182,7 @@ async def test_an_event_between_two_steps_of_an_attempt_is_handled_after_it() ->
 async def test_an_unreadable_object_that_was_held_back_is_reported() -> None:
     machine, problems = FakeMachine(attempting=True, broken="a"), list[Exception]()
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
-        loop.tell(PodGone(1.0, "default", "a", "a"), problems.append)
+        loop.handle_event(PodGone(1.0, "default", "a", "a"), problems.append)
         machine.attempting = False
         await deliver(loop, PodGone(1.0, "default", "b", "b"))
     assert [str(problem) for problem in problems] == ["unreadable"]
@@ -192,7 +192,7 @@ async def test_an_unreadable_object_that_was_held_back_is_reported() -> None:
 async def test_events_held_back_are_handled_when_the_loop_stops() -> None:
     machine = FakeMachine(attempting=True)
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
-        loop.tell(Bound(1.0, "a"))
+        loop.handle_event(Bound(1.0, "a"))
         assert machine.handled == []
-    loop.tell(Bound(1.0, "b"))
+    loop.handle_event(Bound(1.0, "b"))
     assert machine.handled == [Bound(1.0, "a"), Bound(1.0, "b")]

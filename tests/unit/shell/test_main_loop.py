@@ -10,12 +10,12 @@ from typing import TypeVar
 import pytest
 
 from pyscheduler.shell.metrics import Metrics
-from pyscheduler.shell.serving.http import BadQuestion, json_answer, number
+from pyscheduler.shell.serving.http import BadRequest, json_answer, number
 from pyscheduler.shell.serving.main_loop import BLOCKED, LoopBlocked, MainLoop, MetricsPage
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Request, Response
 from pyscheduler.shell.threads import LoopThread
 
-QUESTION = Question("/page", {}, {})
+QUESTION = Request("/page", {}, {})
 AT_ONCE = 0.05
 """Seconds that a page waits here; nothing else depends on it."""
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Serving:
         return _text(await self.metrics_page(QUESTION))
 
 
-def _text(answer: Answer) -> str:
+def _text(answer: Response) -> str:
     assert isinstance(answer.body, bytes)
     return answer.body.decode()
 
@@ -69,14 +69,14 @@ async def test_a_call_returns_what_the_loop_has(serving: Serving) -> None:
 
 async def test_a_call_raises_what_the_loop_raises(serving: Serving) -> None:
     page = serving.main.page(lambda question: number(question, "limit", 1, 10), json_answer)
-    with pytest.raises(BadQuestion):
-        await serving.served(page(Question("/page", {"limit": ["many"]}, {})))
+    with pytest.raises(BadRequest):
+        await serving.served(page(Request("/page", {"limit": ["many"]}, {})))
 
 
 async def test_a_page_is_refused_while_the_loop_is_blocked_and_not_made_later(serving: Serving) -> None:
     made: list[str] = []
 
-    def make(_: Question) -> int:
+    def make(_: Request) -> int:
         made.append("once")
         return len(made)
 

@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyscheduler.api import SKIP, Rejection, Revoke, StatusError, Wait
+from pyscheduler.api import SKIP, ClearNomination, Rejection, StatusError, Wait
 from pyscheduler.shell.counting import Histogram, buckets
-from pyscheduler.shell.exposition import bound_as_go_prints, family_of
-from pyscheduler.shell.instrument import WATCHED_EVERY, MetricsInstrument, RestTally
+from pyscheduler.shell.instrument import WATCHED_EVERY, MetricsInstrument, RestClientMetrics
 from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.prometheus_text import bound_as_go_prints, to_metric_family
 
 
 class Ticking:
@@ -56,7 +56,7 @@ def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsI
     instrument.event_handled("NodeAdd", since=5.0)
     instrument.hint_entered()
     instrument.hint_left("Fit", "AssignedPodDelete", "Queue")
-    instrument.room_made("success", 0.5)
+    instrument.evictions_finished("success", 0.5)
     instrument.decided(0.003)
     instrument.attempted("p", "scheduled", began=1.0)
     instrument.scheduled(2, 0.5, flushed=True)
@@ -143,7 +143,7 @@ def test_plugins_are_timed_in_one_of_ten_attempts(instrument: MetricsInstrument)
         (Rejection("no"), "Unschedulable"),
         (Rejection("no", resolvable=False), "UnschedulableAndUnresolvable"),
         (Rejection("no", pending=True), "Pending"),
-        (Revoke(Rejection("no")), "Unschedulable"),
+        (ClearNomination(Rejection("no")), "Unschedulable"),
     ],
 )
 def test_a_timed_call_is_told_with_its_answer(
@@ -166,13 +166,13 @@ def test_a_timed_call_that_raises_is_told_and_raises(metrics: Metrics, instrumen
 
 
 def test_calls_to_the_api_server_are_counted_as_client_go_does(metrics: Metrics) -> None:
-    tally = RestTally(metrics, "https://10.0.0.1:6443")
-    tally.waited("POST", 0.0)
-    tally.answered("POST", 429, again=False)
-    tally.answered("POST", 201, again=True)
-    tally.answered("GET", 0, again=False)
-    tally.carried("POST", sent=100, received=5000)
-    tally.took("POST", 1.5)
+    tally = RestClientMetrics(metrics, "https://10.0.0.1:6443")
+    tally.observe_rate_limiter_wait("POST", 0.0)
+    tally.count_result("POST", 429, again=False)
+    tally.count_result("POST", 201, again=True)
+    tally.count_result("GET", 0, again=False)
+    tally.observe_sizes("POST", sent=100, received=5000)
+    tally.observe_latency("POST", 1.5)
     got, host = samples(metrics), "host=10.0.0.1:6443"
     assert got[f"rest_client_requests_total{{code=429,{host},method=POST}}"] == 1
     assert got[f"rest_client_requests_total{{code=201,{host},method=POST}}"] == 1
@@ -238,8 +238,8 @@ def test_buckets_take_their_upper_bound_and_add_up_over_scrapes() -> None:
     for values in ((0.5, 1.0, 1.5), (2.0, 4.0, 4.1)):
         histogram.noted[()].extend(values)
         histogram.settle()
-    [*_, total, summed] = family_of(histogram).samples
-    counts = [s.value for s in family_of(histogram).samples if s.name == "h_bucket"]
+    [*_, total, summed] = to_metric_family(histogram).samples
+    counts = [s.value for s in to_metric_family(histogram).samples if s.name == "h_bucket"]
     assert counts == [2, 4, 5, 6]
     assert [total.value, summed.value] == pytest.approx([6, 13.1])
 

@@ -14,9 +14,9 @@ import uvloop
 
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube import pool as pools
-from pyscheduler.shell.kube.faults import LOST, NOT_LEADING, TIMEOUT, UNREACHABLE, Refused
+from pyscheduler.shell.kube.errors import LOST, NOT_LEADING, TIMEOUT, UNREACHABLE, RequestError
+from pyscheduler.shell.kube.http_connection import Address, HttpConnection, Limits, StreamConnection
 from pyscheduler.shell.kube.pool import Call, Pool
-from pyscheduler.shell.kube.wire import Address, Limits, StreamWire, Wire
 
 from .raw_server import OK, RawServer, Then
 from .test_connection import self_signed
@@ -35,7 +35,7 @@ async def pool_to(server: RawServer, size: int = 4, timeout: float = 5.0) -> Asy
 
 
 async def reason_of(pool: Pool, call: Call) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestError) as caught:
         await pool.call(call, "")
     assert caught.value.status == 0
     return caught.value.reason
@@ -192,7 +192,7 @@ async def test_when_a_connection_goes_whoever_waits_makes_a_new_one() -> None:
     server = RawServer([Then.CLOSE], [OK])
     async with pool_to(server, size=1) as pool:
         outcomes = await asyncio.gather(pool.call(POST, ""), pool.call(POST, ""), return_exceptions=True)
-    assert isinstance(outcomes[0], Refused)
+    assert isinstance(outcomes[0], RequestError)
     assert not isinstance(outcomes[1], BaseException)
 
 
@@ -220,15 +220,15 @@ class Line(asyncio.Transport):
 async def test_a_connection_that_breaks_as_it_is_handed_on_costs_nobody_the_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lines: list[tuple[Line, Wire]] = []
+    lines: list[tuple[Line, HttpConnection]] = []
 
-    async def opened(_: Address, make: Callable[[], Wire], __: float) -> Wire:
+    async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
         line, wire = Line(), make()
         wire.connection_made(line)
         lines.append((line, wire))
         return wire
 
-    monkeypatch.setattr(pools, "open_wire", opened)
+    monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 1, PROMPT, "tests")
     calls = [asyncio.create_task(pool.call(Call("POST", f"/{number}", b""), "")) for number in range(4)]
     await asyncio.sleep(0)
@@ -260,13 +260,13 @@ async def test_calls_find_the_connections_that_were_made_ahead_of_them() -> None
 async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     all_are_being_made = asyncio.Barrier(3)
 
-    async def opened(_: Address, make: Callable[[], Wire], __: float) -> Wire:
+    async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
         await all_are_being_made.wait()
         wire = make()
         wire.connection_made(Line())
         return wire
 
-    monkeypatch.setattr(pools, "open_wire", opened)
+    monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 4, PROMPT, "tests")
     async with asyncio.timeout(5):
         await pool.warm(3)
@@ -301,7 +301,7 @@ async def test_a_connection_idle_for_long_is_not_used_again(monkeypatch: pytest.
 
 
 async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyscheduler.shell.kube.wire._HIGH_WATER", 1 << 12)
+    monkeypatch.setattr("pyscheduler.shell.kube.http_connection._HIGH_WATER", 1 << 12)
     body = bytes(range(256)) * 4096
     server = RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)])
     async with pool_to(server) as pool:
@@ -370,14 +370,14 @@ async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: 
     server = RawServer([OK, answer], [OK])
     async with pool_to(server) as pool:
         await read(pool)
-        with pytest.raises(Refused, match="the connection broke"):
+        with pytest.raises(RequestError, match="the connection broke"):
             await read(pool)
     assert [number for number, _ in server.received] == [0, 0]
 
 
-def requested_stream() -> StreamWire:
+def requested_stream() -> StreamConnection:
     """A connection with a request sent and no response read yet."""
-    wire = StreamWire()
+    wire = StreamConnection()
     wire.connection_made(Line())
     wire.ask(b"GET / HTTP/1.1", LIMITS)
     return wire
@@ -421,7 +421,7 @@ async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
     assert await anext(wire) == b"one"
     wire._read_at -= 5.0
     wire._check_limits()
-    with pytest.raises(Refused, match="no answer in time"):
+    with pytest.raises(RequestError, match="no answer in time"):
         await anext(wire)
 
 
@@ -456,7 +456,7 @@ async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_conne
         pool.may_write = lambda: not server.received
         first, second = (asyncio.create_task(pool.call(call, "")) for call in (POST, PUT))
         await first
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestError) as caught:
             await second
     assert caught.value.reason == NOT_LEADING
     assert server.received == [(0, "POST /a")]

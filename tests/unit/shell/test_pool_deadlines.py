@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.shell.kube.faults import TIMEOUT, UNREACHABLE, Refused
+from pyscheduler.shell.kube.errors import TIMEOUT, UNREACHABLE, RequestError
+from pyscheduler.shell.kube.http_connection import Address, Limits
 from pyscheduler.shell.kube.pool import Pool
-from pyscheduler.shell.kube.wire import Address, Limits
 
 from .raw_server import OK, RawServer, Then
 from .test_connection import self_signed
@@ -47,7 +47,7 @@ async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_besid
     async with pool_to(server) as pool:
         stream = await pool.stream(GET, "", Limits(5.0, math.inf, 0.3))
         await pool.call(POST, "")  # which is answered after the last that the watch has shown
-        with pytest.raises(Refused, match="no answer in time"):
+        with pytest.raises(RequestError, match="no answer in time"):
             await anext(stream.chunks)
         stream.close()
         assert (await pool.call(POST, "")).body == b"ok"
@@ -57,7 +57,7 @@ async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_besid
 async def test_a_stream_without_a_response_head_times_out_sooner_than_a_silent_one() -> None:
     server = RawServer([Then.HOLD])
     async with pool_to(server) as pool:
-        with pytest.raises(Refused, match="no answer in time"):
+        with pytest.raises(RequestError, match="no answer in time"):
             await pool.stream(GET, "", Limits(0.3, math.inf, 60.0))
 
 

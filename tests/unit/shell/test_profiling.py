@@ -9,16 +9,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyscheduler.shell.serving.http import BadQuestion
+from pyscheduler.shell.serving.http import BadRequest
 from pyscheduler.shell.serving.profiling import PREFIX, Profiler, sample
-from pyscheduler.shell.serving.webserver import Answer, Question
+from pyscheduler.shell.serving.webserver import Request, Response
 
 
-def ask(profiler: Profiler, name: str = "", **query: str) -> Answer:
-    return profiler.pages()[PREFIX + name](Question(PREFIX + name, {k: [v] for k, v in query.items()}, {}))
+def ask(profiler: Profiler, name: str = "", **query: str) -> Response:
+    return profiler.pages()[PREFIX + name](Request(PREFIX + name, {k: [v] for k, v in query.items()}, {}))
 
 
-async def whole(answer: Answer) -> str:
+async def whole(answer: Response) -> str:
     assert isinstance(answer.body, AsyncIterator)
     return b"".join([piece async for piece in answer.body]).decode()
 
@@ -74,7 +74,7 @@ async def test_one_that_is_broken_off_leaves_the_next_its_turn() -> None:
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", ""])
 def test_a_time_that_is_none_is_told(seconds: str) -> None:
-    with pytest.raises(BadQuestion):
+    with pytest.raises(BadRequest):
         ask(Profiler(), "profile", seconds=seconds)
 
 

@@ -7,7 +7,7 @@ import pytest
 from pyscheduler.core.commands import EventType, Record
 from pyscheduler.embedded.wire.decode import decode_object
 from pyscheduler.shell.kube import protobuf
-from pyscheduler.shell.kube.series import Series
+from pyscheduler.shell.kube.event_series import EventSeries
 from pyscheduler.testing import PodBuilder, pod
 
 LONG = "x" * 300
@@ -32,10 +32,10 @@ def test_a_binding_is_the_one_that_json_would_give(of: PodBuilder) -> None:
     }
 
 
-def recorded(note: str = "no room", *, related: bool = False, times: int = 1, wall: float = WALL) -> Series:
+def recorded(note: str = "no room", *, related: bool = False, times: int = 1, wall: float = WALL) -> EventSeries:
     other = pod("b").priority(5).build() if related else None
     record = Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod("a").build(), other)
-    series = Series(record, "a.17", wall)
+    series = EventSeries(record, "a.17", wall)
     for repetition in range(1, times):
         series.again(wall + 200 * repetition)
     return series
@@ -53,7 +53,7 @@ def recorded(note: str = "no room", *, related: bool = False, times: int = 1, wa
         pytest.param(recorded(wall=-1.25), id="a clock before 1970"),
     ],
 )
-def test_an_event_is_the_one_that_json_would_give(series: Series) -> None:
+def test_an_event_is_the_one_that_json_would_give(series: EventSeries) -> None:
     whole = series.body("host")
     wanted = {key: value for key, value in whole.items() if value}
     for reference in ("regarding", "related"):

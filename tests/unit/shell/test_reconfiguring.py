@@ -15,7 +15,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.shell import scheduler as module
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.paths import NODES, PODS, SUCCEEDED_PODS, collection
-from pyscheduler.shell.leadership import ALONE, Leadership, Work
+from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, Work
 from pyscheduler.shell.metrics import Metrics
 from pyscheduler.shell.scheduler import Connections, Scheduler
 from pyscheduler.testing import node, pod
@@ -59,7 +59,7 @@ async def running(
     clock: VirtualClock,
     nodes: Sequence[Json] = (),
     pods: Sequence[Json] = (),
-    leadership: Leadership = ALONE,
+    leadership: Leadership = ALWAYS_LEADER,
 ) -> AsyncIterator[Scheduler]:
     scheduler = Scheduler(default(), Connections(connection, connection), clock, Metrics(), leadership)
     api.script(collection(NODES), listed(*nodes))
@@ -122,7 +122,7 @@ async def test_succeeded_pods_are_listed_before_a_plugin_that_counts_them_decide
     await scheduler.reconfigure(loads(GANG))
     queries = [call.query for call in api.of("GET", collection(PODS)) if call.query.get("labelSelector")]
     assert {(q["fieldSelector"], q["labelSelector"]) for q in queries} == {(SUCCEEDED_PODS, POD_GROUP_LABEL)}
-    members = scheduler.machine.context.handle.pods_labelled(POD_GROUP_LABEL, "default", "crew")
+    members = scheduler.machine.context.handle.pods_by_label(POD_GROUP_LABEL, "default", "crew")
     assert [member.name for member in members.values()] == ["a"]
     assert not scheduler.machine.context.pods
 

@@ -13,9 +13,9 @@ from pyscheduler.core.commands import EventType, Record
 from pyscheduler.shell.clock import rfc3339_micro
 from pyscheduler.shell.kube import recorder
 from pyscheduler.shell.kube.connection import Connection
+from pyscheduler.shell.kube.event_series import MAX_NOTE, cut, event_name
+from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.recorder import FINISH_AFTER, PATIENCE, SWEEP_EVERY, Recorder
-from pyscheduler.shell.kube.series import MAX_NOTE, cut, event_name
-from pyscheduler.shell.kube.traffic import Traffic
 from pyscheduler.testing import pod
 
 from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
@@ -34,9 +34,9 @@ class Desk:
 
     def __init__(self, connection: Connection, capacity: int) -> None:
         self.clock = SteppedClock()
-        self.traffic = Traffic()
+        self.in_flight = InFlightCounter()
         self.lost = 0
-        self.recorder = Recorder(connection, self.clock, self.traffic, self._lose, capacity)
+        self.recorder = Recorder(connection, self.clock, self.in_flight, self._lose, capacity)
         self._task: asyncio.Task[None] | None = None
 
     def _lose(self) -> None:
@@ -238,7 +238,7 @@ async def test_an_event_that_cannot_be_written_down_costs_only_itself(
 
 async def test_beside_bindings_one_writer_goes_on_alone_with_what_is_old(api: FakeApi, idle: Desk) -> None:
     api.script(EVENTS, *[refused(500)] * 2, *[CREATED] * 2)
-    with idle.traffic:
+    with idle.in_flight:
         idle.recorder.record(failed("a"))
         idle.recorder.record(failed("b"))
         async with idle:
@@ -257,7 +257,7 @@ async def test_beside_bindings_one_writer_goes_on_alone_with_what_is_old(api: Fa
 def bind(desk: Desk, pods: int) -> None:
     """Pods are bound, each in no time."""
     for _ in range(pods):
-        with desk.traffic:
+        with desk.in_flight:
             pass
 
 
@@ -280,13 +280,13 @@ async def test_where_bindings_come_often_events_wait_though_none_is_under_way(ap
 
 async def test_events_wait_while_room_is_made_for_pods(api: FakeApi, idle: Desk) -> None:
     api.script(EVENTS, CREATED)
-    idle.traffic.evictions = 1
+    idle.in_flight.evictions = 1
     idle.recorder.record(failed("a"))
     async with idle:
         await idle.clock.until_asleep(9)  # the sweep, and eight that yield
         await idle.clock.advance(PATIENCE / 2)
         assert not api.calls
-        idle.traffic.evictions = 0
+        idle.in_flight.evictions = 0
         await idle.clock.advance(1)
         await api.called(1)
 
@@ -400,7 +400,7 @@ async def test_events_that_wait_no_longer_go_together_beside_bindings_too(
     """One by one, a writer would come to 20 a second on a server that is 50 ms away, and Events would be dropped."""
     api.script(EVENTS, *[CREATED] * len(MANY))
     desk, together = full
-    with desk.traffic:
+    with desk.in_flight:
         async with desk:
             await desk.clock.until_asleep(9)  # the sweep, and eight that yield
             assert not api.calls
@@ -411,7 +411,7 @@ async def test_events_that_wait_no_longer_go_together_beside_bindings_too(
 
 async def test_a_queue_more_than_half_full_yields_to_nobody(api: FakeApi, desk: Desk) -> None:
     api.script(EVENTS, *[refused(500)] * 4)
-    with desk.traffic:
+    with desk.in_flight:
         for name in "abcd":
             desk.recorder.record(failed(name))
         await api.called(2)

@@ -9,7 +9,15 @@ import pytest
 
 from pyscheduler.api import ApiError
 from pyscheduler.shell.kube.connection import Connection
-from pyscheduler.shell.serving.reviews import ACCESS_REVIEWS, MOST_ASKED, TOKEN_REVIEWS, Kept, Reviewer, TooBusy, User
+from pyscheduler.shell.serving.reviews import (
+    ACCESS_REVIEWS,
+    MAX_CONCURRENT_REVIEWS,
+    TOKEN_REVIEWS,
+    Reviewer,
+    TooBusy,
+    TTLCache,
+    User,
+)
 
 from .fake_api import FakeApi, Hangup, Held, Reply, ok, refused
 from .virtual import VirtualClock
@@ -123,26 +131,26 @@ async def test_no_answer_is_no_permission_and_not_kept(
 
 
 async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
-    kept: Kept[int] = Kept(lambda _: 10.0, clock)
+    kept: TTLCache[int] = TTLCache(lambda _: 10.0, clock)
     release = asyncio.Event()
 
     async def slow() -> int:
         await release.wait()
         return 1
 
-    asking = [asyncio.create_task(kept.get(n, slow)) for n in range(MOST_ASKED)]
+    asking = [asyncio.create_task(kept.get(n, slow)) for n in range(MAX_CONCURRENT_REVIEWS)]
     await asyncio.sleep(0)
     with pytest.raises(TooBusy):
         await asyncio.wait_for(kept.get("one more", slow), 5)
     joined = asyncio.create_task(kept.get(0, slow))  # what is asked already can be waited for
     release.set()
-    assert await asyncio.gather(*asking, joined) == [1] * (MOST_ASKED + 1)
+    assert await asyncio.gather(*asking, joined) == [1] * (MAX_CONCURRENT_REVIEWS + 1)
     assert await kept.get("one more", slow) == 1
 
 
 async def test_what_is_kept_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyscheduler.shell.serving.reviews.MOST_KEPT", 2)
-    kept: Kept[int] = Kept(lambda _: 10.0, clock)
+    monkeypatch.setattr("pyscheduler.shell.serving.reviews.MAX_CACHED", 2)
+    kept: TTLCache[int] = TTLCache(lambda _: 10.0, clock)
     asked = []
 
     async def ask(n: int) -> int:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from pyscheduler.shell.serving import self_signed
-from pyscheduler.shell.serving.client_ca import AuthoritiesOfFile, Proxies, Trusted
+from pyscheduler.shell.serving.client_ca import FileAuthorities, Proxies, TrustedAuthorities
 from pyscheduler.shell.serving.http import ServerProblem
 from pyscheduler.shell.serving.tls import Tls, TlsOptions
-from pyscheduler.shell.serving.webserver import Answer, Question, WebServer
+from pyscheduler.shell.serving.webserver import Request, Response, WebServer
 from tests.controlplane.certs import Authority, Pair
 
 WALL = 1_800_000_000.0
@@ -44,13 +44,13 @@ def options_of(pair: Pair, folder: Path, **more: Any) -> TlsOptions:
     return TlsOptions(certificate, key, **more)
 
 
-async def subject_of(question: Question) -> Answer:
-    return Answer(str(question.subject).encode())
+async def subject_of(question: Request) -> Response:
+    return Response(str(question.subject).encode())
 
 
 @asynccontextmanager
 async def served(
-    context: Callable[[], Awaitable[ssl.SSLContext]], answer: Callable[[Question], Awaitable[Answer]] = subject_of
+    context: Callable[[], Awaitable[ssl.SSLContext]], answer: Callable[[Request], Awaitable[Response]] = subject_of
 ) -> AsyncIterator[int]:
     server = WebServer(answer, "127.0.0.1", 0, context)
     await server.start()
@@ -136,7 +136,7 @@ async def test_a_folder_that_cannot_be_written_is_no_hindrance(tmp_path: Path) -
 async def test_a_certificate_of_the_clients_authorities_says_who_one_is(tmp_path: Path) -> None:
     authority, theirs = Authority(), Authority()
     (tmp_path / "clients.crt").write_text(theirs.certificate)
-    tls = Tls(options_of(issued(authority), tmp_path), Maker(), AuthoritiesOfFile(tmp_path / "clients.crt"))
+    tls = Tls(options_of(issued(authority), tmp_path), Maker(), FileAuthorities(tmp_path / "clients.crt"))
     client = trusting(authority.certificate)
     async with served(tls.context) as port:
         assert await asked(port, client) == "None"
@@ -147,7 +147,7 @@ async def test_a_certificate_of_the_clients_authorities_says_who_one_is(tmp_path
 async def test_a_certificate_of_somebody_else_is_not_believed(tmp_path: Path) -> None:
     authority, theirs = Authority(), Authority()
     (tmp_path / "clients.crt").write_text(theirs.certificate)
-    tls = Tls(options_of(issued(authority), tmp_path), Maker(), AuthoritiesOfFile(tmp_path / "clients.crt"))
+    tls = Tls(options_of(issued(authority), tmp_path), Maker(), FileAuthorities(tmp_path / "clients.crt"))
     client = trusting(authority.certificate)
     client.load_cert_chain(*authority.client("alice", ["system:masters"]).write(tmp_path, "alice"))
     async with served(tls.context) as port:
@@ -158,7 +158,7 @@ async def test_a_certificate_of_somebody_else_is_not_believed(tmp_path: Path) ->
 async def test_authorities_that_cannot_be_read_make_nobody_known(tmp_path: Path) -> None:
     authority = Authority()
     (tmp_path / "clients.crt").write_text("nonsense")
-    tls = Tls(options_of(issued(authority), tmp_path), Maker(), AuthoritiesOfFile(tmp_path / "clients.crt"))
+    tls = Tls(options_of(issued(authority), tmp_path), Maker(), FileAuthorities(tmp_path / "clients.crt"))
     client = trusting(authority.certificate)
     client.load_cert_chain(*authority.client("alice").write(tmp_path, "alice"))
     async with served(tls.context) as port:
@@ -238,11 +238,11 @@ async def test_it_is_told_whose_authority_has_signed(tmp_path: Path, version: ss
     clients, proxies, own = Authority(), Authority(), Authority()
     for name, authority in (("clients", clients), ("proxies", proxies)):
         (tmp_path / f"{name}.crt").write_text(authority.certificate)
-    files = AuthoritiesOfFile(tmp_path / "clients.crt"), AuthoritiesOfFile(tmp_path / "proxies.crt")
-    trusted = Trusted(files[0], proxies=(files[1], Proxies()))
+    files = FileAuthorities(tmp_path / "clients.crt"), FileAuthorities(tmp_path / "proxies.crt")
+    trusted = TrustedAuthorities(files[0], proxies=(files[1], Proxies()))
     signers: list[bytes] = []
 
-    async def answer(question: Question) -> Answer:
+    async def answer(question: Request) -> Response:
         signers.append(question.signer)
         return await subject_of(question)
 

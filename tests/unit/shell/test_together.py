@@ -10,7 +10,7 @@ import pytest
 
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube.connection import APART, Connection, ConnectionOptions, connect
-from pyscheduler.shell.kube.faults import NOT_LEADING, Refused
+from pyscheduler.shell.kube.errors import NOT_LEADING, RequestError
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
 from pyscheduler.shell.kube.pool import Call
 
@@ -82,7 +82,7 @@ async def test_none_is_sent_once_that_is_not_allowed() -> None:
     server = RawServer([OK])
     async with pool_to(server, size=1) as pool:
         pool.may_write = lambda: False
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestError) as caught:
             await pool.calls(CALLS, "")
         pool.may_write = lambda: True
         assert (await pool.call(POST, "")).body == b"ok"
@@ -141,7 +141,7 @@ async def test_no_more_go_together_than_have_their_turn(kubeconfig: Path, clock:
 
 async def test_each_counts_as_the_call_that_it_is(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Reply(201), refused(403), Hangup())
-    connection.tally = told = Told()
+    connection.client_metrics = told = Told()
     await connection.create_together(THINGS)
     assert told.answers == [("POST", 201, False), ("POST", 403, False), ("POST", 0, False)]
     assert [sent for _, sent, _ in told.sizes] == [2, 2], "what is not answered was carried nowhere"

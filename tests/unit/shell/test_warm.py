@@ -9,9 +9,9 @@ import pytest
 
 from pyscheduler.kube.deadlines import Deadlines
 from pyscheduler.shell.kube import pool as pools
-from pyscheduler.shell.kube.faults import UNREACHABLE, Refused
+from pyscheduler.shell.kube.errors import UNREACHABLE, RequestError
+from pyscheduler.shell.kube.http_connection import Address, HttpConnection
 from pyscheduler.shell.kube.pool import Pool
-from pyscheduler.shell.kube.wire import Address, Wire
 
 from .test_pool import GET, Line
 
@@ -26,14 +26,14 @@ async def test_a_call_waits_for_a_connection_that_is_being_made_ahead(monkeypatc
     """A start opened twice as many as it had use for: those made ahead, and those of the calls that came meanwhile."""
     made, lines = asyncio.Event(), list[Line]()
 
-    async def opened(_: Address, make: Callable[[], Wire], __: float) -> Wire:
+    async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
         lines.append(Line())
         line, wire = lines[-1], make()
         await made.wait()
         wire.connection_made(line)
         return wire
 
-    monkeypatch.setattr(pools, "open_wire", opened)
+    monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
     warming = asyncio.create_task(pool.warm(3))
     await settled()
@@ -51,17 +51,17 @@ async def test_a_call_waits_for_a_connection_that_is_being_made_ahead(monkeypatc
 async def test_a_call_opens_its_own_where_one_made_ahead_comes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, fail = 0, asyncio.Event()
 
-    async def opened(_: Address, make: Callable[[], Wire], __: float) -> Wire:
+    async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
         nonlocal tried
         tried += 1
         if tried == 1:
             await fail.wait()
-            raise Refused(0, UNREACHABLE, "connection refused")
+            raise RequestError(0, UNREACHABLE, "connection refused")
         wire = make()
         wire.connection_made(Line())
         return wire
 
-    monkeypatch.setattr(pools, "open_wire", opened)
+    monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
     warming = asyncio.create_task(pool.warm(1))
     await settled()

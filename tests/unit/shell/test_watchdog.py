@@ -99,7 +99,7 @@ def test_where_no_plugin_runs_the_line_is_found_all_the_same() -> None:
     assert "test_watchdog.py:" in found[0].line
 
 
-class World:
+class WatchdogFixture:
     """A loop that beats or does not, and a watchdog that looks at it."""
 
     def __init__(self) -> None:
@@ -119,21 +119,21 @@ class World:
 
 
 @pytest.fixture
-def world(caplog: pytest.LogCaptureFixture) -> World:
+def world(caplog: pytest.LogCaptureFixture) -> WatchdogFixture:
     caplog.set_level(logging.INFO, "pyscheduler")
-    return World()
+    return WatchdogFixture()
 
 
 def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]]:
     return [record.__dict__["fields"] for record in caplog.records if record.getMessage() == message]
 
 
-def test_a_loop_that_beats_is_left_alone(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_that_beats_is_left_alone(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
     world.pass_time(100.0, beating=True)
     assert (world.blocks(), world.metrics.loop_blocked.read(), caplog.records) == ({}, {}, [])
 
 
-def test_a_plugin_that_blocks_is_named_while_it_does(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plugin_that_blocks_is_named_while_it_does(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
     shown: list[dict[tuple[str, ...], float]] = []
 
     def block() -> None:
@@ -155,7 +155,7 @@ def test_a_plugin_that_blocks_is_named_while_it_does(world: World, caplog: pytes
     assert (over["plugin"], over["seconds"]) == ("Slow", 12.2)
 
 
-def test_each_time_is_counted_and_reported_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_time_is_counted_and_reported_anew(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
         Slow(lambda: world.pass_time(1.5)).filter(UNUSED, POD, UNUSED)
         world.pass_time(1.0, beating=True)
@@ -164,7 +164,7 @@ def test_each_time_is_counted_and_reported_anew(world: World, caplog: pytest.Log
 
 
 def test_a_loop_that_something_else_blocks_is_reported_by_its_line(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: WatchdogFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.pass_time(1.5)
     assert world.blocks() == {("", ""): 1}
@@ -173,7 +173,7 @@ def test_a_loop_that_something_else_blocks_is_reported_by_its_line(
 
 
 def test_a_process_that_was_frozen_as_a_whole_is_not_taken_for_blocked(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: WatchdogFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.pass_time(1.0, beating=True)
     world.clock.at += 100.0  # the watchdog was frozen too, and is the first to run again
@@ -182,12 +182,12 @@ def test_a_process_that_was_frozen_as_a_whole_is_not_taken_for_blocked(
     assert (world.blocks(), caplog.records) == ({}, [])
 
 
-def test_a_short_call_is_no_block(world: World) -> None:
+def test_a_short_call_is_no_block(world: WatchdogFixture) -> None:
     Slow(lambda: world.pass_time(BLOCKED_AFTER - PERIOD)).filter(UNUSED, POD, UNUSED)
     assert world.blocks() == {}
 
 
-def test_it_watches_from_a_thread_of_its_own_until_it_is_left(world: World) -> None:
+def test_it_watches_from_a_thread_of_its_own_until_it_is_left(world: WatchdogFixture) -> None:
     with world.watchdog as watchdog:
         assert watchdog._thread.is_alive()
     assert not watchdog._thread.is_alive()
@@ -201,6 +201,6 @@ def test_a_stack_that_cannot_be_read_does_not_end_the_watch(caplog: pytest.LogCa
             twice.set()
         raise AttributeError("this plugin has no name")
 
-    with Watchdog(World().heartbeat, Metrics(), broken):
+    with Watchdog(WatchdogFixture().heartbeat, Metrics(), broken):
         assert twice.wait(30)
     assert lines(caplog, "The main loop could not be looked at")[0]["err"] == "AttributeError: this plugin has no name"

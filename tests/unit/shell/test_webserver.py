@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Answer, Question, WebServer
+from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, Request, Response, WebServer
 from tests.controlplane.certs import Authority
 
 
-async def answer(question: Question) -> Answer:
+async def answer(question: Request) -> Response:
     if question.path == "/broken":
         raise RuntimeError
     if question.path == "/long":
-        return Answer(pieces("one ", "", "two"))
+        return Response(pieces("one ", "", "two"))
     if question.path == "/broken/off":
-        return Answer(pieces("one", None))
+        return Response(pieces("one", None))
     if question.path == "/how":
-        return Answer(f"{question.method} {question.target} {question.subject}".encode())
-    return Answer(f"{question.path} {dict(question.query)} {question.headers.get('accept')}".encode())
+        return Response(f"{question.method} {question.target} {question.subject}".encode())
+    return Response(f"{question.path} {dict(question.query)} {question.headers.get('accept')}".encode())
 
 
 async def pieces(*parts: str | None) -> AsyncIterator[bytes]:

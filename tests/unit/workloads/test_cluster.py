@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.client import DEPLOYMENTS, JOBS, NODES, PODS, HttpClient, Refused
-from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, unhurried
-from pyscheduler.embedded.hollow import Pace
+from pyscheduler.embedded.client import DEPLOYMENTS, JOBS, NODES, PODS, HttpClient, StatusError
+from pyscheduler.embedded.cluster import ClusterSettings, EmbeddedCluster, settings_for_size
+from pyscheduler.embedded.hollow import LifecycleTimings
 from pyscheduler.embedded.server import ApiServer, ApiServerError
 from pyscheduler.embedded.workloads import ControllerSettings
 from tests.unit.hollow.live import bind, listed, shown, until
 
 Json = dict[str, Any]
 SETTINGS = ClusterSettings(
-    pace=Pace(start_seconds=0, job_seconds=0.01),
+    timings=LifecycleTimings(start_seconds=0, job_seconds=0.01),
     heartbeat_seconds=0.05,
     controllers=ControllerSettings(node_grace_seconds=0.3, job_backoff_seconds=0.01),
 )
@@ -38,7 +38,7 @@ async def place_everything(client: HttpClient, nodes: list[str]) -> None:
     while True:
         for pod in await listed(client, PODS):
             if "nodeName" not in pod["spec"] and "deletionTimestamp" not in pod["metadata"]:
-                with contextlib.suppress(Refused):
+                with contextlib.suppress(StatusError):
                     await bind(client, pod["metadata"]["name"], next(turns))
         await asyncio.sleep(0.02)
 
@@ -145,7 +145,7 @@ async def none_of(client: HttpClient, uids: list[str]) -> Json | None:
     ],
 )
 def test_many_nodes_report_more_seldom(settings: ClusterSettings, nodes: int, expected: tuple[float, float]) -> None:
-    heartbeat, controllers = unhurried(settings, nodes)
+    heartbeat, controllers = settings_for_size(settings, nodes)
     assert (heartbeat, controllers.node_grace_seconds) == expected
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from pyscheduler.embedded.client import EVENTS, JOBS, OBJECTS, PODS, REPLICASETS, Informer, Key, Resource
-from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, Item, Workloads
-from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS
+from pyscheduler.embedded.workloads.controllers import JOB, REPLICASET, QueueItem, WorkloadControllers
+from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS
 from tests.unit.hollow.scripted import ScriptedServer
 from tests.unit.workloads.builders import Json, a_pod, workload
 
-ITEM = Item(REPLICASET, ("default", "rs"))
+ITEM = QueueItem(REPLICASET, ("default", "rs"))
 
 
-class Recorder(ScriptedServer):
+class EventRecorder(ScriptedServer):
     """Takes every request and counts the pods made and deleted."""
 
     def __init__(self) -> None:
@@ -35,15 +35,15 @@ class Recorder(ScriptedServer):
         pass
 
 
-class World:
+class ReplicaSetFixture:
     """A ReplicaSet and its controller, whose local copy of pods changes only when a test says so."""
 
     def __init__(self, replicas: int) -> None:
-        self.server, self.now = Recorder(), 0.0
+        self.server, self.now = EventRecorder(), 0.0
         self.pods = Informer(self.server, PODS, OBJECTS)
         self.jobs = Informer(self.server, JOBS, OBJECTS)
         main = {REPLICASET: Informer(self.server, REPLICASETS, OBJECTS), JOB: self.jobs}
-        self.workloads = Workloads(self.server, lambda: self.now, self.pods, main, 10.0)
+        self.workloads = WorkloadControllers(self.server, lambda: self.now, self.pods, main, 10.0)
         main[REPLICASET].objects[ITEM.key] = workload("ReplicaSet", "rs", replicas=replicas)
 
     def news(self, pod: Json) -> None:
@@ -68,12 +68,12 @@ class World:
             listener(before, None)
 
     async def look(self) -> None:
-        await self.workloads.look(ITEM)
+        await self.workloads.reconcile(ITEM)
         self.workloads.queue.close()
 
 
 async def test_pods_are_not_made_again_before_the_first_are_seen() -> None:
-    world = World(2)
+    world = ReplicaSetFixture(2)
     await world.look()
     await world.look()
     world.news(world.server.made[0])
@@ -82,7 +82,7 @@ async def test_pods_are_not_made_again_before_the_first_are_seen() -> None:
 
 
 async def test_once_all_are_seen_the_controller_goes_on() -> None:
-    world = World(2)
+    world = ReplicaSetFixture(2)
     await world.look()
     for pod in list(world.server.made):
         world.news(pod)
@@ -92,14 +92,14 @@ async def test_once_all_are_seen_the_controller_goes_on() -> None:
 
 
 async def test_news_that_never_come_are_not_waited_for_for_ever() -> None:
-    world = World(1)
+    world = ReplicaSetFixture(1)
     await world.look()
-    world.now = GIVE_UP_SECONDS
+    world.now = EXPECTATIONS_TIMEOUT_SECONDS
     await world.look()
     assert len(world.server.made) == 2
 
 
-JOB_ITEM = Item(JOB, ("default", "j"))
+JOB_ITEM = QueueItem(JOB, ("default", "j"))
 
 
 def a_job(version: str, **status: Any) -> Json:
@@ -109,23 +109,23 @@ def a_job(version: str, **status: Any) -> Json:
 
 
 async def test_a_job_is_left_alone_until_the_news_of_its_status_is_there() -> None:
-    world = World(1)
+    world = ReplicaSetFixture(1)
     world.put_job(a_job("1"))
-    await world.workloads.look(JOB_ITEM)
+    await world.workloads.reconcile(JOB_ITEM)
     made = world.server.made[0]
     world.news(made)
     world.news({**made, "status": {"phase": "Failed"}})
     world.now += 20
-    await world.workloads.look(JOB_ITEM)
+    await world.workloads.reconcile(JOB_ITEM)
     assert len(world.server.made) == 1, "its copy is older than what was written"
     world.put_job(a_job("2", active=1))
-    await world.workloads.look(JOB_ITEM)
+    await world.workloads.reconcile(JOB_ITEM)
     world.workloads.queue.close()
     assert len(world.server.made) == 2
 
 
 async def test_the_pods_of_a_job_that_is_gone_are_looked_at() -> None:
-    world = World(1)
+    world = ReplicaSetFixture(1)
     owner = [{"kind": "Job", "name": "j", "uid": "j", "controller": True}]
     world.put_job(a_job("1"))
     world.news(a_pod("p", ownerReferences=owner))
@@ -135,7 +135,7 @@ async def test_the_pods_of_a_job_that_is_gone_are_looked_at() -> None:
 
 
 async def test_pods_are_not_deleted_again_before_the_first_deletion_is_seen() -> None:
-    world = World(1)
+    world = ReplicaSetFixture(1)
     owner = [{"kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}]
     for name in "abc":
         world.news(a_pod(name, ownerReferences=owner))

@@ -87,7 +87,7 @@ def test_a_time_zone_moves_the_run_and_skips_what_the_clock_skips() -> None:
     assert (autumn, berlin.next_after(autumn)) == (at("2026-10-25 00:30"), at("2026-10-25 01:30"))
 
 
-class World:
+class CronJobFixture:
     """A CronJob, its Jobs, and a clock that the test moves."""
 
     def __init__(self, schedule: str = "*/10 * * * *", **spec: Any) -> None:
@@ -135,11 +135,11 @@ def name(minutes: int) -> str:
 
 
 def test_a_job_starts_at_its_time_and_only_once() -> None:
-    world = World()
-    assert world.look().again == NOON + 600.1
+    world = CronJobFixture()
+    assert world.look().requeue_at == NOON + 600.1
     assert world.jobs == {}
     plan = world.look(10)
-    assert (world.names, plan.again) == ([name(10)], NOON + 1200.1)
+    assert (world.names, plan.requeue_at) == ([name(10)], NOON + 1200.1)
     assert world.cron["status"]["lastScheduleTime"] == "2026-03-02T12:10:00Z"
     made = world.jobs[name(10)]["metadata"]
     assert made["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"] == "2026-03-02T12:10:00Z"
@@ -149,7 +149,7 @@ def test_a_job_starts_at_its_time_and_only_once() -> None:
 
 
 def test_the_scheduled_time_is_told_in_the_time_zone() -> None:
-    world = World(timeZone="Asia/Kolkata")
+    world = CronJobFixture(timeZone="Asia/Kolkata")
     world.look(10)
     annotations = world.jobs[world.names[0]]["metadata"]["annotations"]
     assert annotations["batch.kubernetes.io/cronjob-scheduled-timestamp"] == "2026-03-02T17:40:00+05:30"
@@ -164,7 +164,7 @@ def test_the_scheduled_time_is_told_in_the_time_zone() -> None:
     ],
 )
 def test_what_becomes_of_a_run_that_is_not_over(policy: str, left: list[str], said: list[str]) -> None:
-    world = World(concurrencyPolicy=policy)
+    world = CronJobFixture(concurrencyPolicy=policy)
     world.look(10)
     world.look(10)
     assert (world.names, world.said) == (left, said)
@@ -173,7 +173,7 @@ def test_what_becomes_of_a_run_that_is_not_over(policy: str, left: list[str], sa
 
 
 def test_forbid_makes_up_for_the_run_once_the_other_is_over() -> None:
-    world = World(concurrencyPolicy="Forbid")
+    world = CronJobFixture(concurrencyPolicy="Forbid")
     world.look(10)
     world.look(15)
     world.end(0)
@@ -184,26 +184,26 @@ def test_forbid_makes_up_for_the_run_once_the_other_is_over() -> None:
 
 @pytest.mark.parametrize(("deadline", "made"), [(None, 1), (300, 0), (360, 1)])
 def test_a_run_that_comes_too_late_is_left_out(deadline: int | None, made: int) -> None:
-    world = World(startingDeadlineSeconds=deadline) if deadline else World()
+    world = CronJobFixture(startingDeadlineSeconds=deadline) if deadline else CronJobFixture()
     world.look(15.5)
     assert len(world.jobs) == made
 
 
 def test_of_many_missed_runs_the_last_is_made_up_for() -> None:
-    world = World("* * * * *")
+    world = CronJobFixture("* * * * *")
     world.look(150.5)
     assert (world.names, world.said) == ([name(150)], ["TooManyMissedTimes"])
 
 
 def test_the_last_missed_run_of_an_uneven_schedule_is_found() -> None:
-    world = World("0,10 * * * *")
+    world = CronJobFixture("0,10 * * * *")
     world.look(185)
     assert world.names == [name(180)]
 
 
 def test_a_suspended_one_starts_nothing_and_goes_on_where_time_is() -> None:
-    world = World(suspend=True)
-    assert world.look(30).again == float("inf")
+    world = CronJobFixture(suspend=True)
+    assert world.look(30).requeue_at == float("inf")
     assert world.jobs == {}
     world.cron["spec"]["suspend"] = False
     world.look(5)
@@ -211,7 +211,7 @@ def test_a_suspended_one_starts_nothing_and_goes_on_where_time_is() -> None:
 
 
 def test_old_jobs_are_forgotten() -> None:
-    world = World(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
+    world = CronJobFixture(successfulJobsHistoryLimit=1, failedJobsHistoryLimit=0)
     for kind in ("Complete", "Failed", "Complete"):
         world.look(10)
         world.end(-1, kind)
@@ -221,7 +221,7 @@ def test_old_jobs_are_forgotten() -> None:
 
 
 def test_a_job_that_vanished_is_missed() -> None:
-    world = World()
+    world = CronJobFixture()
     world.look(10)
     world.look()
     world.jobs.clear()
@@ -230,7 +230,7 @@ def test_a_job_that_vanished_is_missed() -> None:
 
 
 def test_a_job_whose_making_did_not_get_into_the_status_is_not_made_again() -> None:
-    world = World()
+    world = CronJobFixture()
     world.look(10)
     world.cron["status"] = {}
     plan = world.look(1)
@@ -247,13 +247,13 @@ def test_a_job_whose_making_did_not_get_into_the_status_is_not_made_again() -> N
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_starts(spec: Json, reason: str) -> None:
-    world = World(**{"schedule": "* * * * *", **spec})
+    world = CronJobFixture(**{"schedule": "* * * * *", **spec})
     world.look(10)
     assert (world.said, world.jobs) == ([reason], {})
 
 
 def test_one_that_is_going_starts_nothing() -> None:
-    world = World()
+    world = CronJobFixture()
     world.cron["metadata"]["deletionTimestamp"] = timestamp(NOON)
     world.look(10)
     assert world.jobs == {}

@@ -167,8 +167,8 @@ def test_pods_beyond_the_goal_are_stopped_before_it_is_complete() -> None:
 
 def test_a_pod_that_is_not_to_count_is_let_go_before_it_is_deleted() -> None:
     (taken,) = (a for a in look(job(completions=1, suspend=True), pods("Running")).actions if isinstance(a, Delete))
-    assert taken.before is not None
-    assert "$deleteFromPrimitiveList/finalizers" in taken.before.patch["metadata"]
+    assert taken.pre_patch is not None
+    assert "$deleteFromPrimitiveList/finalizers" in taken.pre_patch.patch["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_restarts_in_place_count_as_failures() -> None:
 
 def test_after_a_failure_it_waits_longer_each_time() -> None:
     first = jobs.reconcile(job(completions=1), [tracked("a", "Failed", since=100)], 101.0)
-    assert (created(first.plan), first.plan.again) == ([], 110.0)
+    assert (created(first.plan), first.plan.requeue_at) == ([], 110.0)
     second = jobs.reconcile(job(completions=1), [tracked("b", "Failed", since=110)], 129.0, first.failures)
-    assert (created(second.plan), second.plan.again) == ([], 130.0)
+    assert (created(second.plan), second.plan.requeue_at) == ([], 130.0)
     assert len(created(look(job(completions=1), [], 130.0, second.failures))) == 1
 
 
@@ -237,8 +237,8 @@ def test_a_success_forgives_earlier_failures(failed: list[int], succeeded: list[
 
 
 def test_it_looks_again_at_its_deadline() -> None:
-    assert look(job(completions=1, activeDeadlineSeconds=30), pods("Running"), 10.0).again == 30.0
-    assert look(job(completions=1), pods("Running"), 10.0).again == math.inf
+    assert look(job(completions=1, activeDeadlineSeconds=30), pods("Running"), 10.0).requeue_at == 30.0
+    assert look(job(completions=1), pods("Running"), 10.0).requeue_at == math.inf
 
 
 @pytest.mark.parametrize("kind", ["Complete", "Failed"])
@@ -253,7 +253,7 @@ def test_a_finished_job_goes_when_its_time_is_up() -> None:
     over = job(completions=1, ttlSecondsAfterFinished=30)
     at = "1970-01-01T00:01:00Z"
     over["status"]["conditions"] = [{"type": "Complete", "status": "True", "lastTransitionTime": at}]
-    assert (look(over, [], 89.0).actions, look(over, [], 89.0).again) == ([], 90.0)
+    assert (look(over, [], 89.0).actions, look(over, [], 89.0).requeue_at) == ([], 90.0)
     (gone,) = look(over, [], 90.0).actions
     assert isinstance(gone, Delete)
     assert gone.key == ("default", "j")

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from pyscheduler.embedded.objects import timestamp, without_nulls
 from pyscheduler.embedded.workloads import jobs
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch
+from pyscheduler.embedded.workloads.jobs.finish_reason import is_finished
 from pyscheduler.embedded.workloads.jobs.indexes import expand
 from pyscheduler.embedded.workloads.jobs.pods import FINALIZER, index_of, is_final, is_tracked
-from pyscheduler.embedded.workloads.jobs.verdict import is_finished
 from pyscheduler.embedded.workloads.objects import is_active, is_deleting
 from tests.unit.workloads.builders import Json, workload
 
 COMPLETIONS, PARALLELISM = 4, 2
 
 
-class World:
+class JobFixture:
     """The API server, a kubelet and the Job controller, one step at a time; `ok` and `bad` keep count besides."""
 
     def __init__(self, **spec: Any) -> None:
@@ -94,8 +94,8 @@ class World:
             meta = {**action.obj["metadata"], "name": name, "uid": name, "creationTimestamp": timestamp(self.now)}
             self.pods[name] = {**action.obj, "metadata": meta, "status": {"phase": "Pending"}}
         elif isinstance(action, Delete) and (pod := self.pods.get(action.key[1])) is not None:
-            if action.before is not None:
-                self._write(action.before)
+            if action.pre_patch is not None:
+                self._write(action.pre_patch)
             if action.key[1] in self.pods:
                 self._mark(pod)
         elif isinstance(action, Patch) and action.subresource:
@@ -128,7 +128,7 @@ MODES = st.sampled_from(["NonIndexed", "Indexed"])
 @settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, min_size=10, max_size=50), POLICIES, MODES)
 def test_each_pod_counts_once(steps: list[tuple[str, int | None]], policy: str, mode: str) -> None:
-    world = World(podReplacementPolicy=policy, completionMode=mode)
+    world = JobFixture(podReplacementPolicy=policy, completionMode=mode)
     for step, number in steps:
         getattr(world, step)(number)
         if not is_deleting(world.job):

@@ -11,10 +11,10 @@ from pyscheduler.embedded.objects import timestamp
 from pyscheduler.embedded.workloads.actions import Action, Delete, Patch
 from pyscheduler.embedded.workloads.node_health import (
     UNREACHABLE,
-    bury,
-    declare_unknown,
     evict,
     evicted_at,
+    force_delete_pod,
+    mark_node_unknown,
     mark_not_ready,
     set_taints,
 )
@@ -50,10 +50,10 @@ def taints(actions: list[Action]) -> list[str]:
 
 
 def test_silence_makes_every_condition_unknown_once() -> None:
-    conditions = patched(declare_unknown(a_node("True"), 5.0))["status"]["conditions"]
+    conditions = patched(mark_node_unknown(a_node("True"), 5.0))["status"]["conditions"]
     assert {c["status"] for c in conditions} == {"Unknown"}
     assert {c["type"] for c in conditions} >= {"Ready", "MemoryPressure"}
-    assert declare_unknown(a_node("Unknown"), 6.0) == []
+    assert mark_node_unknown(a_node("Unknown"), 6.0) == []
 
 
 @pytest.mark.parametrize(
@@ -117,15 +117,15 @@ def test_evictions_come_in_time_and_once() -> None:
 
 def test_who_is_driven_away_or_lost_with_its_node_is_marked_as_no_fault_of_its_own() -> None:
     (eviction,), _ = evict(a_node("True", NO_EXECUTE), [tolerating()], 0.0)
-    buried = bury(a_pod("p"), 0.0)
-    for action, reason in ((eviction, "DeletionByTaintManager"), (buried, "DeletionByPodGC")):
+    force_deleted = force_delete_pod(a_pod("p"), 0.0)
+    for action, reason in ((eviction, "DeletionByTaintManager"), (force_deleted, "DeletionByPodGC")):
         assert isinstance(action, Delete)
-        assert action.before is not None
-        (condition,) = action.before.patch["status"]["conditions"]
+        assert action.pre_patch is not None
+        (condition,) = action.pre_patch.patch["status"]["conditions"]
         assert (condition["type"], condition["status"], condition["reason"]) == ("DisruptionTarget", "True", reason)
-    assert buried.before is not None
-    assert (buried.before.patch["status"]["phase"], buried.grace_seconds) == ("Failed", 0)
-    assert bury(a_pod("p", "Succeeded"), 0.0).before is None
+    assert force_deleted.pre_patch is not None
+    assert (force_deleted.pre_patch.patch["status"]["phase"], force_deleted.grace_seconds) == ("Failed", 0)
+    assert force_delete_pod(a_pod("p", "Succeeded"), 0.0).pre_patch is None
 
 
 def test_running_pods_of_a_lost_node_are_not_ready() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pyscheduler.embedded.workloads import jobs
 from pyscheduler.embedded.workloads.jobs.pods import FINALIZER, INDEX, INDEX_FAILURES, INDEX_IGNORED, finished_at
-from pyscheduler.embedded.workloads.jobs.policies import judge, success
+from pyscheduler.embedded.workloads.jobs.policies import match_failure_policy, match_success_policy
 from tests.unit.workloads.builders import Json, a_pod, created, status_of, workload
 
 ON_42 = {"onExitCodes": {"operator": "In", "values": [42]}}
@@ -48,7 +48,7 @@ def with_rules(*rules: tuple[str, Json], **spec: Any) -> Json:
     ],
 )
 def test_which_rule_a_failure_matches(rules: list[tuple[str, Json]], pod: Json, action: str) -> None:
-    assert judge(with_rules(*rules), pod).action == action
+    assert match_failure_policy(with_rules(*rules), pod).action == action
 
 
 def test_the_words_of_a_job_that_fails_of_its_policy() -> None:
@@ -84,7 +84,7 @@ def test_an_ignored_failure_is_let_go_and_not_counted() -> None:
     ],
 )
 def test_which_successes_are_enough(rules: list[Json], done: set[int], message: str) -> None:
-    assert success(workload("Job", "j", successPolicy={"rules": rules}), done, 5) == message
+    assert match_success_policy(workload("Job", "j", successPolicy={"rules": rules}), done, 5) == message
 
 
 def index_pod(index: int, failures: int = 0, ignored: int = 0, since: float = 0.0, phase: str = "Failed") -> Json:
@@ -100,7 +100,7 @@ def per_index(**spec: Any) -> Json:
 def test_a_replacement_inherits_the_failures_of_its_index_after_a_pause_of_its_own() -> None:
     there = [index_pod(0, 1, since=100), index_pod(1, 0, phase="Running"), index_pod(2, 0, phase="Running")]
     early, late = (jobs.reconcile(per_index(), there, now).plan for now in (119.0, 120.0))
-    assert (created(early), early.again) == ([], 120.0)
+    assert (created(early), early.requeue_at) == ([], 120.0)
     (made,) = created(late)
     assert (made["metadata"]["annotations"][INDEX], made["metadata"]["annotations"][INDEX_FAILURES]) == ("0", "2")
 

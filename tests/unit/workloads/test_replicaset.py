@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyscheduler.embedded.workloads.replicaset import first_to_go, reconcile
+from pyscheduler.embedded.workloads.replicaset import deletion_order, reconcile
 from tests.unit.workloads.builders import Json, a_pod, created, deleted, going, status_of, workload
 
 
@@ -63,13 +63,13 @@ def test_a_set_that_is_deleted_makes_no_more_pods() -> None:
     ],
 )
 def test_who_goes_first(goes: Json, stays: Json) -> None:
-    assert [p["metadata"]["name"] for p in first_to_go([stays, goes])] == ["a", "b"]
+    assert [p["metadata"]["name"] for p in deletion_order([stays, goes])] == ["a", "b"]
 
 
 def test_of_pods_alike_the_one_with_company_on_its_node_goes_first() -> None:
     alone = a_pod("alone")
     alone["spec"] = {**alone["spec"], "nodeName": "other"}
-    assert [p["metadata"]["name"] for p in first_to_go([alone, a_pod("x"), a_pod("y")])][-1] == "alone"
+    assert [p["metadata"]["name"] for p in deletion_order([alone, a_pod("x"), a_pod("y")])][-1] == "alone"
 
 
 def test_the_status_counts_what_there_is() -> None:
@@ -83,8 +83,8 @@ def test_the_status_counts_what_there_is() -> None:
 def test_a_pod_is_available_after_the_time_that_it_must_be_ready() -> None:
     of = replica_set(1, minReadySeconds=5)
     early, late = (reconcile(of, [a_pod("a", since=100)], now) for now in (104.0, 105.0))
-    assert (status_of(early).get("availableReplicas"), early.again) == (None, 105.0)
-    assert (status_of(late).get("availableReplicas"), late.again) == (1, math.inf)
+    assert (status_of(early).get("availableReplicas"), early.requeue_at) == (None, 105.0)
+    assert (status_of(late).get("availableReplicas"), late.requeue_at) == (1, math.inf)
 
 
 def test_a_set_that_is_as_it_should_be_is_left_alone() -> None:

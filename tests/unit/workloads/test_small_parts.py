@@ -6,10 +6,10 @@ import pytest
 
 from pyscheduler.embedded.client import PODS
 from pyscheduler.embedded.workloads.actions import Patch, status_patch
-from pyscheduler.embedded.workloads.expectations import GIVE_UP_SECONDS, Expectations
+from pyscheduler.embedded.workloads.expectations import EXPECTATIONS_TIMEOUT_SECONDS, Expectations
+from pyscheduler.embedded.workloads.int_or_percent import scale_int_or_percent
 from pyscheduler.embedded.workloads.jobs.indexes import compress, expand
 from pyscheduler.embedded.workloads.objects import with_condition
-from pyscheduler.embedded.workloads.percent import whole
 from tests.unit.workloads.builders import workload
 
 
@@ -17,7 +17,10 @@ from tests.unit.workloads.builders import workload
     ("value", "up", "down"), [(3, 3, 3), ("25%", 3, 2), ("100%", 10, 10), ("0%", 0, 0), ("x", 0, 0), (-1, 0, 0)]
 )
 def test_a_share_of_ten(value: int | str, up: int, down: int) -> None:
-    assert (whole(value, 10, round_up=True), whole(value, 10, round_up=False)) == (up, down)
+    assert (scale_int_or_percent(value, 10, round_up=True), scale_int_or_percent(value, 10, round_up=False)) == (
+        up,
+        down,
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,16 +61,16 @@ def test_an_owner_waits_for_all_that_it_made() -> None:
     expected = Expectations()
     for uid in "ab":
         expected.expect("owner", uid, 0.0)
-    expected.saw("a")
-    assert not expected.met("owner", 0.0)
-    assert expected.saw("b") == "owner"
-    assert expected.met("owner", 0.0)
+    expected.observe("a")
+    assert not expected.is_satisfied("owner", 0.0)
+    assert expected.observe("b") == "owner"
+    assert expected.is_satisfied("owner", 0.0)
 
 
 def test_it_does_not_wait_for_ever_nor_for_others() -> None:
     expected = Expectations()
     expected.expect("owner", "a", 0.0)
-    assert expected.met("other", 0.0)
-    assert expected.saw("unknown") is None
-    assert not expected.met("owner", GIVE_UP_SECONDS - 1)
-    assert expected.met("owner", GIVE_UP_SECONDS)
+    assert expected.is_satisfied("other", 0.0)
+    assert expected.observe("unknown") is None
+    assert not expected.is_satisfied("owner", EXPECTATIONS_TIMEOUT_SECONDS - 1)
+    assert expected.is_satisfied("owner", EXPECTATIONS_TIMEOUT_SECONDS)

@@ -11,9 +11,14 @@ from datetime import datetime
 from pyscheduler.embedded.client import CRONJOBS, JOBS, Json
 from pyscheduler.embedded.objects import dig, seconds, timestamp, without_nulls
 from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Plan, Record
-from pyscheduler.embedded.workloads.cron.due import MANY, Due, most_recent, next_look
+from pyscheduler.embedded.workloads.cron.missed_runs import (
+    MISSED_RUNS_WARNING,
+    MissedRun,
+    most_recent,
+    next_requeue_time,
+)
 from pyscheduler.embedded.workloads.cron.schedule import MINUTE, Schedule, ScheduleError, parse, time_zone
-from pyscheduler.embedded.workloads.jobs.verdict import COMPLETE, is_finished, is_true
+from pyscheduler.embedded.workloads.jobs.finish_reason import COMPLETE, has_condition, is_finished
 from pyscheduler.embedded.workloads.objects import is_deleting, key_of, owned_by, uid_of
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -24,7 +29,7 @@ _STILL_RUNS = "Not starting job because prior execution is running and concurren
 def reconcile(cron_job: Json, jobs: list[Json], now: float) -> Plan:
     """What to do for a CronJob that owns `jobs`."""
     active = [job for job in jobs if not is_finished(job) and not is_deleting(job)]
-    actions: list[Action] = [*_forget_history(cron_job, jobs), *_news(cron_job, jobs)]
+    actions: list[Action] = [*_clean_up_history(cron_job, jobs), *_news(cron_job, jobs)]
     if is_deleting(cron_job):
         return Plan(actions + _status(cron_job, jobs, active, None))
     schedule, complaints = _schedule(cron_job)
@@ -41,7 +46,7 @@ def reconcile(cron_job: Json, jobs: list[Json], now: float) -> Plan:
     status = _status(cron_job, jobs, [job for job in active if uid_of(job) not in replaced], started)
     # Once the time of this run is in the status, the next look is for the run after it.
     seen = {**cron_job, "status": {**(cron_job.get("status") or {}), **_last(started)}}
-    return Plan(actions + moves + status, next_look(seen, schedule, now))
+    return Plan(actions + moves + status, next_requeue_time(seen, schedule, now))
 
 
 def _schedule(cron_job: Json) -> tuple[Schedule | None, list[Action]]:
@@ -59,12 +64,14 @@ def _schedule(cron_job: Json) -> tuple[Schedule | None, list[Action]]:
         return None, [Record(cron_job, "UnparseableSchedule", words, "Warning")]
 
 
-def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: Due) -> tuple[float | None, list[Action]]:
+def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: MissedRun) -> tuple[float | None, list[Action]]:
     """Start the run that is due, if the concurrency policy lets it; its time, None if nothing is started."""
     last = seconds(dig(cron_job, "status", "lastScheduleTime"))
     if due.at is None or due.at == last:
         return None, []
-    warnings: list[Action] = [Record(cron_job, "TooManyMissedTimes", _TOO_MANY, "Warning")] if due.missed > MANY else []
+    warnings: list[Action] = (
+        [Record(cron_job, "TooManyMissedTimes", _TOO_MANY, "Warning")] if due.missed > MISSED_RUNS_WARNING else []
+    )
     name = f"{cron_job['metadata']['name']}-{int(due.at) // MINUTE}"
     if any(job["metadata"]["name"] == name for job in jobs):
         return due.at, []  # it was made, and the news did not get into the status
@@ -72,7 +79,7 @@ def _start(cron_job: Json, jobs: list[Json], active: list[Json], due: Due) -> tu
     if policy == "Forbid" and active:
         return None, [*warnings, Record(cron_job, "JobAlreadyActive", _STILL_RUNS)]
     replaced = [_delete(cron_job, job) for job in active] if policy == "Replace" else []
-    made = Create(JOBS, _job(cron_job, name, due.at), teller=cron_job, unless_there=True)
+    made = Create(JOBS, _job(cron_job, name, due.at), event_object=cron_job, ignore_already_exists=True)
     return due.at, [*warnings, *replaced, made]
 
 
@@ -96,15 +103,15 @@ def _job(cron_job: Json, name: str, at: float) -> Json:
 
 
 def _delete(cron_job: Json, job: Json) -> Delete:
-    return Delete(JOBS, key_of(job), uid_of(job), teller=cron_job)
+    return Delete(JOBS, key_of(job), uid_of(job), event_object=cron_job)
 
 
-def _forget_history(cron_job: Json, jobs: list[Json]) -> list[Action]:
+def _clean_up_history(cron_job: Json, jobs: list[Json]) -> list[Action]:
     """Finished Jobs beyond the history limits go, the oldest first."""
     actions: list[Action] = []
     for field, good in (("successfulJobsHistoryLimit", True), ("failedJobsHistoryLimit", False)):
         limit = cron_job["spec"].get(field)
-        ended = [j for j in jobs if is_finished(j) and not is_deleting(j) and is_true(j, COMPLETE) == good]
+        ended = [j for j in jobs if is_finished(j) and not is_deleting(j) and has_condition(j, COMPLETE) == good]
         if limit is not None and len(ended) > int(limit):
             ended.sort(key=_age)
             actions += [_delete(cron_job, job) for job in ended[: len(ended) - int(limit)]]
@@ -125,7 +132,7 @@ def _news(cron_job: Json, jobs: list[Json]) -> list[Action]:
         if job is None:
             said.append(Record(cron_job, "MissingJob", f"Active job went missing: {reference['name']}"))
         elif is_finished(job):
-            kind = COMPLETE if is_true(job, COMPLETE) else "Failed"
+            kind = COMPLETE if has_condition(job, COMPLETE) else "Failed"
             words = f"Saw completed job: {reference['name']}, condition: {kind}"
             said.append(Record(cron_job, "SawCompletedJob", words))
     return said
@@ -134,7 +141,7 @@ def _news(cron_job: Json, jobs: list[Json]) -> list[Action]:
 def _status(cron_job: Json, jobs: list[Json], active: list[Json], started: float | None) -> list[Action]:
     """Write what differs; the version guards against a decision on an outdated copy."""
     present = cron_job.get("status") or {}
-    ends = [seconds(dig(job, "status", "completionTime")) for job in jobs if is_true(job, COMPLETE)]
+    ends = [seconds(dig(job, "status", "completionTime")) for job in jobs if has_condition(job, COMPLETE)]
     last = max([at for at in (*ends, seconds(present.get("lastSuccessfulTime"))) if at is not None], default=None)
     wanted = {
         "active": sorted(map(_reference, active), key=lambda ref: str(ref["name"])) or None,

@@ -29,7 +29,7 @@ class Failures(NamedTuple):
             return Failures(len(ends), max(ends)) if ends else Failures()
         return Failures(self.number + len(ends), max(ends)) if ends else self
 
-    def over_at(self, base_seconds: float) -> float:
+    def backoff_ends_at(self, base_seconds: float) -> float:
         """When the next pod may be made."""
         if not self.number:
             return -math.inf
@@ -40,8 +40,10 @@ class Failures(NamedTuple):
 NO_FAILURES = Failures()
 
 
-def index_over_at(failed: Json | None, base_seconds: float) -> float:
+def index_backoff_ends_at(failed: Json | None, base_seconds: float) -> float:
     """When the pod after `failed` may be made, where each index has a back-off of its own."""
     if failed is None:
         return -math.inf
-    return Failures(index_failures(failed) + index_ignored(failed) + 1, finished_at(failed)).over_at(base_seconds)
+    return Failures(index_failures(failed) + index_ignored(failed) + 1, finished_at(failed)).backoff_ends_at(
+        base_seconds
+    )

@@ -24,7 +24,7 @@ def is_tracked(pod: Json) -> bool:
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
-def untrack(pod: Json) -> Patch:
+def remove_finalizer_action(pod: Json) -> Patch:
     """Let a pod go that is counted, or is not to count."""
     meta = {"uid": uid_of(pod), "$deleteFromPrimitiveList/finalizers": [FINALIZER]}
     return Patch(PODS, key_of(pod), {"metadata": meta}, kind="strategic-merge")

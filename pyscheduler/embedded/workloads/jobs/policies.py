@@ -12,7 +12,7 @@ from pyscheduler.embedded.workloads.jobs.indexes import expand
 FAIL_JOB, FAIL_INDEX, IGNORE = "FailJob", "FailIndex", "Ignore"
 
 
-class Judgement(NamedTuple):
+class FailurePolicyMatch(NamedTuple):
     """The action of the rule that a failed pod matches, "" for none, and the words for a Job that fails of it."""
 
     action: str = ""
@@ -24,13 +24,13 @@ class Judgement(NamedTuple):
         return self.action != IGNORE
 
 
-def judge(job: Json, pod: Json) -> Judgement:
+def match_failure_policy(job: Json, pod: Json) -> FailurePolicyMatch:
     """What the first matching rule of the Job's podFailurePolicy says of a failed pod."""
     for number, rule in enumerate(dig(job, "spec", "podFailurePolicy", "rules") or ()):
         why = _matches(rule, pod)
         if why:
-            return Judgement(rule["action"], f"{why} matching {rule['action']} rule at index {number}")
-    return Judgement()
+            return FailurePolicyMatch(rule["action"], f"{why} matching {rule['action']} rule at index {number}")
+    return FailurePolicyMatch()
 
 
 def _matches(rule: Json, pod: Json) -> str:
@@ -61,7 +61,7 @@ def _wants(requirement: Json, container: str, code: int) -> bool:
     return listed if requirement["operator"] == "In" else not listed
 
 
-def success(job: Json, done: set[int], completions: int) -> str:
+def match_success_policy(job: Json, done: set[int], completions: int) -> str:
     """The words for the first rule of the Job's successPolicy that `done` meets, "" while none is met."""
     for number, rule in enumerate(dig(job, "spec", "successPolicy", "rules") or ()):
         if done and _enough(rule, done, completions):

@@ -12,22 +12,22 @@ from pyscheduler.embedded.client import JOBS, Json
 from pyscheduler.embedded.objects import condition, dig, seconds, timestamp, without_nulls
 from pyscheduler.embedded.workloads.actions import Action, Delete, Patch, Plan, Record
 from pyscheduler.embedded.workloads.jobs.backoff import NO_FAILURES, Failures
-from pyscheduler.embedded.workloads.jobs.indexes import compress
-from pyscheduler.embedded.workloads.jobs.moves import Moves, move, rest, stop
-from pyscheduler.embedded.workloads.jobs.pods import completions_of, is_indexed, is_tracked, untrack
-from pyscheduler.embedded.workloads.jobs.tracking import Ledger, tally
-from pyscheduler.embedded.workloads.jobs.verdict import (
+from pyscheduler.embedded.workloads.jobs.finish_reason import (
     COMPLETE,
     COMPLETED,
-    End,
+    FinishReason,
     deadline,
-    end_of,
+    find_finish_reason,
+    has_condition,
     is_finished,
     is_suspended,
-    is_true,
     started_at,
 )
-from pyscheduler.embedded.workloads.jobs.view import View, look_at
+from pyscheduler.embedded.workloads.jobs.indexes import compress
+from pyscheduler.embedded.workloads.jobs.job_state import JobState, observe_job
+from pyscheduler.embedded.workloads.jobs.pod_changes import PodChanges, delete_active_pods, keep_pods, manage_pods
+from pyscheduler.embedded.workloads.jobs.pods import completions_of, is_indexed, is_tracked, remove_finalizer_action
+from pyscheduler.embedded.workloads.jobs.tracking import JobCounts, count_ended_pods
 from pyscheduler.embedded.workloads.objects import is_deleting, key_of, uid_of
 
 _CONTROLLER = "kubernetes.io/job-controller"
@@ -48,32 +48,37 @@ def reconcile(
     if job["spec"].get("managedBy") not in (None, _CONTROLLER):
         return Outcome(Plan(), failures)
     if is_finished(job):
-        return Outcome(_afterwards(job, pods, now), NO_FAILURES)
-    view = look_at(job, pods)
+        return Outcome(_sync_finished_job(job, pods, now), NO_FAILURES)
+    view = observe_job(job, pods)
     failures = failures.after(view.new_succeeded, view.new_failed)
     started = started_at(job)
     if started is None and not is_suspended(job):
         started = now
-    end = end_of(view, started, now)
-    moves = _moves(view, end, failures, (backoff_seconds, now))
-    if end is None and _reached(view, moves):
+    end = find_finish_reason(view, started, now)
+    changes = _pod_changes(view, end, failures, (backoff_seconds, now))
+    if end is None and _is_complete(view, changes):
         end = COMPLETED
-    ledger = tally(view, end)
-    status, records = _status(view, moves, ledger, end, now)
-    actions = [*moves.actions, *_status_patch(job, status), *map(untrack, ledger.released), *records]
-    again = moves.again if end is not None else min(moves.again, deadline(job, started))
-    return Outcome(Plan(actions, again), failures)
+    counts = count_ended_pods(view, end)
+    status, records = _status(view, changes, counts, end, now)
+    actions = [
+        *changes.actions,
+        *_status_patch(job, status),
+        *map(remove_finalizer_action, counts.finalizers_to_remove),
+        *records,
+    ]
+    requeue_at = changes.requeue_at if end is not None else min(changes.requeue_at, deadline(job, started))
+    return Outcome(Plan(actions, requeue_at), failures)
 
 
 def finish_time(job: Json) -> float:
     """When the Job became Complete or Failed."""
-    kind = COMPLETE if is_true(job, COMPLETE) else "Failed"
+    kind = COMPLETE if has_condition(job, COMPLETE) else "Failed"
     return seconds(condition(job, kind).get("lastTransitionTime")) or 0.0
 
 
-def _afterwards(job: Json, pods: list[Json], now: float) -> Plan:
+def _sync_finished_job(job: Json, pods: list[Json], now: float) -> Plan:
     """A finished Job lets go of what pods it still holds, and goes itself when its time is up."""
-    actions: list[Action] = [untrack(pod) for pod in pods if is_tracked(pod)]
+    actions: list[Action] = [remove_finalizer_action(pod) for pod in pods if is_tracked(pod)]
     keep = job["spec"].get("ttlSecondsAfterFinished")
     if keep is None or is_deleting(job):
         return Plan(actions)
@@ -83,20 +88,24 @@ def _afterwards(job: Json, pods: list[Json], now: float) -> Plan:
     return Plan([*actions, Delete(JOBS, key_of(job), uid_of(job))])
 
 
-def _moves(view: View, end: End | None, failures: Failures, times: tuple[float, float]) -> Moves:
+def _pod_changes(
+    view: JobState, end: FinishReason | None, failures: Failures, times: tuple[float, float]
+) -> PodChanges:
     if end is not None:
-        return stop(view)
-    return rest(view) if is_deleting(view.job) else move(view, failures, *times)
+        return delete_active_pods(view)
+    return keep_pods(view) if is_deleting(view.job) else manage_pods(view, failures, *times)
 
 
-def _reached(view: View, moves: Moves) -> bool:
+def _is_complete(view: JobState, changes: PodChanges) -> bool:
     """A Job is complete when it has its successes and nothing runs any more."""
     completions = completions_of(view.job)
     enough = view.succeeded > 0 if completions is None else view.succeeded >= completions
-    return enough and moves.active == 0
+    return enough and changes.active == 0
 
 
-def _status(view: View, moves: Moves, ledger: Ledger, end: End | None, now: float) -> tuple[Json, list[Record]]:
+def _status(
+    view: JobState, changes: PodChanges, counts: JobCounts, end: FinishReason | None, now: float
+) -> tuple[Json, list[Record]]:
     """The whole status, and the Events that go with what is new in it."""
     job = view.job
     conditions: list[Json] = list(dig(job, "status", "conditions") or ())
@@ -112,35 +121,35 @@ def _status(view: View, moves: Moves, ledger: Ledger, end: End | None, now: floa
             words = ("Suspended", "Job suspended") if suspended else ("Resumed", "Job resumed")
             records.append(Record(job, *words))
     if end is not None:
-        if not is_true(job, end.first):
-            _set(conditions, end.first, True, end[1:], now)
-        if ledger.settled and not moves.terminating and not moves.active:
-            _set(conditions, end.last, True, end[1:], now)
-            completed = timestamp(now) if end.last == COMPLETE else None
-            records += _farewell(view, end)
+        if not has_condition(job, end.interim_condition):
+            _set(conditions, end.interim_condition, True, end[1:], now)
+        if counts.is_fully_counted and not changes.terminating and not changes.active:
+            _set(conditions, end.final_condition, True, end[1:], now)
+            completed = timestamp(now) if end.final_condition == COMPLETE else None
+            records += _finish_events(view, end)
     status = {
         "startTime": started,
         "completionTime": completed,
-        "active": moves.active or None,
-        "ready": moves.ready,
-        "terminating": moves.terminating,
-        "succeeded": ledger.succeeded or None,
-        "failed": ledger.failed or None,
+        "active": changes.active or None,
+        "ready": changes.ready,
+        "terminating": changes.terminating,
+        "succeeded": counts.succeeded or None,
+        "failed": counts.failed or None,
         "conditions": conditions or None,
         "uncountedTerminatedPods": {
-            "succeeded": ledger.uncounted_succeeded or None,
-            "failed": ledger.uncounted_failed or None,
+            "succeeded": counts.uncounted_succeeded or None,
+            "failed": counts.uncounted_failed or None,
         },
     }
     if is_indexed(job):
-        status["completedIndexes"] = compress(ledger.done) or None
+        status["completedIndexes"] = compress(counts.done) or None
     if view.failed_indexes is not None:
         status["failedIndexes"] = compress(view.failed_indexes)
     return status, records
 
 
-def _farewell(view: View, end: End) -> list[Record]:
-    if end.last != COMPLETE:
+def _finish_events(view: JobState, end: FinishReason) -> list[Record]:
+    if end.final_condition != COMPLETE:
         return [Record(view.job, end.reason, end.message, "Warning")]
     too_many = view.succeeded > (completions_of(view.job) or view.succeeded)
     words = "Too many succeeded pods running after completion count reached"

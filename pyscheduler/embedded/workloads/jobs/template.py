@@ -11,7 +11,7 @@ from pyscheduler.embedded.workloads.jobs.pods import (
     index_failures,
     index_ignored,
 )
-from pyscheduler.embedded.workloads.jobs.policies import judge
+from pyscheduler.embedded.workloads.jobs.policies import match_failure_policy
 from pyscheduler.embedded.workloads.objects import owned_by, pod_from_template
 
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
@@ -43,7 +43,7 @@ def count_failures(pod: Json, job: Json, replaced: Json | None) -> None:
     """Note on a new pod how often its index has failed: as often as for the pod it replaces, and by that one."""
     counted = ignored = 0
     if replaced is not None:
-        counts = judge(job, replaced).counts
+        counts = match_failure_policy(job, replaced).counts
         counted, ignored = index_failures(replaced) + counts, index_ignored(replaced) + (not counts)
     pod["metadata"]["annotations"][INDEX_FAILURES] = str(counted)
     if ignored:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyscheduler.embedded.client import Json
+from pyscheduler.embedded.workloads.jobs.finish_reason import SUCCESS_MET, FinishReason
+from pyscheduler.embedded.workloads.jobs.job_state import JobState
 from pyscheduler.embedded.workloads.jobs.pods import (
     has_valid_index,
     index_of,
@@ -19,16 +21,14 @@ from pyscheduler.embedded.workloads.jobs.pods import (
     is_indexed,
     is_tracked,
 )
-from pyscheduler.embedded.workloads.jobs.policies import judge
-from pyscheduler.embedded.workloads.jobs.verdict import SUCCESS_MET, End
-from pyscheduler.embedded.workloads.jobs.view import View
+from pyscheduler.embedded.workloads.jobs.policies import match_failure_policy
 from pyscheduler.embedded.workloads.objects import is_deleting, phase, status_number, uid_of
 
-MOST_UNCOUNTED = 500
+MAX_UNCOUNTED_PODS = 500
 """How many uids the status may hold, so that it stays small."""
 
 
-class Ledger(NamedTuple):
+class JobCounts(NamedTuple):
     """The counts as the status is to say them, and the pods that may then be let go."""
 
     succeeded: int
@@ -36,55 +36,57 @@ class Ledger(NamedTuple):
     done: set[int]
     uncounted_succeeded: list[str]
     uncounted_failed: list[str]
-    released: list[Json]
+    finalizers_to_remove: list[Json]
 
     @property
-    def settled(self) -> bool:
+    def is_fully_counted(self) -> bool:
         """Nothing waits to be counted."""
-        return not (self.uncounted_succeeded or self.uncounted_failed or self.released)
+        return not (self.uncounted_succeeded or self.uncounted_failed or self.finalizers_to_remove)
 
 
-def tally(view: View, end: End | None) -> Ledger:
+def count_ended_pods(view: JobState, end: FinishReason | None) -> JobCounts:
     """Take in what has ended, and count what has been let go since the last look."""
     tracked = {uid_of(pod) for pod in view.pods if is_tracked(pod)}
     succeeded = [uid for uid in view.uncounted_succeeded if uid in tracked]
     failed = [uid for uid in view.uncounted_failed if uid in tracked]
     gone = len(view.uncounted_succeeded) - len(succeeded), len(view.uncounted_failed) - len(failed)
-    done, released = set(view.recorded), []
+    done, finalizers_to_remove = set(view.recorded), []
     for pod in sorted((p for p in view.pods if is_tracked(p)), key=index_of):
-        if not _may_go(view, pod, end):
+        if not _can_remove_finalizer(view, pod, end):
             continue
-        released.append(pod)
-        _enter(view, pod, end, (succeeded, failed, done))
-        if len(succeeded) + len(failed) + len(done) - len(view.recorded) >= MOST_UNCOUNTED:
+        finalizers_to_remove.append(pod)
+        _record_ended_pod(view, pod, end, (succeeded, failed, done))
+        if len(succeeded) + len(failed) + len(done) - len(view.recorded) >= MAX_UNCOUNTED_PODS:
             break
-    return Ledger(
+    return JobCounts(
         len(done) if is_indexed(view.job) else status_number(view.job, "succeeded") + gone[0],
         status_number(view.job, "failed") + gone[1],
         done,
         succeeded,
         failed,
-        released,
+        finalizers_to_remove,
     )
 
 
-def _may_go(view: View, pod: Json, end: End | None) -> bool:
+def _can_remove_finalizer(view: JobState, pod: Json, end: FinishReason | None) -> bool:
     if is_deleting(view.job) or end is not None or phase(pod) == "Succeeded":
         return True
-    held = view.held.get(index_of(pod))
+    held = view.replaced_pods.get(index_of(pod))
     return is_failed(pod, view.job) and (held is None or uid_of(held) != uid_of(pod))
 
 
-def _enter(view: View, pod: Json, end: End | None, books: tuple[list[str], list[str], set[int]]) -> None:
+def _record_ended_pod(
+    view: JobState, pod: Json, end: FinishReason | None, books: tuple[list[str], list[str], set[int]]
+) -> None:
     """Note a pod that is let go, unless it is noted already or counts for nothing."""
     succeeded, failed, done = books
     uid, job = uid_of(pod), view.job
     # Of a Job that has failed, every pod that has not ended counts as failed.
-    lost = is_failed(pod, job) or (end is not None and end.first != SUCCESS_MET)
+    lost = is_failed(pod, job) or (end is not None and end.interim_condition != SUCCESS_MET)
     if phase(pod) == "Succeeded" and uid not in view.uncounted_failed:
         if not is_indexed(job):
             succeeded += [] if uid in succeeded else [uid]
         elif has_valid_index(pod, job):
             done.add(index_of(pod))
-    elif lost and uid not in failed and has_valid_index(pod, job) and judge(job, pod).counts:
+    elif lost and uid not in failed and has_valid_index(pod, job) and match_failure_policy(job, pod).counts:
         failed.append(uid)

@@ -20,7 +20,7 @@ class Cellar(FilterPlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         self.asked.append(node.name)
-        return None if pod.shape.volume_claims[0].name == node.name else Rejection("elsewhere")
+        return None if pod.signature.volume_claims[0].name == node.name else Rejection("elsewhere")
 
 
 class Indifferent(Cellar):
@@ -52,7 +52,7 @@ class Archive(FilterPlugin):
 
     name = "Archive"
     reads = Reads.OWN_NODE
-    reads_labels = reads_named_nodes = False
+    reads_labels = reads_match_fields = False
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         (volume,) = pod.spec.volumes or ()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pyscheduler.api import (
-    ByMax,
     Cycle,
+    DefaultNormalizeScore,
     Diagnosis,
     FilterPlugin,
     NodeInfo,
@@ -22,13 +22,13 @@ from pyscheduler.api import (
 )
 from pyscheduler.core.decide import decider as decider_module
 from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.decide.evaluation import Evaluation
+from pyscheduler.core.decide.equivalence_cache import EquivalenceCache
 from pyscheduler.core.decide.order import EveryNode
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.state import ClusterState, Shapes
+from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.intree import NodeAffinity, NodeResourcesFit, PrioritySort
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
@@ -40,7 +40,7 @@ class Ranked(ScorePlugin):
 
     name = "Ranked"
     reads = Reads.OWN_NODE
-    normalizer = ByMax()
+    normalizer = DefaultNormalizeScore()
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return int(node.labels.get("rank", "0"))
@@ -50,7 +50,7 @@ class Chatty(FilterPlugin):
     """Never gives the same reason twice."""
 
     name = "Chatty"
-    reads = Reads.OWN_ROW
+    reads = Reads.OWN_NODE_AND_PODS
     given = 0
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -62,7 +62,7 @@ class Bench:
     """A decider over some nodes."""
 
     def __init__(self, *nodes: NodeBuilder, filters: tuple[Any, ...] = (NodeResourcesFit,), scores: Any = ()) -> None:
-        self.state, self.nominator, self.shapes = ClusterState(), Nominator(), Shapes()
+        self.state, self.nominator, self.shapes = ClusterState(), Nominator(), PodSignatures()
         for built in nodes:
             self.state.set_node(built.build())
         plugins = tuple(cls(cls.Args(), HANDLE) for cls in filters)
@@ -210,7 +210,7 @@ def test_reasons_that_never_repeat_are_told_right_and_forgotten() -> None:
     for i in range(1, 5_000):
         assert bench.refused(tried) == f"0/1 nodes are available: 1 reason {i}."
         bench.state.usage_log.append(0)
-    kept = bench.decider._evaluation(sibling)
+    kept = bench.decider._cache_for(sibling)
     assert len(kept.filters.statuses) < 2_000
 
 
@@ -228,7 +228,7 @@ def test_of_a_pod_that_is_large_nothing_is_kept(tenants: PodBuilder) -> None:
     assert not bench.decider._kept
 
 
-def kept_of_a_hundred(monkeypatch: pytest.MonkeyPatch, least: int) -> list[Evaluation]:
+def kept_of_a_hundred(monkeypatch: pytest.MonkeyPatch, least: int) -> list[EquivalenceCache]:
     """What is kept where there is memory for a few, after pods of a hundred templates."""
     monkeypatch.setattr(decider_module, "KEEP_BYTES", 100_000)
     monkeypatch.setattr(decider_module, "LEAST_KEPT", least)

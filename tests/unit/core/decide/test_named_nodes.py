@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 
 from pyscheduler.api import (
-    SKIP_SHAPE,
-    SKIP_TEMPLATE,
+    SKIP_SIGNATURE,
+    SKIP_SIGNATURE_GROUP,
     Cycle,
     FilterPlugin,
     NodeInfo,
@@ -19,10 +19,10 @@ from pyscheduler.api import (
     Rejection,
     Skip,
 )
-from pyscheduler.core.decide.trial import Trials
+from pyscheduler.core.decide.dry_run import DryRunner
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.queue.nominator import Nominator
-from pyscheduler.core.state import ClusterState, Shapes
+from pyscheduler.core.state import ClusterState, PodSignatures
 from pyscheduler.intree import NodeAffinity, PrioritySort
 from pyscheduler.testing import PodBuilder, node, pod
 from tests.unit.core.decide.test_decider import HANDLE, Bench
@@ -39,7 +39,7 @@ class Doorkeeper(FilterPlugin):
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         self.asked.append(node.name)
-        terms = pod.shape.required_node_terms or ()
+        terms = pod.signature.required_node_terms or ()
         return None if any(term.matches(node.name, node.labels) for term in terms) else Rejection("keeps away")
 
 
@@ -47,7 +47,7 @@ class Indifferent(Doorkeeper):
     """Lets nobody in, whatever they ask."""
 
     name = "Indifferent"
-    reads_named_nodes = False
+    reads_match_fields = False
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
         self.asked.append(node.name)
@@ -86,12 +86,12 @@ class Roommates(PreFilterPlugin, Doorkeeper):
     """Has nothing to say as long as no pod is placed that wants to be alone."""
 
     name = "Roommates"
-    reads_named_nodes = False
+    reads_match_fields = False
     before: ClassVar[list[str]] = []
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         self.before.append(pod.name)
-        return SKIP_SHAPE
+        return SKIP_SIGNATURE
 
 
 def test_what_rests_on_which_templates_are_placed_holds_while_their_pods_come_and_go() -> None:
@@ -108,11 +108,11 @@ def test_what_rests_on_which_templates_are_placed_holds_while_their_pods_come_an
 
 
 class Keyholder(Roommates):
-    """Reads which nodes are named, and has nothing to say of this template, or only of this shape."""
+    """Reads which nodes are named, and has nothing to say of this template, or only of this signature."""
 
     name = "Keyholder"
-    reads_named_nodes = True
-    answer = SKIP_TEMPLATE
+    reads_match_fields = True
+    answer = SKIP_SIGNATURE_GROUP
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         super().pre_filter(cycle, pod, nodes)
@@ -121,12 +121,12 @@ class Keyholder(Roommates):
 
 class CarefulKeyholder(Keyholder):
     name = "CarefulKeyholder"
-    answer = SKIP_SHAPE
+    answer = SKIP_SIGNATURE
 
 
 @pytest.mark.parametrize(
     ("asked", "times"),
-    [pytest.param(Keyholder, 1, id="of the template"), pytest.param(CarefulKeyholder, 3, id="of the shape")],
+    [pytest.param(Keyholder, 1, id="of the template"), pytest.param(CarefulKeyholder, 3, id="of the signature")],
 )
 def test_a_skip_is_of_all_pods_of_the_template_only_if_it_says_so(asked: type[Keyholder], times: int) -> None:
     bench = Bench(node("n1"), node("n2"), filters=(NodeAffinity, asked))
@@ -153,7 +153,7 @@ def test_a_plugin_that_spoke_of_the_template_may_speak_of_the_shape_next(monkeyp
     Roommates.before.clear()
     bench.chosen(on("n1"))
     bench.state.place(pod("other").on("n2").build(bench.shapes), "n2")
-    monkeypatch.setattr(Keyholder, "answer", SKIP_SHAPE)
+    monkeypatch.setattr(Keyholder, "answer", SKIP_SIGNATURE)
     for name in ("n1", "n2", "n1"):
         bench.chosen(on(name))
 
@@ -168,11 +168,11 @@ def test_what_a_trial_showed_holds_for_a_pod_that_names_another_node_where_names
     asked: type[Doorkeeper], for_both: bool
 ) -> None:
     profile = Profile("p", PrioritySort(PrioritySort.Args(), HANDLE), filter=(asked(asked.Args(), HANDLE),))
-    state, shapes = ClusterState(), Shapes()
+    state, shapes = ClusterState(), PodSignatures()
     state.set_node(node("n1").build())
-    trials, row = Trials({"p": profile}, state, Nominator()), state.info("n1")
+    trials, row = DryRunner({"p": profile}, state, Nominator()), state.info("n1")
     assert row is not None
     pods = [away_from(name).build(shapes) for name in ("n2", "n3")]
-    one, other = (trials.footing(Cycle(0.0, "p", each.uid), each, row) for each in pods)
+    one, other = (trials.dry_run_cache_key(Cycle(0.0, "p", each.uid), each, row) for each in pods)
     assert one is not None
     assert (one == other) == for_both

@@ -11,8 +11,8 @@ import pytest
 from pyscheduler.api import Cycle, FilterPlugin, NodeInfo, NodeNames, Pod, PreFilterPlugin, Reads, Rejection
 from pyscheduler.api.diagnosis import Diagnosis
 from pyscheduler.core.decide.decider import Choice, Decider
-from pyscheduler.core.decide.finding import Found
-from pyscheduler.core.decide.order import KubeSchedulerOrder, Start, nodes_to_find, top_of_heap
+from pyscheduler.core.decide.feasible_nodes import FeasibleNodes
+from pyscheduler.core.decide.order import KubeSchedulerOrder, NextStartNode, nodes_to_find, top_of_heap
 from pyscheduler.core.framework.handle import CoreHandle
 from pyscheduler.core.framework.profile import Profile, Weighted
 from pyscheduler.core.instrument import Instrument
@@ -100,13 +100,13 @@ class Search:
         self.state = ClusterState()
         for i in range(nodes):
             self.state.set_node(node(f"n{i}").build())
-        self.start = Start(start)
+        self.start = NextStartNode(start)
         self.order = KubeSchedulerOrder(self.state, self.start, percentage, scored)
 
     def visit(self, fits: Sequence[int], among: Sequence[int] | None = None, nominated: int | None = None) -> list[int]:
         mask = np.zeros(len(self.state), np.bool_)
         mask[list(fits)] = True
-        rows = self.order.visit(Found(mask, None if among is None else np.array(among, np.intp), {}), nominated)
+        rows = self.order.visit(FeasibleNodes(mask, None if among is None else np.array(among, np.intp), {}), nominated)
         assert rows is not None
         return [int(row) for row in rows]
 
@@ -194,7 +194,7 @@ class Bench:
     """A decider in kube-scheduler's order."""
 
     def __init__(self, *nodes: NodeBuilder, percentage: int = 0) -> None:
-        self.state, self.nominator, self.start = ClusterState(), Nominator(), Start()
+        self.state, self.nominator, self.start = ClusterState(), Nominator(), NextStartNode()
         for built in nodes:
             self.state.set_node(built.build())
         self.profile = Profile(

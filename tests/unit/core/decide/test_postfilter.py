@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import Code, Cycle, Diagnosis, Nominate, Pod, PostFilterPlugin, Rejection, Revoke, StatusError
-from pyscheduler.core.decide.postfilter import Answer, PostFiltered, run_post_filter
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.api import (
+    ClearNomination,
+    Code,
+    Cycle,
+    Diagnosis,
+    Nominate,
+    Pod,
+    PostFilterPlugin,
+    Rejection,
+    StatusError,
+)
+from pyscheduler.core.decide.postfilter import Answer, PostFilterResult, run_post_filter
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.instrument import Instrument, Point
 from pyscheduler.testing import pod
 
@@ -24,13 +34,13 @@ class Returns(PostFilterPlugin):
         super().__init__(None, CoreHandle())
         self._answer = answer
 
-    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | Revoke | Rejection:
+    def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
         if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer
 
 
-def outcome(*answers: Answer | Exception) -> PostFiltered:
+def outcome(*answers: Answer | Exception) -> PostFilterResult:
     plugins = tuple(Returns(answer) for answer in answers)
     return run_post_filter(plugins, Cycle(0.0, "p", "u"), pod().build(), Diagnosis(1), Instrument())
 
@@ -38,27 +48,33 @@ def outcome(*answers: Answer | Exception) -> PostFiltered:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        pytest.param((), PostFiltered("", ""), id="nobody to ask: an old nomination is void"),
-        pytest.param((NO,), PostFiltered("not a, nor b"), id="no"),
-        pytest.param((NO, Rejection("c")), PostFiltered("not a, nor b, c"), id="what all said"),
+        pytest.param((), PostFilterResult("", ""), id="nobody to ask: an old nomination is void"),
+        pytest.param((NO,), PostFilterResult("not a, nor b"), id="no"),
+        pytest.param((NO, Rejection("c")), PostFilterResult("not a, nor b, c"), id="what all said"),
         pytest.param(
             (NO, Nominate("n1", (VICTIM,)), NEVER),
-            PostFiltered("", "n1", (VICTIM,), "Returns", Code.SUCCESS, ("not a", "nor b")),
+            PostFilterResult("", "n1", (VICTIM,), "Returns", Code.SUCCESS, ("not a", "nor b")),
             id="success",
         ),
-        pytest.param((NO, NEVER, NO), PostFiltered("never", code=NEVER.code), id="an unresolvable no is the only word"),
-        pytest.param((NO, StatusError("gone"), NO), PostFiltered("gone", code=Code.ERROR), id="so is an error"),
-        pytest.param((Revoke(NO), Rejection("c")), PostFiltered("not a, nor b, c", ""), id="the nomination is void"),
-        pytest.param((Revoke(NEVER), NO), PostFiltered("never", "", code=NEVER.code), id="for good"),
-        pytest.param((Revoke(NO), StatusError("e")), PostFiltered("e", code=Code.ERROR), id="an error keeps it"),
         pytest.param(
-            (Revoke(NO), Nominate("n")),
-            PostFiltered("", "n", (), "Returns", Code.SUCCESS, ("not a", "nor b")),
+            (NO, NEVER, NO), PostFilterResult("never", code=NEVER.code), id="an unresolvable no is the only word"
+        ),
+        pytest.param((NO, StatusError("gone"), NO), PostFilterResult("gone", code=Code.ERROR), id="so is an error"),
+        pytest.param(
+            (ClearNomination(NO), Rejection("c")), PostFilterResult("not a, nor b, c", ""), id="the nomination is void"
+        ),
+        pytest.param((ClearNomination(NEVER), NO), PostFilterResult("never", "", code=NEVER.code), id="for good"),
+        pytest.param(
+            (ClearNomination(NO), StatusError("e")), PostFilterResult("e", code=Code.ERROR), id="an error keeps it"
+        ),
+        pytest.param(
+            (ClearNomination(NO), Nominate("n")),
+            PostFilterResult("", "n", (), "Returns", Code.SUCCESS, ("not a", "nor b")),
             id="another helps",
         ),
     ],
 )
-def test_answers_together(answers: tuple[Answer, ...], expected: PostFiltered) -> None:
+def test_answers_together(answers: tuple[Answer, ...], expected: PostFilterResult) -> None:
     assert outcome(*answers) == expected
 
 

@@ -21,10 +21,10 @@ from pyscheduler.api import (
     Status,
 )
 from pyscheduler.core.decide.decider import Decider
-from pyscheduler.core.decide.kept_answers import KeptAnswers
-from pyscheduler.core.decide.prefilter import PreFiltered, run_pre_filter
-from pyscheduler.core.framework.failure import PluginFailed
+from pyscheduler.core.decide.plugin_result_cache import PluginResultCache
+from pyscheduler.core.decide.prefilter import PreFilterResult, run_pre_filter
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.plugin_failure import PluginFailed
 from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.core.queue.nominator import Nominator
@@ -72,11 +72,11 @@ def cluster() -> ClusterState:
     return state
 
 
-def run(*answers: Any) -> tuple[PreFiltered, list[int]]:
+def run(*answers: Any) -> tuple[PreFilterResult, list[int]]:
     """What came of it, and how often each plugin (A, B, C …) was asked."""
     plugins = tuple(Says(chr(ord("A") + i), answer) for i, answer in enumerate(answers))
     cycle = Cycle(0.0, "default-scheduler", "uid")
-    result = run_pre_filter(plugins, cycle, pod().build(), cluster().table(), KeptAnswers())
+    result = run_pre_filter(plugins, cycle, pod().build(), cluster().table(), PluginResultCache())
     return result, [plugin.asked for plugin in plugins]
 
 
@@ -136,7 +136,7 @@ def test_a_plugin_that_raises_is_named() -> None:
 
 
 def test_kept_answers_and_state_serve_the_next_pod_of_the_shape() -> None:
-    plugin, kept = Says("A", SKIP), KeptAnswers()
+    plugin, kept = Says("A", SKIP), PluginResultCache()
     plugin.reads = Reads.OWN_NODE
     for _ in range(2):
         cycle = Cycle(0.0, "default-scheduler", "uid")
@@ -146,7 +146,7 @@ def test_kept_answers_and_state_serve_the_next_pod_of_the_shape() -> None:
 
 
 def test_kept_state_is_not_there_when_an_earlier_plugin_ends_the_point() -> None:
-    moody, keeper, kept = Silent("A", None), Says("B", SKIP), KeptAnswers()
+    moody, keeper, kept = Silent("A", None), Says("B", SKIP), PluginResultCache()
     keeper.reads = Reads.OWN_NODE
     for answer in (None, NEVER):
         moody.answer, cycle = answer, Cycle(0.0, "default-scheduler", "uid")

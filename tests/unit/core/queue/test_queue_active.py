@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import NoArgs, QueuedPod, QueueSortPlugin
 from pyscheduler.core.queue.active import ActiveQueue
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import NO_HANDLE, PrioritySort, Report
+from tests.unit.core.queue.queue_fixture import NO_HANDLE, PrioritySort, Report
 
 
 class Sort(QueueSortPlugin):

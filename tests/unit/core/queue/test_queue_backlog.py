@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyscheduler.api import Pod
 from pyscheduler.core.queue import Backoff, QueueProfile, SchedulingQueue
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import (
+from tests.unit.core.queue.queue_fixture import (
     INTERESTS,
     LABELLED,
     NODE_ADDED,
@@ -28,7 +28,7 @@ def queue_of(*pods: Pod, rejected_by: str, pending: str = "", gate: Gate | None 
     for _ in pods:
         queued = queue.pop(NOW)
         assert queued is not None
-        queue.put_back(queued, queued.pod, {rejected_by}, {pending} - {""}, NOW)
+        queue.add_unschedulable(queued, queued.pod, {rejected_by}, {pending} - {""}, NOW)
     return queue
 
 

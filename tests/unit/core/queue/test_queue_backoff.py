@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pyscheduler.api import QueuedPod
-from pyscheduler.core.queue.backoff import EARLY_REST, IN_VAIN, Backoff, BackoffQueue
+from pyscheduler.core.queue.backoff import EARLY_POP_DELAY, EARLY_POP_PAUSE, Backoff, BackoffQueue
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import LABELLED, NODE_ADDED, POD_DELETED, PrioritySort, Report, World
+from tests.unit.core.queue.queue_fixture import LABELLED, NODE_ADDED, POD_DELETED, PrioritySort, QueueFixture, Report
 
 
 def queued(name: str = "p", rejections: int = 0, errors: int = 0, at: float = 0.0, priority: int = 0) -> QueuedPod:
@@ -59,7 +59,7 @@ def test_a_pod_that_was_never_tried_does_not_back_off_even_at_time_zero() -> Non
 
 
 def test_a_maximum_of_zero_switches_backing_off_off() -> None:
-    world = World(backoff=Backoff(1, 0))
+    world = QueueFixture(backoff=Backoff(1, 0))
     world.add("p")
     world.try_and_fail("Affinity")
     world.move(NODE_ADDED)
@@ -96,14 +96,14 @@ def test_only_rejected_pods_are_taken_early() -> None:
 def test_a_pod_rests_a_moment_before_it_is_taken_early() -> None:
     backoff = BackoffQueue(PrioritySort(), Report())
     backoff.add(queued(rejections=1, at=7.0))
-    assert backoff.next_early() == 7.0 + EARLY_REST
+    assert backoff.next_early() == 7.0 + EARLY_POP_DELAY
     assert backoff.pop_early(now=7.0) is None
-    assert backoff.pop_early(now=7.0 + EARLY_REST) is not None
+    assert backoff.pop_early(now=7.0 + EARLY_POP_DELAY) is not None
 
 
 def test_an_attempt_in_vain_ends_the_early_ones_for_a_moment_or_until_somebody_is_woken() -> None:
     """A cluster is full, and many wait: of all that a leaving pod wakes one finds room, and one more is tried."""
-    world = World()
+    world = QueueFixture()
     world.pass_to(world.now)
     world.add(*(f"p{i}" for i in range(6)))
     for _ in range(6):
@@ -115,13 +115,13 @@ def test_an_attempt_in_vain_ends_the_early_ones_for_a_moment_or_until_somebody_i
         found = world.take()
         world.queue.done(found.pod.uid)
         assert (found.pod.name, world.try_and_fail("Fit")) == (fits, fails)
-        assert (world.pop(), world.queue.next_wake()) == (None, world.now + IN_VAIN)
-    world.now += IN_VAIN
+        assert (world.pop(), world.queue.next_wake()) == (None, world.now + EARLY_POP_PAUSE)
+    world.now += EARLY_POP_PAUSE
     assert world.pop() == "p4"
 
 
 def test_a_pod_that_its_own_change_wakes_is_not_held_up_by_one_that_failed() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("changed", "other")
     world.try_and_fail("Gate")
     world.rest()
@@ -146,7 +146,7 @@ def test_a_pod_is_found_replaced_and_removed_by_uid(kind: str) -> None:
 
 
 def test_an_error_after_rejections_starts_its_own_count_and_a_rejection_ends_it() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     waits = []
     for rejectors in ((), (), ("Fit",), ()):

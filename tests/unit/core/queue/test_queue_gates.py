@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod, Rejection
+from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueueingHint, Rejection
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import LABELLED, NODE_ADDED, POD_DELETED, Gate, World
+from tests.unit.core.queue.queue_fixture import LABELLED, NODE_ADDED, POD_DELETED, Gate, QueueFixture
 
 
 def test_a_gated_pod_is_not_tried_and_is_counted_apart() -> None:
-    world = World(gates=(Gate(closed_to=["p"]),))
+    world = QueueFixture(gates=(Gate(closed_to=["p"]),))
     world.add("p", "free")
     assert world.counts() == (1, 0, 0, 1)
     assert world.pop_all() == ["free"]
@@ -17,7 +17,7 @@ def test_a_gated_pod_is_not_tried_and_is_counted_apart() -> None:
 
 def test_only_events_of_the_gating_plugin_make_it_ask_again() -> None:
     gate = Gate(closed_to=["p"])
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     for event in (NODE_ADDED, POD_DELETED, ClusterEvent("*", Action.ALL)):
         assert world.move(event) == 0
@@ -31,7 +31,7 @@ def test_only_events_of_the_gating_plugin_make_it_ask_again() -> None:
 
 def test_a_pod_let_in_for_the_first_time_does_not_back_off() -> None:
     gate = Gate(closed_to=["p"])
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     gate.closed_to.clear()
     world.move(LABELLED)
@@ -42,7 +42,7 @@ def test_a_pod_let_in_for_the_first_time_does_not_back_off() -> None:
 
 def test_the_pods_own_change_opens_its_gate() -> None:
     gate = Gate(closed_to=["p"])
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     gate.closed_to.clear()
     old, new = pod("p").build(), pod("p").label("x").build()
@@ -52,7 +52,9 @@ def test_the_pods_own_change_opens_its_gate() -> None:
 
 def test_the_gate_that_held_last_is_asked_first() -> None:
     first, second = Gate("First"), Gate("Second", closed_to=["p"])
-    world = World(interests=(("Second", Interest("Pod", Action.UPDATE_POD_LABEL)),), gates=(first, second))
+    world = QueueFixture(
+        events_to_register=(("Second", ClusterEventWithHint("Pod", Action.UPDATE_POD_LABEL)),), gates=(first, second)
+    )
     world.add("p")
     world.move(LABELLED)
     assert (first.asked, second.asked) == (["p"], ["p", "p"])
@@ -64,12 +66,14 @@ def test_the_gate_that_held_last_is_asked_first() -> None:
 def test_while_its_gate_is_shut_nobody_is_asked_whether_an_event_helps_the_pod() -> None:
     asked: list[str] = []
 
-    def hint(pod: Pod, event: ClusterEvent) -> Hint:
+    def hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
         asked.append(pod.name)
-        return Hint.QUEUE
+        return QueueingHint.QUEUE
 
     gate = Gate(closed_to=["p"])
-    world = World(interests=(("Gate", Interest("Pod", Action.UPDATE_POD_LABEL, hint)),), gates=(gate,))
+    world = QueueFixture(
+        events_to_register=(("Gate", ClusterEventWithHint("Pod", Action.UPDATE_POD_LABEL, hint)),), gates=(gate,)
+    )
     world.add("p")
     assert (world.move(LABELLED), asked) == (0, [])
     gate.closed_to.clear()
@@ -78,7 +82,7 @@ def test_while_its_gate_is_shut_nobody_is_asked_whether_an_event_helps_the_pod()
 
 def test_a_rejected_pod_meets_its_gate_before_it_backs_off_and_not_after() -> None:
     gate = Gate()
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("open", "shut")
     world.try_and_fail("Affinity")
     world.try_and_fail("Affinity")
@@ -92,7 +96,7 @@ def test_a_rejected_pod_meets_its_gate_before_it_backs_off_and_not_after() -> No
 
 def test_a_gated_pod_that_was_rejected_before_is_woken_by_its_gate_only() -> None:
     gate = Gate()
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     world.try_and_fail("Affinity")
     gate.closed_to.add("p")
@@ -104,7 +108,7 @@ def test_a_gated_pod_that_was_rejected_before_is_woken_by_its_gate_only() -> Non
 
 def test_gated_pods_are_not_flushed_and_ask_for_no_tick() -> None:
     gate = Gate(closed_to=["p"])
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     assert world.queue.next_wake() is None
     world.pass_to(2000)
@@ -114,7 +118,7 @@ def test_gated_pods_are_not_flushed_and_ask_for_no_tick() -> None:
 def test_a_gate_that_raises_holds_the_pod_and_is_asked_again_at_the_flush() -> None:
     gate = Gate()
     gate.raises_for = {"p"}
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p", "other")
     assert world.report.failures == [("Gate", "PreEnqueue")]
     assert world.counts() == (1, 0, 0, 1)
@@ -127,7 +131,7 @@ def test_a_gate_that_raises_holds_the_pod_and_is_asked_again_at_the_flush() -> N
 def test_a_deleted_pod_of_a_broken_gate_asks_for_no_more_ticks() -> None:
     gate = Gate()
     gate.raises_for = {"p"}
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     assert world.queue.next_wake() is not None
     world.queue.delete("p")
@@ -135,7 +139,7 @@ def test_a_deleted_pod_of_a_broken_gate_asks_for_no_more_ticks() -> None:
 
 
 def test_gates_hold_against_activation() -> None:
-    world = World(gates=(Gate(closed_to=["p"]),))
+    world = QueueFixture(gates=(Gate(closed_to=["p"]),))
     world.add("p")
     world.queue.activate([pod("p").build()], world.now)
     assert world.counts() == (0, 0, 0, 1)
@@ -143,7 +147,7 @@ def test_gates_hold_against_activation() -> None:
 
 def test_a_pod_in_backoff_has_passed_its_gate_and_is_not_asked_again_when_activated() -> None:
     gate = Gate()
-    world = World(gates=(gate,))
+    world = QueueFixture(gates=(gate,))
     world.add("p")
     world.try_and_fail("Affinity")
     world.move(NODE_ADDED)
@@ -159,7 +163,7 @@ def test_a_plugin_may_activate_one_pod_while_another_is_woken() -> None:
                 world.queue.activate([b.pod], world.now)
             return None
 
-    world = World(gates=(Waker(),))
+    world = QueueFixture(gates=(Waker(),))
     world.add("a", "b")
     a, b = world.take(), world.take()
     world.fail(a, "Affinity")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyscheduler.api import Action, ClusterEvent, QueuedPod
 from pyscheduler.core.queue.inflight import MOST_EVENTS, InFlight
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import NODE_ADDED, POD_DELETED, World
+from tests.unit.core.queue.queue_fixture import NODE_ADDED, POD_DELETED, QueueFixture
 
 
 def start(flights: InFlight, name: str) -> None:
@@ -66,7 +66,7 @@ def test_of_a_long_wait_not_all_events_are_kept_and_who_has_missed_some_is_told_
 
 
 def test_who_has_missed_events_is_tried_again_after_its_backoff() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     pending = world.take()
     for _ in range(MOST_EVENTS + 1):
@@ -76,7 +76,7 @@ def test_who_has_missed_events_is_tried_again_after_its_backoff() -> None:
 
 
 def test_an_event_during_the_attempt_wakes_the_pod_when_it_comes_back() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     pending = world.take()
     world.move(NODE_ADDED)
@@ -85,7 +85,7 @@ def test_an_event_during_the_attempt_wakes_the_pod_when_it_comes_back() -> None:
 
 
 def test_an_event_before_the_attempt_or_for_another_plugin_does_not() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.move(NODE_ADDED)
     pending = world.take()
@@ -95,7 +95,7 @@ def test_an_event_before_the_attempt_or_for_another_plugin_does_not() -> None:
 
 
 def test_an_event_that_a_pending_plugin_awaits_makes_it_active_at_once() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     pending = world.take()
     world.move(POD_DELETED)
@@ -105,7 +105,7 @@ def test_an_event_that_a_pending_plugin_awaits_makes_it_active_at_once() -> None
 
 
 def test_a_pod_that_failed_after_done_has_missed_events_and_backs_off() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     pending = world.take()
     world.queue.done("p")
@@ -114,21 +114,21 @@ def test_a_pod_that_failed_after_done_has_missed_events_and_backs_off() -> None:
 
 
 def test_its_own_update_during_the_attempt_is_replayed_on_the_new_version() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     pending = world.take()
     old, new = pending.pod, pod("p").label("x").build()
     labelled = ClusterEvent("UnschedulablePod", Action.UPDATE_POD_LABEL, old, new)
     world.queue.update(old, new, [labelled], world.now)
     assert world.counts() == (0, 0, 0, 0)
-    world.queue.put_back(pending, new, {"Gate"}, set(), world.now)
+    world.queue.add_unschedulable(pending, new, {"Gate"}, set(), world.now)
     assert world.counts() == (0, 1, 0, 0)
     world.rest()
     assert world.take().pod is new
 
 
 def test_an_activation_during_the_attempt_is_for_that_pod_only() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("a", "b")
     a, b = world.take(), world.take()
     world.queue.activate([a.pod], world.now)

@@ -9,7 +9,7 @@ import pytest
 from pyscheduler.api import Pod
 from pyscheduler.core.queue.nominator import Nominator
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import Gate, World
+from tests.unit.core.queue.queue_fixture import Gate, QueueFixture
 
 PLAIN = pod("p").build()
 
@@ -81,10 +81,10 @@ def test_what_was_taken_back_here_stays_so_until_the_status_names_a_node_anew() 
     nominator.add(before)
     nominator.add(before, "")
     nominator.update(before, pod("p").nominated("n1").label("x").build())
-    assert (nominator.promised(before), len(nominator)) == ("", 0)
+    assert (nominator.nominated_node(before), len(nominator)) == ("", 0)
     nominator.update(before, PLAIN)
     nominator.update(PLAIN, before)
-    assert nominator.promised(before) == "n1"
+    assert nominator.nominated_node(before) == "n1"
 
 
 @pytest.mark.parametrize(("status", "here", "promised"), [("", "n1", "n1"), ("n0", "n1", "n1"), ("n0", "", "n0")])
@@ -92,7 +92,7 @@ def test_what_was_decided_here_goes_before_the_status(status: str, here: str, pr
     nominator, subject = Nominator(), pod("p").nominated(status).build()
     if here:
         nominator.add(subject, here)
-    assert nominator.promised(subject) == promised
+    assert nominator.nominated_node(subject) == promised
 
 
 def test_an_update_nominates_nobody_by_itself() -> None:
@@ -102,7 +102,7 @@ def test_an_update_nominates_nobody_by_itself() -> None:
 
 
 def test_a_pod_that_comes_with_a_nomination_has_it_once_it_is_active() -> None:
-    world = World(gates=(Gate(closed_to=["gated"]),))
+    world = QueueFixture(gates=(Gate(closed_to=["gated"]),))
     world.add(pod("p").nominated("n1").build(), pod("gated").nominated("n2").build())
     assert world.queue.nominator.node_of("p") == "n1"
     assert "gated" not in world.queue.nominator
@@ -110,7 +110,7 @@ def test_a_pod_that_comes_with_a_nomination_has_it_once_it_is_active() -> None:
 
 @pytest.mark.parametrize("tier", ["active", "backoff", "unschedulable"])
 def test_updates_in_any_tier_reach_the_nominator(tier: str) -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     if tier != "active":
         world.try_and_fail(*(["Fit"] if tier == "unschedulable" else []))

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from pyscheduler.api import Action, ClusterEvent, Hint, Interest, Pod
+from pyscheduler.api import Action, ClusterEvent, ClusterEventWithHint, Pod, QueueingHint
 from pyscheduler.core.queue import Backoff, QueueProfile, Tier
-from pyscheduler.core.queue.backoff import EARLY_REST
+from pyscheduler.core.queue.backoff import EARLY_POP_DELAY
 from pyscheduler.testing.builders import pod
-from tests.unit.core.queue.world import INTERESTS, LABELLED, NODE_ADDED, NODE_LABELLED, POD_DELETED, PrioritySort, World
+from tests.unit.core.queue.queue_fixture import (
+    INTERESTS,
+    LABELLED,
+    NODE_ADDED,
+    NODE_LABELLED,
+    POD_DELETED,
+    PrioritySort,
+    QueueFixture,
+)
 
 
 def test_pods_are_tried_by_priority_then_time() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("first", pod("vip").priority(10).build())
     world.now += 1
     world.add("second")
@@ -20,7 +28,7 @@ def test_pods_are_tried_by_priority_then_time() -> None:
 
 
 def test_a_popped_pod_counts_its_attempts_from_its_first_one() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     first = world.take()
     world.now += 7
@@ -31,12 +39,12 @@ def test_a_popped_pod_counts_its_attempts_from_its_first_one() -> None:
 
 
 def test_a_rejected_pod_waits_for_its_event_then_backs_off_then_is_tried() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail("Affinity")
     assert world.counts() == (0, 0, 1, 0)
     assert [world.move(event) for event in (POD_DELETED, NODE_LABELLED, NODE_ADDED)] == [0, 0, 1]
-    assert (world.counts(), world.queue.next_wake()) == ((0, 1, 0, 0), 100.0 + EARLY_REST)
+    assert (world.counts(), world.queue.next_wake()) == ((0, 1, 0, 0), 100.0 + EARLY_POP_DELAY)
     assert world.queue.next_wake(popping=False) == 102.0
     world.add("other")
     assert world.queue.next_wake() == 102.0
@@ -55,7 +63,7 @@ def test_a_rejected_pod_waits_for_its_event_then_backs_off_then_is_tried() -> No
 
 
 def test_an_event_after_the_backoff_makes_the_pod_active_at_once() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail("Affinity")
     world.pass_to(102)
@@ -64,7 +72,7 @@ def test_an_event_after_the_backoff_makes_the_pod_active_at_once() -> None:
 
 
 def test_with_nothing_active_a_rejected_pod_is_tried_before_its_backoff_ends() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail("Affinity")
     world.move(NODE_ADDED)
@@ -76,7 +84,7 @@ def test_with_nothing_active_a_rejected_pod_is_tried_before_its_backoff_ends() -
 
 
 def test_a_pod_that_met_an_error_sits_its_backoff_out() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail()
     assert world.counts() == (0, 1, 0, 0)
@@ -86,7 +94,7 @@ def test_a_pod_that_met_an_error_sits_its_backoff_out() -> None:
 
 
 def test_after_five_minutes_a_pod_is_tried_again_whatever_rejected_it() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail("Affinity")
     world.pass_to(419)
@@ -100,7 +108,7 @@ def test_after_five_minutes_a_pod_is_tried_again_whatever_rejected_it() -> None:
 
 
 def test_a_pod_that_has_waited_exactly_five_minutes_is_left_to_the_next_look() -> None:
-    world = World()
+    world = QueueFixture()
     world.now = 120.0
     world.add("p")
     world.try_and_fail("Affinity")
@@ -111,7 +119,7 @@ def test_a_pod_that_has_waited_exactly_five_minutes_is_left_to_the_next_look() -
 
 
 def test_the_flush_also_gives_pods_in_flight_another_try() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("old", "new")
     world.try_and_fail("Affinity")
     in_flight = world.take()
@@ -121,7 +129,7 @@ def test_the_flush_also_gives_pods_in_flight_another_try() -> None:
 
 
 def test_time_between_two_flushes_is_thirty_seconds_however_often_it_ticks() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail("Fit")
     for tenth in range(1000, 4200):
@@ -135,7 +143,7 @@ def test_time_between_two_flushes_is_thirty_seconds_however_often_it_ticks() -> 
 
 @pytest.mark.parametrize("tier", ["active", "backoff"])
 def test_an_update_of_an_active_or_waiting_pod_keeps_its_tier(tier: str) -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     if tier == "backoff":
         world.try_and_fail("Affinity")
@@ -148,7 +156,7 @@ def test_an_update_of_an_active_or_waiting_pod_keeps_its_tier(tier: str) -> None
 
 
 def test_an_update_wakes_a_rejected_pod_if_its_rejector_cares() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     world.try_and_fail("Gate")
     old, new = pod("p").build(), pod("p").label("x").build()
@@ -160,13 +168,13 @@ def test_an_update_wakes_a_rejected_pod_if_its_rejector_cares() -> None:
 
 
 def test_an_update_of_an_unknown_pod_brings_it_in() -> None:
-    world = World()
+    world = QueueFixture()
     world.queue.update(pod("p").build(), pod("p").build(), [LABELLED], world.now)
     assert world.report.incoming == [("active", "UnschedulablePodUpdate")]
 
 
 def test_a_pod_is_never_in_two_places() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p", "p")
     queued = world.take()
     world.add("p")
@@ -179,7 +187,7 @@ def test_a_pod_is_never_in_two_places() -> None:
 
 @pytest.mark.parametrize("rejected_by", [None, [], ["Fit"]], ids=["active", "backoff", "unschedulable"])
 def test_a_deleted_pod_is_gone_from_every_tier(rejected_by: list[str] | None) -> None:
-    world = World()
+    world = QueueFixture()
     world.add("p")
     if rejected_by is not None:
         world.try_and_fail(*rejected_by)
@@ -192,7 +200,7 @@ def test_a_deleted_pod_is_gone_from_every_tier(rejected_by: list[str] | None) ->
 
 
 def test_activation_overrides_backoff_and_rejection_and_ignores_strangers() -> None:
-    world = World()
+    world = QueueFixture()
     world.add("error", "rejected")
     error, rejected = world.take(), world.take()
     world.fail(error)
@@ -203,7 +211,7 @@ def test_activation_overrides_backoff_and_rejection_and_ignores_strangers() -> N
 
 
 def test_a_move_can_be_narrowed_to_some_pods() -> None:
-    world = World()
+    world = QueueFixture()
     world.add(pod("low").priority(1).build(), pod("high").priority(9).build())
     world.try_and_fail("Fit")
     world.try_and_fail("Fit")
@@ -215,12 +223,15 @@ def test_a_move_can_be_narrowed_to_some_pods() -> None:
 def test_an_event_looks_only_at_pods_whose_rejectors_registered_for_it() -> None:
     asked: list[str] = []
 
-    def hint(pod: Pod, event: ClusterEvent) -> Hint:
+    def hint(pod: Pod, event: ClusterEvent) -> QueueingHint:
         asked.append(pod.name)
-        return Hint.SKIP
+        return QueueingHint.SKIP
 
-    world = World(
-        interests=(("Fit", Interest("Pod", Action.DELETE, hint)), ("Affinity", Interest("Node", Action.ADD, hint)))
+    world = QueueFixture(
+        events_to_register=(
+            ("Fit", ClusterEventWithHint("Pod", Action.DELETE, hint)),
+            ("Affinity", ClusterEventWithHint("Node", Action.ADD, hint)),
+        )
     )
     looked_at: list[str] = []
     world.add("a", "b", "c")
@@ -231,8 +242,8 @@ def test_an_event_looks_only_at_pods_whose_rejectors_registered_for_it() -> None
 
 
 def test_profiles_wake_their_own_pods() -> None:
-    other = QueueProfile(PrioritySort(), (), (("Affinity", Interest("Node", Action.UPDATE_NODE_LABEL)),))
-    world = World(others={"other": other})
+    other = QueueProfile(PrioritySort(), (), (("Affinity", ClusterEventWithHint("Node", Action.UPDATE_NODE_LABEL)),))
+    world = QueueFixture(others={"other": other})
     world.add("ours", pod("theirs").scheduler("other").build())
     world.try_and_fail("Affinity")
     world.try_and_fail("Affinity")
@@ -242,14 +253,14 @@ def test_profiles_wake_their_own_pods() -> None:
 
 
 def test_an_idle_queue_asks_for_no_tick() -> None:
-    world = World(INTERESTS, backoff=Backoff(2, 20))
+    world = QueueFixture(INTERESTS, backoff=Backoff(2, 20))
     assert world.queue.next_wake() is None
     world.add("p")
     assert world.queue.next_wake() is None
 
 
 def test_the_dump_tells_where_each_pod_is_and_why() -> None:
-    world = World()
+    world = QueueFixture()
     world.add(pod("stuck").priority(2).build(), pod("flying").priority(1).build(), "waiting")
     world.try_and_fail("Fit", pending=("Affinity",))
     world.take()

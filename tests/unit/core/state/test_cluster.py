@@ -94,14 +94,14 @@ def test_labels_answer_for_all_nodes(requirement: Requirement, expected: list[bo
     state.set_node(node("a").label("disk", "ssd").label("gen", "3").build())
     state.set_node(node("b").label("disk", "hdd").label("gen", "4").build())
     state.set_node(node("c").build())
-    assert state.table().label_holds(requirement).tolist() == expected
+    assert state.table().matches_requirement(requirement).tolist() == expected
 
 
 def test_a_label_column_follows_its_nodes() -> None:
     state, is_ssd = cluster("a"), Requirement("disk", "In", ("ssd",))
-    assert state.table().label_holds(is_ssd).tolist() == [False]
+    assert state.table().matches_requirement(is_ssd).tolist() == [False]
     state.set_node(node("a").label("disk", "ssd").build())
-    assert state.table().label_holds(is_ssd).tolist() == [True]
+    assert state.table().matches_requirement(is_ssd).tolist() == [True]
 
 
 def test_used_ports_are_counted_until_the_last_user_is_gone() -> None:
@@ -138,10 +138,10 @@ def test_a_trial_is_undone_and_trials_nest() -> None:
     state = cluster("a", "b")
     stays, guest, inner = (pod(name).requests(cpu="1").build() for name in ("stays", "guest", "inner"))
     state.place(stays, "a")
-    with state.trial():
+    with state.dry_run():
         state.place(guest, "a")
         state.remove("stays")
-        with state.trial():
+        with state.dry_run():
             state.place(inner, "b")
         assert state.table().requested("cpu").tolist() == [1000, 0]
         state.place(guest, "b")
@@ -155,7 +155,7 @@ def test_a_trial_that_raises_is_undone_too() -> None:
     guest = pod("guest").requests(cpu="1").build()
 
     def try_and_fail() -> None:
-        with state.trial():
+        with state.dry_run():
             state.place(guest, "a")
             raise RuntimeError("half-way")
 

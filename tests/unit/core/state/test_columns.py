@@ -8,14 +8,14 @@ import pytest
 from pyscheduler.api import Requirement
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.core.state import ClusterState
-from pyscheduler.core.state.columns import Categories, Numbers
+from pyscheduler.core.state.columns import CategoricalColumn, IntColumn
 from pyscheduler.testing import node, pod
 
 ALL = slice(0, 1000)
 
 
 def test_numbers_grow_and_rows_never_written_are_zero() -> None:
-    numbers = Numbers()
+    numbers = IntColumn()
     numbers.set(700, 5)
     assert numbers.read(slice(0, 1000), 1000).tolist() == [0] * 700 + [5] + [0] * 299
 
@@ -30,13 +30,13 @@ def test_nobody_can_write_into_what_is_read() -> None:
 
 @pytest.mark.parametrize(("amount", "kept"), [(MAX_INT64, MAX_INT64), (MAX_INT64 + 1, MAX_INT64), (10**40, MAX_INT64)])
 def test_numbers_stop_at_the_largest_of_64_bits(amount: int, kept: int) -> None:
-    numbers = Numbers()
+    numbers = IntColumn()
     numbers.set(0, amount)
     assert numbers.read(slice(0, 1), 1).tolist() == [kept]
 
 
 def test_each_distinct_value_is_asked_once() -> None:
-    column: Categories[str] = Categories("")
+    column: CategoricalColumn[str] = CategoricalColumn("")
     for row in range(1000):
         column.set(row, "ab"[row % 2])
     asked: list[str] = []
@@ -51,7 +51,7 @@ def test_each_distinct_value_is_asked_once() -> None:
 
 
 def test_few_rows_ask_only_for_their_own_values() -> None:
-    column: Categories[int] = Categories(0)
+    column: CategoricalColumn[int] = CategoricalColumn(0)
     for row in range(100):
         column.set(row, row)
     asked: list[int] = []
@@ -65,7 +65,7 @@ def test_few_rows_ask_only_for_their_own_values() -> None:
 
 
 def test_one_of_some_values_in_any_order() -> None:
-    column: Categories[str] = Categories("")
+    column: CategoricalColumn[str] = CategoricalColumn("")
     for row, value in enumerate("abcab"):
         column.set(row, value)
     assert column.among(("b", "never seen", "c"), slice(0, 5), 5).tolist() == [False, True, True, False, True]
@@ -74,7 +74,7 @@ def test_one_of_some_values_in_any_order() -> None:
 
 
 def test_values_that_no_row_has_any_more_are_forgotten() -> None:
-    column: Categories[str] = Categories("default")
+    column: CategoricalColumn[str] = CategoricalColumn("default")
     column.set(1, "stays")
     for i in range(10_000):
         column.set(0, f"value {i}")
@@ -113,13 +113,13 @@ def test_pods_that_brought_strange_resources_leave_nothing_behind() -> None:
 
 
 def test_columns_are_looked_through_only_each_time_their_number_has_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[Numbers] = []
+    looked: list[IntColumn] = []
 
-    def look(numbers: Numbers) -> bool:
+    def look(numbers: IntColumn) -> bool:
         looked.append(numbers)
         return True
 
-    monkeypatch.setattr(Numbers, "is_needed", property(look))
+    monkeypatch.setattr(IntColumn, "is_needed", property(look))
     state, built = ClusterState(), node("a")
     built.manifest["status"]["allocatable"].update({f"example.com/{i}": "1" for i in range(3_000)})
     state.set_node(built.build())
@@ -131,16 +131,16 @@ def test_labels_that_no_node_has_share_one_column() -> None:
     state = ClusterState()
     state.set_node(node("a").label("real", "yes").build())
     for i in range(2_000):
-        assert state.table().label_holds(Requirement(f"strange-{i}", "Exists")).tolist() == [False]
+        assert state.table().matches_requirement(Requirement(f"strange-{i}", "Exists")).tolist() == [False]
         assert state.table().topology(f"strange-{i}") is state.table().topology("strange")
     assert not state.columns.labels
     state.set_node(node("a").label("strange", "no more").build())
-    assert state.table().label_holds(Requirement("strange", "Exists")).tolist() == [True]
-    assert state.table().label_holds(Requirement("real", "Exists")).tolist() == [False]
+    assert state.table().matches_requirement(Requirement("strange", "Exists")).tolist() == [True]
+    assert state.table().matches_requirement(Requirement("real", "Exists")).tolist() == [False]
     state.remove_node("a")
     state.set_node(node("b").label("real", "yes").build())
-    assert state.table().label_holds(Requirement("strange", "Exists")).tolist() == [False]
-    assert state.table().label_holds(Requirement("real", "Exists")).tolist() == [True]
+    assert state.table().matches_requirement(Requirement("strange", "Exists")).tolist() == [False]
+    assert state.table().matches_requirement(Requirement("real", "Exists")).tolist() == [True]
 
 
 def test_asking_for_many_labels_does_not_pile_up() -> None:
@@ -148,9 +148,9 @@ def test_asking_for_many_labels_does_not_pile_up() -> None:
     labels = {"real": "yes", **{f"strange-{i}": "" for i in range(2_000)}}
     state.set_node(node("a")._with("metadata.labels", labels).build())
     for i in range(2_000):
-        assert state.table().label_holds(Requirement(f"strange-{i}", "Exists")).tolist() == [True]
+        assert state.table().matches_requirement(Requirement(f"strange-{i}", "Exists")).tolist() == [True]
     assert len(state.columns.labels) < 1_000
-    assert state.table().label_holds(Requirement("real", "Exists")).tolist() == [True]
+    assert state.table().matches_requirement(Requirement("real", "Exists")).tolist() == [True]
 
 
 def test_a_heartbeat_makes_nothing_stale() -> None:

@@ -1,0 +1,125 @@
+"""Whose the state in the cluster is: one Lease says it, its owner renews it, and whoever loses it knows at once.
+
+`core/leader_election.py` decides who may take it and until when. The Lease is for people and for those who come later; what makes
+a late write of a former owner fail is the resourceVersion of each object, which a new owner changes (`cluster.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from pyscheduler.backend.client import ClusterProblem
+from pyscheduler.backend.state import StateInUse, StateLost, StateProblem
+from pyscheduler.backend.state.objects import CONFLICT, LEASES, ObjectsApi, get_or_none, is_ambiguous
+from pyscheduler.core.leader_election import LeaderElector, Lease, LeaseTimings
+
+TERMS: Final = LeaseTimings(lease_duration=30.0, renew_deadline=20.0, retry_period=5.0)
+"""Seconds. An owner that died without a word keeps others waiting for the first of them."""
+
+
+class StateLease:
+    """One process's claim to the Lease `name`."""
+
+    def __init__(self, objects: ObjectsApi, name: str, wall: Callable[[], float], terms: LeaseTimings = TERMS) -> None:
+        """`wall` tells seconds since 1970, for people who look at the Lease."""
+        self.identity = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}"
+        self._objects, self._name, self._wall = objects, name, wall
+        self._candidate = LeaderElector(self.identity, terms)
+        self._object: dict[str, Any] | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._lost_to = ""
+
+    async def acquire(self) -> None:
+        """Own the Lease from now on. StateInUse if somebody else does and is alive; StateProblem.
+
+        One that was not given back is waited for until it has run out, which shows that its owner is dead.
+        """
+        first = await self._look()
+        while self._candidate.wait(_now()):
+            await asyncio.sleep(self._candidate.pause(_now(), 0.0))
+            if await self._look() != first and self._candidate.wait(_now()):
+                break
+        while self._candidate.wait(_now()) or not await self._claim():
+            await self._look()  # it was written at the same moment, or no answer came
+            if self._candidate.holder not in ("", self.identity):
+                raise StateInUse(
+                    f"the Lease {self._name} is held by {self._candidate.holder}: one at a time works a state"
+                )
+        self._renewing = asyncio.create_task(self._renew())
+
+    def check(self) -> None:
+        """StateLost if the state is not, or no longer, ours."""
+        if not self._candidate.is_leader(_now()):
+            why = f"{self._lost_to} has taken it" if self._lost_to else "it could not be renewed in time"
+            raise StateLost(f"the Lease {self._name} is lost: {why}; nothing is written any more")
+
+    async def release(self) -> None:
+        """Let others have it at once, if it is still ours."""
+        if self._renewing is not None:
+            self._renewing.cancel()
+            await asyncio.gather(self._renewing, return_exceptions=True)
+            self._renewing = None
+        if self._candidate.is_leader(_now()):
+            self._candidate.resign()
+            with suppress(ClusterProblem):  # it runs out by itself
+                await self._write(self._candidate.resignation(self._now_text()))
+
+    async def _renew(self) -> None:
+        while self._candidate.is_leader(_now()):
+            await asyncio.sleep(self._candidate.terms.retry_period)
+            try:
+                if await self._claim():
+                    continue
+                await self._look()
+            except (ClusterProblem, StateProblem):
+                continue  # there is time until the deadline
+            if self._candidate.holder not in ("", self.identity):
+                self._lost_to = self._candidate.holder
+                self._candidate.resign()
+
+    async def _look(self) -> Lease | None:
+        """What the Lease says."""
+        try:
+            self._object = await get_or_none(self._objects, LEASES, self._name)
+        except ClusterProblem as problem:
+            raise StateProblem(f"the Lease {self._name} cannot be read: {problem}") from None
+        lease = None if self._object is None else msgspec.convert(self._object.get("spec") or {}, Lease)
+        self._candidate.observe(lease, _now())
+        return lease
+
+    async def _claim(self) -> bool:
+        """Take the Lease, or renew it; whether that was done. StateProblem if it will not be done either."""
+        claim, sent = self._candidate.claim(self._now_text()), _now()
+        try:
+            await self._write(claim)
+        except ClusterProblem as problem:
+            if problem.status == CONFLICT or is_ambiguous(problem):
+                return False
+            raise StateProblem(f"the Lease {self._name} cannot be written: {problem}") from None
+        self._candidate.accepted(claim, sent)
+        return True
+
+    async def _write(self, lease: Lease) -> None:
+        spec = msgspec.to_builtins(lease)
+        if self._object is None:
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": self._name}}
+            self._object = await self._objects.create_object(LEASES, {**body, "spec": spec})
+        else:
+            body = {**self._object, "spec": {**(self._object.get("spec") or {}), **spec}}
+            self._object = await self._objects.replace_object(LEASES, self._name, body)
+
+    def _now_text(self) -> str:
+        return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,251 @@
+"""What the watches show, worked into the state and the queue: kube-scheduler's event handlers as one function each.
+
+An object that cannot be read raises ValueError before anything has changed, so that the shell can count and skip it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from pyscheduler.api.events import (
+    NODE,
+    SUCCEEDED_POD,
+    UNSCHEDULABLE_POD,
+    Action,
+    ClusterEvent,
+    ResourceKind,
+)
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.binding import release
+from pyscheduler.core.changes import may_fit_other_pods, node_events, pod_events, pod_placed
+from pyscheduler.core.context import AssumedPod, AssumedStage, Context
+from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED, POD_ADD, POD_UPDATE
+
+_JOINS = Action.UPDATE_POD_LABEL | Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+"""Changes by which a pod that exists already becomes one of those that plugins count."""
+_SUCCEEDED = "Succeeded"
+_ENDED = (_SUCCEEDED, "Failed")
+
+
+def handle_pod_change(context: Context, source: PodObject, now: float) -> None:
+    """A pod was created or updated."""
+    pod = context.shapes.pod(source)
+    if source.status.phase in _ENDED:
+        handle_pod_deletion(context, pod.uid, now)
+        if source.status.phase == _SUCCEEDED and context.handle.keep_succeeded(pod):
+            context.wake((ClusterEvent(SUCCEEDED_POD, Action.ADD, None, pod, "SucceededPodAdd"),), now)
+        return
+    if context.handle.has_succeeded(pod.uid):
+        return  # the watch of pods that run lags behind that of pods that have succeeded
+    key = pod.key
+    namesake = context.uid_of.get(key)
+    if namesake is not None and namesake != pod.uid:
+        handle_pod_deletion(context, namesake, now)
+    old = context.pods.get(pod.uid)
+    if old is not None and old.node_name and not pod.node_name:
+        return  # a node is never taken away: this version is older than what a lookup has shown
+    context.pods[pod.uid] = pod
+    if old is None:
+        context.uid_of[key] = pod.uid
+    context.handle.set_pod(old, pod)
+    if pod.deleting:
+        context.eviction_ended(pod.uid, now)
+    if pod.node_name:
+        _handle_assigned_pod(context, old, pod, now)
+        is_new = old is None or not old.node_name
+        context.instrument.event_handled("AssignedPodAdd" if is_new else "AssignedPodUpdate", now)
+    elif context.is_responsible_for(pod):
+        if pod.uid in context.assumed:
+            _handle_assumed_change(context, old, pod, now)
+        else:
+            _handle_pending_pod(context, old, pod, now)
+        context.instrument.event_handled(POD_ADD if old is None else POD_UPDATE, now)
+    elif context.needs_events and context.handle.is_indexed(pod):
+        # To be placed by another scheduler, but a plugin counts it among ours.
+        context.wake([_pod_added(pod)] if old is None else pod_events(old, pod), now)
+
+
+def _handle_assigned_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    """The pod has a node: ours confirmed, somebody else's choice, or an update of a running pod."""
+    assumed = context.assumed.get(pod.uid)
+    where = context.state.node_of(pod.uid)
+    if where is not None and where.name == pod.node_name:
+        context.state.replace(pod)
+    else:
+        context.state.place(pod, pod.node_name)
+    if assumed is not None:
+        _confirm(context, pod)
+    if old is not None and not old.node_name:
+        context.queue.delete(pod.uid, placed_on=pod.node_name)
+    if not context.needs_events:
+        return
+    if assumed is not None and assumed.node_name != pod.node_name:
+        context.place_freed(assumed.pod.on(assumed.node_name), now)
+    if old is None or not old.node_name:
+        context.wake((pod_placed(pod),), now)
+    else:
+        context.wake(pod_events(old, pod), now)
+
+
+def _confirm(context: Context, pod: Pod) -> None:
+    assumed = context.assumed[pod.uid]
+    assumed.confirmed = True
+    if assumed.stage is AssumedStage.BOUND:
+        del context.assumed[pod.uid]
+        context.unconfirmed.discard(pod.uid)
+    elif assumed.stage is AssumedStage.WAITING or assumed.node_name != pod.node_name:
+        # Somebody else bound it meanwhile: its reservations here are void.
+        _forget_assumed(context, assumed)
+        context.queue.done(pod.uid)
+
+
+def _handle_assumed_change(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    """The start of a deletion ends it: from then on the API server binds the pod to no node.
+
+    Any other change matters to the plugins that make the pod wait, and to nothing else.
+    """
+    assumed = context.assumed[pod.uid]
+    waiting = context.handle.waiting.get(pod.uid)
+    if waiting is not None and old is not None and old.resource_version != pod.resource_version:
+        waiting.pod = pod
+        context.record_for_waiting_pods(pod_events(old, pod))
+    if pod.deleting and assumed.stage is not AssumedStage.BOUND:
+        _forget_assumed(context, assumed)
+        context.queue.done(pod.uid)
+        context.place_freed(assumed.pod.on(assumed.node_name), now)
+
+
+def _forget_assumed(context: Context, assumed: AssumedPod) -> None:
+    """The pod has lost its place: undo what assuming did, and have its binding called off."""
+    if assumed.stage is AssumedStage.BINDING:
+        context.cancelled_bindings.append(assumed.pod.uid)
+    release(context, assumed)
+
+
+def _handle_pending_pod(context: Context, old: Pod | None, pod: Pod, now: float) -> None:
+    if old is None:
+        # The pods that have waited for this one are to be tried before it.
+        context.wake((_pod_added(pod),), now)
+        context.queue.add(pod, now)
+        return
+    if old.resource_version and old.resource_version == pod.resource_version:
+        return
+    events, nominated = pod_events(old, pod), context.queue.nominator.node_of(pod.uid)
+    context.queue.update(old, pod, events, now)
+    if context.handle.is_indexed(pod) or context.handle.is_indexed(old):
+        for event in events:
+            if event.action & _JOINS:
+                context.queue.move_all(event, now, only=lambda other: other.uid != pod.uid)
+    if nominated != context.queue.nominator.node_of(pod.uid):
+        # Another component has decided on it, or a preemptor of a higher priority.
+        context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
+
+
+def _pod_added(pod: Pod) -> ClusterEvent:
+    return ClusterEvent(UNSCHEDULABLE_POD, Action.ADD, None, pod, "UnschedulablePodAdd")
+
+
+def adopt(context: Context, names: Collection[str]) -> None:
+    """Pending pods of these scheduler names are ours from now on, in the order in which they were seen first."""
+    if names:
+        context.adopting = iter(list(context.pods))
+
+
+def advance_adoption(context: Context, uids: Iterator[str], now: float) -> None:
+    """Look at a slice of the pods that are known, and add to the queue those that are pending, ours and not in it."""
+    queue, looked_at = context.queue, list(islice(uids, context.settings.slice_pods))
+    for uid in looked_at:
+        pod = context.pods.get(uid)
+        if pod is None or pod.node_name or uid in context.assumed or not context.is_responsible_for(pod):
+            continue
+        if uid not in queue and not queue.in_flight(uid):
+            _handle_pending_pod(context, None, pod, now)
+    if not looked_at:
+        context.adopting = None
+
+
+def handle_pod_deletion(context: Context, uid: str, now: float) -> None:
+    """A pod was deleted or has ended; unknown ones are ignored."""
+    pod = context.pods.pop(uid, None)
+    if pod is None:
+        return
+    if context.uid_of.get(pod.key) == uid:
+        del context.uid_of[pod.key]
+    context.handle.set_pod(pod, None)
+    context.eviction_ended(uid, now)
+    assumed = context.assumed.get(uid)
+    if assumed is not None:
+        pod = assumed.pod.on(assumed.node_name)
+        assumed.confirmed = False
+        _forget_assumed(context, assumed)
+        context.queue.done(uid)
+    placed = context.state.remove(uid) is not None
+    context.queue.delete(uid)
+    if placed or assumed is not None:
+        context.place_freed(pod, now)
+    if pod.node_name or context.is_responsible_for(pod):
+        context.instrument.event_handled("AssignedPodDelete" if pod.node_name else "UnschedulablePodDelete", now)
+
+
+def handle_succeeded_pod_deletion(context: Context, uid: str) -> None:
+    """A pod that had run to its end was deleted."""
+    context.handle.drop_succeeded(uid)
+
+
+def handle_node_change(context: Context, source: NodeObject, now: float) -> None:
+    """A node was created or updated."""
+    source = context.images.intern_images(source)
+    before = context.state.set_node(source)
+    added = [ClusterEvent(NODE, Action.ADD, None, source, "NodeAdd")]
+    _wake_and_count(context, added if before is None else node_events(before, source), now)
+    if before is None or may_fit_other_pods(before, source):
+        context.wake_nominated(source.metadata.name, now)
+
+
+def handle_node_deletion(context: Context, name: str, now: float) -> None:
+    """A node was deleted; unknown ones are ignored."""
+    node = context.state.info(name)
+    if node is not None:
+        # Before the events, as hints count the pods on the nodes that are left; kube-scheduler's do not.
+        context.state.remove_node(name)
+        _wake_and_count(context, [ClusterEvent(NODE, Action.DELETE, node.node, None, "NodeDelete")], now)
+        context.wake_nominated(name, now)
+        _reschedule_waiting_pods(context, name)
+
+
+def _reschedule_waiting_pods(context: Context, name: str) -> None:
+    """Pods that Permit keeps waiting for a node that is gone are tried anew: the API server would bind them to it."""
+    for waiting in context.handle.waiting.values():
+        if waiting.node_name == name and not waiting.is_decided:
+            waiting.preempt(min(waiting.deadlines), f"node {name} is gone")
+
+
+def handle_object_change(context: Context, kind: ResourceKind, obj: dict[str, Any], now: float) -> None:
+    """An object of a kind that plugins watch was created or updated."""
+    before = context.handle.set_object(kind, obj)
+    context.state.objects_changed()
+    action, verb = (Action.ADD, "Add") if before is None else (Action.UPDATE_OTHER, "Update")
+    _wake_and_count(context, [ClusterEvent(kind.kind, action, before, obj, _label(kind, verb))], now)
+
+
+def handle_object_deletion(context: Context, kind: ResourceKind, namespace: str, name: str, now: float) -> None:
+    """An object of a kind that plugins watch was deleted; unknown ones are ignored."""
+    before = context.handle.remove_object(kind, namespace, name)
+    if before is not None:
+        context.state.objects_changed()
+        _wake_and_count(context, [ClusterEvent(kind.kind, Action.DELETE, before, None, _label(kind, "Delete"))], now)
+
+
+def _label(kind: ResourceKind, verb: str) -> str:
+    """As kube-scheduler labels it: `PersistentVolumeAdd`, `storage.k8s.io/CSINodeAdd`."""
+    return f"{kind.group}/{kind.kind}{verb}" if kind.group else f"{kind.kind}{verb}"
+
+
+def _wake_and_count(context: Context, events: Sequence[ClusterEvent], now: float) -> None:
+    """Wake who may be helped, and tell how long it took."""
+    context.wake(events, now)
+    for event in events:
+        context.instrument.event_handled(event.label, now)

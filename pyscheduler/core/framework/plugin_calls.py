@@ -1,0 +1,40 @@
+"""Calls of plugins by the core: timed where the attempt is watched, its answer checked, its failure named after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+from pyscheduler.api.cycle import Cycle
+from pyscheduler.api.plugin import Plugin
+from pyscheduler.core.framework.plugin_failure import raise_plugin_failed
+from pyscheduler.core.framework.result_checks import check_answer
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+def call_guarded(plugin: str, point: str, call: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Return what `call` returns, which runs code of the plugin outside of an attempt. PluginFailed if it fails."""
+    try:
+        answer = call(*args)
+        check_answer(point, call, answer)
+        return answer
+    except BaseException as error:
+        raise_plugin_failed(plugin, point, error)
+
+
+def call_plugin(plugin: Plugin, point: str, call: Callable[[Cycle, *Ts], T], cycle: Cycle, *args: *Ts) -> T:
+    """Return what `call`, a method of the plugin, returns at the extension point. PluginFailed if it fails.
+
+    Filter and Score of single nodes, which run many times in an attempt, do the same by themselves.
+    """
+    try:
+        watch = cycle.call_observer
+        answer = call(cycle, *args) if watch is None else watch(plugin.name, point, call, cycle, *args)
+        if cycle.timer is not None:
+            cycle.check_time(plugin.name, point)
+        check_answer(point, call, answer)
+        return answer
+    except BaseException as error:
+        raise_plugin_failed(plugin.name, point, error)

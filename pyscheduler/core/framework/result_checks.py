@@ -1,0 +1,93 @@
+"""The answers that each extension point takes, and the check that a plugin's answer is one of them.
+
+A wrong answer is the plugin's failure at once, by name: taken as it is, `False` from a Filter would let a pod in, and a
+score of 0.7 would be a 0. Columns are checked once for all nodes, not node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType, NoneType
+from typing import Any, Final
+
+import numpy as np
+
+from pyscheduler.api.events import QueueingHint
+from pyscheduler.api.normalize import Scores
+from pyscheduler.api.outcome import ClearNomination, NodeNames, NodeToStatus, Nominate, Rejection, Skip, Wait
+from pyscheduler.api.return_values import FILTER_RETURNS, InvalidReturnValue
+
+_COLUMN: Final = "an array of int64"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The types that an extension point takes, and their names in an error's text."""
+
+    types: tuple[type, ...]
+    text: str
+
+
+_NOTHING = Expected((NoneType,), "None")
+_REFUSAL = Expected((NoneType, Rejection), FILTER_RETURNS)
+EXPECTED: Mapping[str, Expected] = MappingProxyType(
+    {
+        "PreEnqueue": _REFUSAL,
+        "QueueingHint": Expected((QueueingHint,), "QueueingHint.QUEUE or QueueingHint.SKIP"),
+        "PreFilter": Expected((NoneType, Rejection, Skip, NodeNames), "None, Rejection, NodeNames or SKIP"),
+        "PreFilterExtensionAddPod": _NOTHING,
+        "PreFilterExtensionRemovePod": _NOTHING,
+        "PostFilter": Expected((Nominate, Rejection, ClearNomination), "Nominate, Rejection or ClearNomination"),
+        "PreScore": Expected((NoneType, Skip), "None or SKIP"),
+        "Reserve": _REFUSAL,
+        "Unreserve": _NOTHING,
+        "Permit": Expected((NoneType, Rejection, Wait), "None, Rejection or Wait"),
+        "Unplaced": _REFUSAL,
+        "PreBindPreFlight": Expected((NoneType, Skip), "None or SKIP"),
+        "PreBind": _REFUSAL,
+        "Bind": Expected((NoneType, Rejection, Skip), "None, Rejection or SKIP"),
+        "PostBind": _NOTHING,
+    }
+)
+"""By the name of the point in metrics. Filter and Score return columns and have checks of their own."""
+
+
+def check_answer(point: str, method: Callable[..., Any], answer: object) -> None:
+    """InvalidReturnValue if the extension point has no use for what the method returned."""
+    expected = EXPECTED.get(point)
+    if expected is not None and not isinstance(answer, expected.types):
+        raise InvalidReturnValue(method, answer, expected.text)
+
+
+def check_verdicts(method: Callable[..., Any], verdicts: NodeToStatus, nodes: int) -> None:
+    """InvalidReturnValue unless the verdicts are one for each of so many nodes."""
+    if not isinstance(verdicts, NodeToStatus):
+        raise InvalidReturnValue(method, verdicts, "NodeToStatus")
+    codes, rejections = verdicts.codes, verdicts.rejections
+    if not isinstance(codes, np.ndarray):
+        raise InvalidReturnValue(method, verdicts, "codes of int32", shown=f"codes that are a {type(codes).__name__}")
+    if codes.shape != (nodes,):
+        raise InvalidReturnValue(method, verdicts, f"one for each of {nodes} nodes", shown=f"{len(codes)} verdicts")
+    for rejection in rejections:
+        if not isinstance(rejection, Rejection):
+            raise InvalidReturnValue(
+                method, verdicts, "Rejections", shown=f"verdicts because of {type(rejection).__name__}"
+            )
+    if codes.dtype.kind not in "iu":
+        raise InvalidReturnValue(method, verdicts, "codes of int32", shown=f"codes of {codes.dtype}")
+    if rejections and nodes and not (codes.min() >= 0 and codes.max() <= len(rejections)):
+        worst = codes.max() if codes.max() > len(rejections) else codes.min()
+        raise InvalidReturnValue(
+            method, verdicts, f"0 to {len(rejections)}, the number of rejections", shown=f"code {worst}"
+        )
+
+
+def check_scores(method: Callable[..., Any], scores: Scores, nodes: int) -> None:
+    """InvalidReturnValue unless the scores are whole numbers, one for each of so many nodes."""
+    if not isinstance(scores, np.ndarray):
+        raise InvalidReturnValue(method, scores, _COLUMN)
+    if scores.dtype.kind not in "iu":
+        raise InvalidReturnValue(method, scores, _COLUMN, shown=f"an array of {scores.dtype}")
+    if scores.shape != (nodes,):
+        raise InvalidReturnValue(method, scores, f"one for each of {nodes} nodes", shown=f"{scores.size} scores")

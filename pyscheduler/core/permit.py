@@ -1,0 +1,151 @@
+"""Permit's waiting room: pods are parked, their plugins are run again when something has happened, and they leave.
+
+A kube-scheduler plugin registers informer handlers and allows or rejects waiting pods from those. Here the machine runs
+`permit` again after events and at times, so that a plugin stays a plain function of what it sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyscheduler.api.events import ClusterEvent, ClusterEventWithHint
+from pyscheduler.api.outcome import Code, Rejection, Wait
+from pyscheduler.api.plugin import PermitPlugin
+from pyscheduler.core.binding import forget_and_requeue, start_binding
+from pyscheduler.core.commands import Command, Condition, PatchStatus
+from pyscheduler.core.context import AssumedPod, Context
+from pyscheduler.core.failure_handler import Failure
+from pyscheduler.core.framework.handle import WaitingPodState
+from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
+from pyscheduler.core.framework.plugin_failure import PluginFailed
+
+MAX_RELEASED = 200
+"""Pods that one call lets out of Permit: a gang of 10,000 is let go at once."""
+PERMIT = "Permit"
+AFFECTED = "Affected"
+"""Name of the point passed to `Instrument.plugin_failed` when `PermitPlugin.affected_pods` fails."""
+WAITING_ON_PERMIT = "WaitingOnPermit"
+"""The reason in the PodScheduled condition; not Unschedulable, which autoscalers take for a demand for nodes."""
+
+
+def park(context: Context, assumed: AssumedPod, waits: dict[str, Wait], now: float) -> list[Command]:
+    """Put the pod into the waiting room, its place on the node held, and report why it waits."""
+    waiting = WaitingPodState(assumed.pod, assumed.node_name, now, {})
+    for plugin, wait in waits.items():
+        waiting.hold(plugin, wait, now)
+    context.handle.waiting[assumed.pod.uid] = waiting
+    return [_report(waiting)]
+
+
+def expire_permits(context: Context, now: float) -> list[Command]:
+    """Run the plugins with due rechecks or deadlines, then reject the pods that are still past their deadline."""
+    commands: list[Command] = []
+    for waiting in context.handle.waiting_pods():
+        for plugin in _holders(context, waiting):
+            if waiting.is_due(plugin.name, now):
+                commands += _recheck(context, waiting, plugin, now)
+        waiting.expire(now)
+    return commands
+
+
+def process_waiting_pods(context: Context, now: float) -> list[Command]:
+    """Run the plugins that the latest events matter to, and send a slice of the pods that have been decided on.
+
+    Giving one place back is an event too and may make plugins reject other pods, so this goes on until nothing is left.
+    """
+    commands: list[Command] = []
+    left = MAX_RELEASED
+    while left and context.handle.waiting:
+        events, context.pending_events = context.pending_events, []
+        if events:
+            commands += _react(context, events, now)
+        settled = context.handle.take_decided(left)
+        if not settled and not context.pending_events:
+            break
+        left -= len(settled)
+        for waiting in settled:
+            commands += _leave(context, waiting, now)
+    context.releasing_waiting_pods = not left
+    if not context.releasing_waiting_pods:
+        context.pending_events = []
+    return commands
+
+
+def _leave(context: Context, waiting: WaitingPodState, now: float) -> list[Command]:
+    assumed = context.assumed[waiting.pod.uid]
+    code = Code.UNSCHEDULABLE if waiting.rejected_by else Code.SUCCESS
+    context.instrument.permit_waited(code.camel, now - waiting.since)
+    if not waiting.rejected_by:
+        return start_binding(context, assumed, now)
+    if waiting.error:
+        return forget_and_requeue(context, assumed, Failure.error(waiting.error), now)
+    refused = Failure.rejected(waiting.rejected_by, waiting.rejection, waiting.is_pending)
+    return forget_and_requeue(context, assumed, refused, now)
+
+
+def _react(context: Context, events: Sequence[ClusterEvent], now: float) -> list[Command]:
+    """Run `permit` for the pods that the events affect, once for each however many of the events do."""
+    due: dict[tuple[int, str], tuple[WaitingPodState, PermitPlugin]] = {}
+    for plugin, events_to_register, parked in _by_holder(context):
+        for event in events:
+            if any(interest.covers(event) for interest in events_to_register):
+                for waiting in _affected(context, plugin, event, parked):
+                    due[id(plugin), waiting.pod.uid] = (waiting, plugin)
+    return [command for waiting, plugin in due.values() for command in _recheck(context, waiting, plugin, now)]
+
+
+def _by_holder(context: Context) -> list[tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]]:
+    """Every plugin that makes pods wait, with its events_to_register and those pods."""
+    parked: dict[int, tuple[PermitPlugin, Iterable[ClusterEventWithHint], list[WaitingPodState]]] = {}
+    for waiting in context.handle.waiting.values():
+        events_to_register = context.assumed[waiting.pod.uid].profile.permit_interests
+        for plugin in _holders(context, waiting):
+            parked.setdefault(id(plugin), (plugin, events_to_register[plugin.name], []))[2].append(waiting)
+    return list(parked.values())
+
+
+def _affected(
+    context: Context, plugin: PermitPlugin, event: ClusterEvent, parked: list[WaitingPodState]
+) -> Iterable[WaitingPodState]:
+    """Those of the parked pods that `permit` must be run for; all of them where the plugin fails to name them."""
+    held = [waiting for waiting in parked if waiting.is_held_by(plugin.name)]
+    if not held:
+        return ()
+    try:
+        uids = call_guarded(plugin.name, AFFECTED, lambda: [each.pod.uid for each in plugin.affected_pods(event, held)])
+    except PluginFailed as failed:
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        return held
+    return [waiting for uid in uids if (waiting := context.handle.waiting.get(uid)) is not None]
+
+
+def _holders(context: Context, waiting: WaitingPodState) -> Iterator[PermitPlugin]:
+    """The plugins that make a pod wait, in the order of its profile."""
+    profile = context.assumed[waiting.pod.uid].profile
+    return (plugin for plugin in profile.permit if waiting.is_held_by(plugin.name))
+
+
+def _recheck(context: Context, waiting: WaitingPodState, plugin: PermitPlugin, now: float) -> list[Command]:
+    """Run `permit` again for a pod that the plugin makes wait; an earlier run may have decided on it meanwhile."""
+    node = context.state.info(waiting.node_name)
+    if not waiting.is_held_by(plugin.name) or node is None:
+        return []
+    before = waiting.reason
+    cycle = context.assumed[waiting.pod.uid].cycle.at(now)
+    try:
+        answer = call_plugin(plugin, PERMIT, plugin.permit, cycle, waiting.pod, node)
+    except PluginFailed as failed:
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+        waiting.fail(failed.plugin, str(failed))
+        return []
+    if answer is None:
+        waiting.allow(plugin.name)
+    elif isinstance(answer, Rejection):
+        waiting.reject(plugin.name, answer.message, is_pending=answer.pending)
+    else:
+        waiting.hold(plugin.name, answer, now)
+    return [] if waiting.is_decided or waiting.reason == before else [_report(waiting)]
+
+
+def _report(waiting: WaitingPodState) -> Command:
+    return PatchStatus(waiting.pod, Condition(WAITING_ON_PERMIT, waiting.reason))

@@ -1,0 +1,68 @@
+"""Room is made: the victims of a preemption are evicted, or turned away where they had only begun to arrive.
+
+Matches kube-scheduler's preemption executor with its gate SchedulerAsyncPreemption on (KEP-4832): the attempt does not
+wait for the evictions, and its pod is not tried again before they are under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyscheduler.api.pod import Pod
+from pyscheduler.core.commands import IN_MEMORY, Command, EventType, Evict, PatchStatus, Record
+from pyscheduler.core.context import Context
+from pyscheduler.core.queue.labels import NOMINATED_NODE_CHANGED
+
+
+def prepare_candidate(
+    context: Context, preemptor: Pod, node_name: str, victims: Sequence[Pod], plugin: str, now: float
+) -> list[Command]:
+    """Evict the victims from the node; pods that are on their way out already are left to it."""
+    living = [victim for victim in victims if not victim.deleting]
+    if not living:
+        return []
+    context.instrument.preempted(len(victims))
+    commands = _clear_lower_nominations(context, preemptor, node_name, now)
+    for victim in living:
+        commands.append(_evict(context, preemptor, node_name, victim, plugin))
+    return commands
+
+
+def clear_nominations(context: Context, pods: Sequence[Pod], now: float) -> list[Command]:
+    """Give up the nodes that pods are nominated to, and requeue the other pods that may use the room."""
+    among = {pod.uid for pod in pods}
+    known = [newest for pod in pods if (newest := context.pods.get(pod.uid)) is not None]
+    cleared = [pod for pod in known if pod.uid in context.queue.nominator]
+    for pod in cleared:
+        context.queue.nominator.remove(pod.uid)
+    context.wake_for_freed_nominations(now, exclude=among)
+    return [PatchStatus(pod, nominated_node_name="") for pod in cleared if pod.nominated_node_name]
+
+
+def _clear_lower_nominations(context: Context, preemptor: Pod, node_name: str, now: float) -> list[Command]:
+    """Take back the nominations of lower pods to the node, so that they look elsewhere at once.
+
+    Memory follows when the pod's status does; where that says nothing yet, no change of it would be seen.
+    """
+    nominator = context.queue.nominator
+    lower = [pod for pod in nominator.pods_on(node_name) if pod.priority < preemptor.priority]
+    for pod in lower:
+        if not pod.nominated_node_name:
+            nominator.remove(pod.uid)
+            context.queue.wake(pod, NOMINATED_NODE_CHANGED, now)
+    return [PatchStatus(pod, nominated_node_name="") for pod in lower]
+
+
+def _evict(context: Context, preemptor: Pod, node_name: str, victim: Pod, plugin: str) -> Command:
+    note = f"Preempted by pod {preemptor.uid} on node {node_name}"
+    waiting = context.handle.waiting_pod(victim.uid)
+    if waiting is not None and not waiting.is_decided:
+        waiting.preempt(plugin)
+        return _preempted(victim, preemptor, f"{note}{IN_MEMORY}")
+    context.handle.evictions.begin(victim.uid, preemptor.uid)
+    message = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
+    return Evict(victim, preemptor, message, _preempted(victim, preemptor, note), plugin)
+
+
+def _preempted(victim: Pod, preemptor: Pod, note: str) -> Record:
+    return Record(EventType.NORMAL, "Preempted", "Preempting", note, victim, preemptor)

@@ -1,0 +1,311 @@
+"""One scheduling attempt: pop a pod, choose its node, take the place, ask Reserve and Permit.
+
+This is kube-scheduler's ScheduleOne up to the point where binding starts; it is one synchronous call, so nothing it
+looks at can change under it. Two kinds of attempts are made in steps, and no other attempt is made between them, as
+kube-scheduler's next cycle waits for the one before. While extenders think, events are handled, and the answers are
+checked against what there is then. A PostFilter that takes long pauses so that the thread is free in between: an event
+that comes then voids the attempt, which is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyscheduler.api.cycle import AttemptLimitExceeded, Cycle
+from pyscheduler.api.diagnosis import Diagnosis
+from pyscheduler.api.outcome import Code, Nominate, Rejection, Wait
+from pyscheduler.api.pod import Pod
+from pyscheduler.api.queued import QueuedPod
+from pyscheduler.core.binding import forget_and_requeue, release, start_binding
+from pyscheduler.core.commands import CallExtenders, Command
+from pyscheduler.core.context import AssumedPod, Context, SuspendedAttempt
+from pyscheduler.core.decide.decider import NO_NODES
+from pyscheduler.core.decide.extender_calls import ExtenderSession, ExtenderSteps
+from pyscheduler.core.decide.extender_preemption import run_post_filter_with_extenders
+from pyscheduler.core.decide.postfilter import PostFilterResult, PostFilterSteps, post_filter_steps
+from pyscheduler.core.events import ExtendersResponded
+from pyscheduler.core.extender import Extender, ExtenderFailed
+from pyscheduler.core.failure_handler import Failure, handle_scheduling_failure, report_skipped
+from pyscheduler.core.framework.plugin_calls import call_guarded, call_plugin
+from pyscheduler.core.framework.plugin_failure import PluginFailed, is_external
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.core.framework.result_checks import check_answer
+from pyscheduler.core.instrument import SUCCESS, Point
+from pyscheduler.core.permit import PERMIT, park
+from pyscheduler.core.preemption_executor import prepare_candidate
+from pyscheduler.core.state.node import NodeRow
+
+
+def schedule_one(context: Context, queued: QueuedPod, now: float) -> list[Command]:
+    """Try to place one popped pod; what is to be done about it. Never raises for a plugin's fault."""
+    pod = queued.pod
+    if pod.deleting:
+        context.queue.done(pod.uid)
+        return report_skipped(pod)
+    if pod.uid in context.assumed or context.state.node_of(pod.uid) is not None:
+        context.queue.done(pod.uid)
+        return []
+    profile = context.profiles[pod.scheduler_name]
+    if context.settings.extenders:
+        extenders = [extender for extender in context.settings.extenders if extender.is_interested(pod)]
+        if extenders:
+            return _advance(
+                context,
+                SuspendedAttempt(queued, pod, _schedule_with_extenders(context, profile, queued, extenders, now)),
+            )
+    cycle = Cycle(now, profile.name, pod.uid, queued.attempts, context.settings.seed)
+    context.attempts += 1
+    cycle.call_observer = context.instrument.watch(context.attempts)
+    if pod.is_large:
+        cycle.limit_time(context.instrument.timer)
+    try:
+        choice = context.deciders[profile.name].decide(cycle, pod)
+    except PluginFailed as failed:
+        _report(context, failed)
+        return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), now)
+    if isinstance(choice, Diagnosis):
+        return _advance(
+            context, SuspendedAttempt(queued, pod, _run_post_filter(context, profile, cycle, queued, choice))
+        )
+    assumed = AssumedPod(queued, pod, choice.node.name, cycle, profile)
+    return _assume_and_reserve(context, assumed, choice.node, now)
+
+
+def resume_with_responses(context: Context, event: ExtendersResponded) -> list[Command]:
+    """Extenders have answered: go on with the attempt. An answer that is late, or about a pod that was, is ignored."""
+    suspended = context.suspended
+    if suspended is None or suspended.id != event.id or not _is_current(context, suspended):
+        return []
+    try:
+        return _advance(context, suspended, event)
+    except BaseException as error:
+        return fail_broken_attempt(context, suspended.queued, error, event.at)
+
+
+def resume(context: Context, suspended: SuspendedAttempt, now: float) -> list[Command]:
+    """Go on with a paused attempt, in which nothing has happened."""
+    try:
+        return _advance(context, suspended)
+    except BaseException as error:
+        return fail_broken_attempt(context, suspended.queued, error, now)
+
+
+def discard_stale_attempt(context: Context, now: float) -> QueuedPod | None:
+    """The pod to be tried next, where what extenders are asked about is no longer what there is; None to wait for them.
+
+    A pod that has become another one, is being deleted, or is asked about by an older configuration, is tried anew; one
+    that is gone, or no longer ours, makes way for the next.
+    """
+    suspended = context.suspended
+    if suspended is None or _is_current(context, suspended):
+        return None
+    context.suspended = None
+    suspended.steps.close()
+    pod = context.pods.get(suspended.pod.uid)
+    if pod is None or not context.is_responsible_for(pod):
+        context.queue.nominator.remove(suspended.pod.uid)
+        context.queue.done(suspended.pod.uid)
+        return context.queue.pop(now)
+    suspended.queued.pod = pod
+    return suspended.queued
+
+
+def _is_current(context: Context, suspended: SuspendedAttempt) -> bool:
+    """Whether the pod that extenders are asked about is still to be placed, as they see it and by who asks them."""
+    pod = context.pods.get(suspended.pod.uid)
+    if pod is None or suspended.outdated:
+        return False
+    return pod.signature.id == suspended.pod.signature.id and not pod.deleting and not pod.node_name
+
+
+def _advance(context: Context, suspended: SuspendedAttempt, event: ExtendersResponded | None = None) -> list[Command]:
+    """Make an attempt in steps up to the next question or pause, or to its end."""
+    context.suspended = None
+    try:
+        calls = next(suspended.steps) if event is None else suspended.steps.send(event)
+    except StopIteration as end:
+        commands: list[Command] = end.value
+        return commands
+    context.suspended = suspended
+    suspended.paused = calls is None
+    if calls is None:
+        return []
+    context.extender_rounds += 1
+    suspended.id = context.extender_rounds
+    return [CallExtenders(suspended.id, suspended.pod, calls)]
+
+
+def _schedule_with_extenders(
+    context: Context, profile: Profile, queued: QueuedPod, extenders: Sequence[Extender], now: float
+) -> ExtenderSteps[list[Command]]:
+    """An attempt that asks extenders."""
+    pod = queued.pod
+    context.attempts += 1
+    watch = context.instrument.watch(context.attempts)
+
+    def begin(at: float) -> Cycle:
+        cycle = Cycle(at, profile.name, pod.uid, queued.attempts, context.settings.seed)
+        cycle.call_observer = watch
+        if pod.is_large:
+            cycle.limit_time(context.instrument.timer)
+        return cycle
+
+    session = ExtenderSession(pod, extenders, begin, now)
+    try:
+        choice = yield from context.extender_deciders[profile.name].decide_with_extenders(session)
+        if isinstance(choice, Diagnosis):
+            outcome = PostFilterResult()
+            if choice.total_nodes:
+                outcome = yield from run_post_filter_with_extenders(
+                    session, profile, choice, context.state, context.instrument
+                )
+            return _handle_fit_error(context, profile, session.cycle, queued, choice, outcome)
+    except PluginFailed as failed:
+        _report(context, failed)
+        return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), session.now)
+    except ExtenderFailed as failed:
+        return handle_scheduling_failure(context, queued, Failure.error(str(failed)), session.now)
+    return _assume_and_reserve(
+        context, AssumedPod(queued, pod, choice.node.name, session.cycle, profile), choice.node, session.now
+    )
+
+
+def _report(context: Context, failed: PluginFailed) -> None:
+    """Report a plugin that has raised; to exceed the limit is the pod's fault, not the plugin's."""
+    if not isinstance(failed.error, AttemptLimitExceeded):
+        context.instrument.plugin_failed(failed.plugin, failed.point, failed.error)
+
+
+def fail_broken_attempt(context: Context, queued: QueuedPod, error: BaseException, now: float) -> list[Command]:
+    """An attempt ended in a bug of ours: it costs its pod one backoff, and nobody else the scheduler."""
+    if is_external(error):
+        raise error
+    context.instrument.plugin_failed("pyscheduler", "attempt", error)
+    assumed = context.assumed.get(queued.pod.uid)
+    if assumed is not None:
+        release(context, assumed)
+    return handle_scheduling_failure(context, queued, Failure.error(f"the attempt failed: {error!r}"), now)
+
+
+def _run_post_filter(
+    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis
+) -> PostFilterSteps[list[Command]]:
+    """Nothing fits: let PostFilter make room, and put the pod back."""
+    outcome = PostFilterResult()
+    try:
+        if diagnosis.total_nodes:
+            plugins = profile.post_filter
+            outcome = yield from post_filter_steps(plugins, cycle, queued.pod, diagnosis, context.instrument)
+        return _handle_fit_error(context, profile, cycle, queued, diagnosis, outcome)
+    except PluginFailed as failed:
+        _report(context, failed)
+        return handle_scheduling_failure(context, queued, Failure.of_plugin(failed), cycle.now)
+
+
+def _handle_fit_error(
+    context: Context, profile: Profile, cycle: Cycle, queued: QueuedPod, diagnosis: Diagnosis, outcome: PostFilterResult
+) -> list[Command]:
+    """Put the pod back, and make the room that PostFilter has found for it, if Permit plugins let it."""
+    now = cycle.now
+    if not diagnosis.total_nodes:
+        # It is reported as unschedulable but waits like an error: no plugin could name an event that helps.
+        return handle_scheduling_failure(context, queued, Failure(NO_NODES.message, nominate=""), now)
+    diagnosis.post_filter_message = outcome.message
+    promised = context.queue.nominator.nominated_node(queued.pod)
+    if _reject_eviction(profile, cycle, queued.pod, diagnosis, outcome, promised):
+        failure = Failure.fit_error(diagnosis, outcome.nominate, in_memory=outcome.nominate != "")
+        return handle_scheduling_failure(context, queued, failure, now)
+    # Before the pod is put back: while its victims are still to be evicted, it does not become active.
+    evictions = prepare_candidate(context, queued.pod, outcome.nominate or "", outcome.evict, outcome.plugin, now)
+    return handle_scheduling_failure(context, queued, Failure.fit_error(diagnosis, outcome.nominate), now) + evictions
+
+
+def _reject_eviction(
+    profile: Profile, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, outcome: PostFilterResult, promised: str
+) -> bool:
+    """Return True if a Permit plugin does not let pods be evicted now; its reason goes into the diagnosis.
+
+    `promised` is the node that the pod was nominated to before, and still is where PostFilter leaves that as it is.
+    """
+    node = promised if outcome.nominate is None else outcome.nominate
+    nominated = Nominate(node, outcome.evict) if node else None
+    withheld = False
+    for plugin in profile.eviction_permits:
+        rejection = call_plugin(plugin, PERMIT, plugin.handle_unschedulable, cycle, pod, diagnosis, nominated)
+        call_guarded(
+            plugin.name, PERMIT, check_answer, "Unplaced", plugin.handle_unschedulable, rejection
+        )  # Permit may Wait, this not
+        if rejection is not None:
+            withheld = True
+            diagnosis.unschedulable_plugins |= {plugin.name}
+            diagnosis.post_filter_message = ", ".join(filter(None, (diagnosis.post_filter_message, rejection.message)))
+    return withheld
+
+
+def _assume_and_reserve(context: Context, assumed: AssumedPod, node: NodeRow, now: float) -> list[Command]:
+    """Assume the pod on its node, then Reserve and Permit; whatever says no gives the place back."""
+    uid = assumed.pod.uid
+    context.state.place(assumed.pod, node.name)
+    was_nominated = context.queue.nominator.node_of(uid) == node.name
+    context.queue.nominator.remove(uid, placed_on=node.name)
+    context.assumed[uid] = assumed
+    points = context.points[assumed.profile.name]
+    try:
+        refusal = _reserve(assumed, node, points.reserve)
+        waits: dict[str, Wait] = {}
+        if refusal is None:
+            refusal = _permit(assumed, node, waits, points.permit)
+    except PluginFailed as failed:
+        points.reserve.broken()
+        points.permit.broken()
+        _report(context, failed)
+        return _forget_and_fail(context, assumed, Failure.of_plugin(failed), was_nominated, now)
+    if refusal is not None:
+        plugin, rejection = refusal
+        failure = Failure.rejected(plugin, rejection.message, rejection.code is Code.PENDING)
+        return _forget_and_fail(context, assumed, failure, was_nominated, now)
+    if waits:
+        return park(context, assumed, waits, now)
+    return start_binding(context, assumed, now)
+
+
+def _forget_and_fail(
+    context: Context, assumed: AssumedPod, failure: Failure, was_nominated: bool, now: float
+) -> list[Command]:
+    """Give the place back at once. It is news to other pods only where it had been held for a nominated pod before."""
+    if was_nominated:
+        return forget_and_requeue(context, assumed, failure, now)
+    release(context, assumed)
+    return handle_scheduling_failure(context, assumed.queued, failure, now)
+
+
+def _reserve(assumed: AssumedPod, node: NodeRow, point: Point) -> tuple[str, Rejection] | None:
+    """Ask every Reserve plugin; the first rejection counts. The instrument hears of it only where there is one."""
+    if not assumed.profile.reserve:
+        return None
+    cycle, pod = assumed.cycle, assumed.pod
+    point.enter()
+    for plugin in assumed.profile.reserve:
+        rejection = call_plugin(plugin, "Reserve", plugin.reserve, cycle, pod, node)
+        if rejection is not None:
+            point.leave(rejection.code.camel)
+            return plugin.name, rejection
+    point.leave()
+    return None
+
+
+def _permit(assumed: AssumedPod, node: NodeRow, waits: dict[str, Wait], point: Point) -> tuple[str, Rejection] | None:
+    """Ask every Permit plugin; the first rejection counts, those that want to wait are gathered in `waits`."""
+    if not assumed.profile.permit:
+        return None
+    cycle, pod = assumed.cycle, assumed.pod
+    point.enter()
+    for plugin in assumed.profile.permit:
+        answer = call_plugin(plugin, "Permit", plugin.permit, cycle, pod, node)
+        if isinstance(answer, Rejection):
+            point.leave(answer.code.camel)
+            return plugin.name, answer
+        if answer is not None:
+            waits[plugin.name] = answer
+    point.leave(Code.WAIT.camel if waits else SUCCESS)
+    return None

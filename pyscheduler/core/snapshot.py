@@ -1,0 +1,86 @@
+"""Kubernetes objects of any kind, as an API server stores them, taken into a machine: a snapshot without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pyscheduler.api.events import ResourceKind
+from pyscheduler.api.objects import NodeObject, PodObject
+from pyscheduler.core.context import Context
+from pyscheduler.core.events import Event, NodeChanged, ObjectChanged, PodChanged
+from pyscheduler.core.machine import Machine
+
+_DEFAULT_NAMESPACE = "default"
+_DEFAULT_SCHEDULER = "default-scheduler"
+
+
+class UnreadableObject(ValueError):
+    """An object that scheduling cannot read; the text names it and says why."""
+
+
+def load_snapshot(machine: Machine, objects: Sequence[Any], at: float = 0.0) -> dict[str, PodObject]:
+    """Show the machine every object, in order; the pods by namespace/name.
+
+    Pods and nodes go the way of any event; other kinds go to the plugins that watch them, and those that nobody watches
+    are ignored. UnreadableObject, with the rest not taken in, for one that cannot be read.
+    """
+    watched = _watched(machine.context)
+    pods: dict[str, PodObject] = {}
+    for i, obj in enumerate(objects):
+        try:
+            event = _event(obj, watched, at)
+            if event is not None:
+                machine.handle(event)
+        except Exception as problem:  # anybody may write a document: whatever we stumble over, it is about this object
+            raise UnreadableObject(f"objects[{i}]{_name(obj)}: {str(problem) or type(problem).__name__}") from None
+        if isinstance(event, PodChanged):
+            meta = event.object.metadata
+            pods[f"{meta.namespace}/{meta.name}"] = event.object
+    return pods
+
+
+def _watched(context: Context) -> dict[tuple[str, str], ResourceKind]:
+    """The kinds that plugins watch, by apiVersion and kind."""
+    kinds = (kind for profile in context.profiles.values() for kind in profile.watches)
+    return {(f"{kind.group}/{kind.version}".lstrip("/"), kind.kind): kind for kind in kinds}
+
+
+def _event(obj: Any, watched: Mapping[tuple[str, str], ResourceKind], at: float) -> Event | None:
+    """The event that tells of an object; None if nobody reads its kind."""
+    if not isinstance(obj, Mapping):
+        raise TypeError("an object must be a mapping with apiVersion and kind")
+    kind = (str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+    if kind == ("v1", "Pod"):
+        return PodChanged(at, _completed(msgspec.convert(obj, PodObject)))
+    if kind == ("v1", "Node"):
+        return NodeChanged(at, msgspec.convert(obj, NodeObject))
+    if kind not in watched:
+        return None
+    if not isinstance(obj.get("metadata"), Mapping) or not obj["metadata"].get("name"):
+        raise TypeError("it has no metadata.name")
+    return ObjectChanged(at, watched[kind], dict(obj))
+
+
+def _completed(pod: PodObject) -> PodObject:
+    """The pod with what the API server gives every pod that leaves it out."""
+    if pod.metadata.namespace and pod.spec.scheduler_name:
+        return pod
+    replace = msgspec.structs.replace
+    metadata = replace(pod.metadata, namespace=pod.metadata.namespace or _DEFAULT_NAMESPACE)
+    spec = replace(pod.spec, scheduler_name=pod.spec.scheduler_name or _DEFAULT_SCHEDULER)
+    return replace(pod, metadata=metadata, spec=spec)
+
+
+def _name(obj: Any) -> str:
+    """As much of ` (Kind namespace/name)` as the object tells."""
+    if not isinstance(obj, Mapping):
+        return ""
+    meta = obj.get("metadata")
+    names = [meta.get("namespace"), meta.get("name")] if isinstance(meta, Mapping) else []
+    said = "/".join(name for name in names if isinstance(name, str) and name)
+    kind = obj.get("kind")
+    words = [word for word in (kind if isinstance(kind, str) else "", said) if word]
+    return f" ({' '.join(words)})" if words else ""

@@ -1,0 +1,153 @@
+"""Pods of megabytes that wait for a node: packed and compressed, and decoded again when an attempt needs them.
+
+A decoded pod is 3 to 20 times as large as its JSON, and a tenant may create many that fit nowhere. So what a pending
+pod of more than LARGE bytes holds is a compressed copy; of those decoded last a few are kept, so that one attempt
+decodes its pod once. A large pod on a node is kept decoded, as every attempt looks at its labels and its terms.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from pyscheduler.api.objects import OwnerReference, PodSpec
+from pyscheduler.api.pod import Pod, PodSignature, PodSignatureGroup
+from pyscheduler.api.resize import Resized
+
+KEPT: Final = 2
+"""Pods that are kept decoded; counted, since 2 MB of JSON (500,000 empty terms) can be 50 MB decoded."""
+_FASTEST: Final = 1
+
+
+class Content(NamedTuple):
+    """The fields of a pod that scheduling reads, except its name."""
+
+    namespace: str
+    owner: OwnerReference | None
+    spec: PodSpec
+    resized: Resized | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class LargeSignature:
+    """A compressed pod signature. `signature` decodes it unless it is in use or was decoded lately."""
+
+    __slots__ = (
+        "__weakref__",
+        "_compressed",
+        "_digest",
+        "_shapes",
+        "id",
+        "namespace",
+        "priority",
+        "scheduler_name",
+        "size",
+    )
+
+    def __init__(self, id: int, content: Content, packed: bytes, digest: bytes, shapes: LargeSignatures) -> None:
+        self.id = id
+        self.size = len(packed)
+        self.namespace = content.namespace
+        self.priority = content.spec.priority or 0
+        self.scheduler_name = content.spec.scheduler_name
+        self._compressed = zlib.compress(packed, _FASTEST)
+        self._digest = digest
+        self._shapes = shapes
+
+    @property
+    def signature(self) -> PodSignature:
+        """The decoded signature; it has the same id each time."""
+        return self._shapes.decoded(self._digest) or self._shapes.decode(self._digest, self.id, self._compressed)
+
+    def __del__(self) -> None:
+        self._shapes.drop(self._digest)
+
+
+class LargeSignatures:
+    """The large shapes in use; one is forgotten when its last pod is."""
+
+    def __init__(self, new_id: Callable[[], int]) -> None:
+        self._new_id = new_id
+        self._known: WeakValueDictionary[bytes, LargeSignature] = WeakValueDictionary()
+        self._live: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
+        """Decoded shapes that anything holds: pods on nodes, an attempt, `_kept`."""
+        self._kept: OrderedDict[bytes, PodSignature] = OrderedDict()
+        self._pack = msgspec.msgpack.Encoder().encode
+        self._unpack: Callable[[bytes], Content] = msgspec.msgpack.Decoder(Content).decode
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, content: Content) -> LargeSignature:
+        """Return the signature of the content. QuantityError if an amount cannot be read."""
+        packed = self._pack(content)
+        digest = blake2b(packed, digest_size=16).digest()
+        known = self._known.get(digest)
+        if known is None:
+            signature = self._live.get(digest) or self._build(digest, self._new_id(), content, len(packed))
+            known = self._known[digest] = LargeSignature(signature.id, content, packed, digest, self)
+            self._keep(digest, signature)
+        return known
+
+    def decoded(self, digest: bytes) -> PodSignature | None:
+        """Return the signature if it need not be decoded."""
+        return self._live.get(digest)
+
+    def decode(self, digest: bytes, id: int, compressed: bytes) -> PodSignature:
+        """Decode a signature, and keep it until KEPT others have been decoded after it."""
+        packed = zlib.decompress(compressed)
+        signature = self._build(digest, id, self._unpack(packed), len(packed))
+        self._keep(digest, signature)
+        return signature
+
+    def drop(self, digest: bytes) -> None:
+        """Keep a signature decoded no longer."""
+        self._kept.pop(digest, None)
+
+    def _build(self, digest: bytes, id: int, content: Content, size: int) -> PodSignature:
+        template = PodSignatureGroup(id, content.namespace, content.owner, content.spec, content.resized, size)
+        signature = self._live[digest] = PodSignature(id, template, content.labels, content.annotations)
+        return signature
+
+    def _keep(self, digest: bytes, signature: PodSignature) -> None:
+        self._kept[digest] = signature
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+
+class LargePod(Pod):
+    """A pending pod with a compressed signature."""
+
+    __slots__ = ("_large",)
+
+    def __init__(self, uid: str, name: str, large: LargeSignature) -> None:
+        self._large = large
+        super().__init__(uid, large.namespace, name, large.signature)
+
+    # A plain attribute in Pod, since every attempt reads it.
+    @property
+    def signature(self) -> PodSignature:
+        return self._large.signature
+
+    @signature.setter
+    def signature(self, _: PodSignature) -> None:
+        """Hold no decoded signature."""
+
+    @property
+    def priority(self) -> int:
+        return self._large.priority
+
+    @property
+    def scheduler_name(self) -> str:
+        return self._large.scheduler_name
+
+    @property
+    def size(self) -> int:
+        return self._large.size

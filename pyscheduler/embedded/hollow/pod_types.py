@@ -1,0 +1,41 @@
+"""A pod as its kubelet reads it: what scheduling reads, and what running it takes on top."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pyscheduler.api.objects import ApiObject, ContainerStatus, ObjectMeta, PodSpec, PodStatus
+
+
+class HollowMeta(ObjectMeta, frozen=True):
+    deletion_grace_period_seconds: int | None = None
+
+
+class HollowPodSpec(PodSpec, frozen=True):
+    restart_policy: str = "Always"
+    active_deadline_seconds: int | None = None
+
+
+class HollowContainerStatus(ContainerStatus, frozen=True):
+    restart_count: int = 0
+    state: dict[str, dict[str, Any]] | None = None
+
+
+class HollowPodStatus(PodStatus, frozen=True):
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    container_statuses: tuple[HollowContainerStatus, ...] | None = None
+
+
+class HollowPod(ApiObject, frozen=True):
+    """A core/v1 Pod."""
+
+    metadata: HollowMeta
+    spec: HollowPodSpec
+    status: HollowPodStatus = HollowPodStatus()
+
+    @property
+    def final(self) -> bool:
+        """Succeeded or Failed: it will not run again and holds no room on its node."""
+        return self.status.phase in ("Succeeded", "Failed")

@@ -1,0 +1,94 @@
+"""Carries out what controllers decide: the only place here that writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from pyscheduler.embedded.client import ApiClient, Json, StatusError
+from pyscheduler.embedded.workloads.actions import Action, Create, Delete, Patch, Record
+from pyscheduler.embedded.workloads.recorder import EventRecorder
+
+MAX_CONCURRENT_WRITES = 16
+"""How many creations and deletions are under way at once."""
+
+Created = Callable[[Json], None]
+Deleted = Callable[[Delete], None]
+
+
+async def apply_actions(
+    client: ApiClient,
+    actions: Iterable[Action],
+    created: Created | None = None,
+    deleted: Deleted | None = None,
+    recorder: EventRecorder | None = None,
+) -> None:
+    """Creations and deletions side by side, then patches in order, then Events; those only with a `recorder`.
+
+    StatusError or OSError end it; the rest is not done.
+    """
+    actions = list(actions)
+    changes = [action for action in actions if isinstance(action, Create | Delete)]
+    records: list[Record] = []
+
+    async def change(action: Create | Delete) -> None:
+        if isinstance(action, Create):
+            made = await _create(client, action)
+            if made is not None:
+                records.extend(_event_records(action.event_object, "SuccessfulCreate", "Created", made))
+                if created is not None:
+                    created(made)
+        elif await _delete(client, action):
+            records.extend(
+                _event_records(
+                    action.event_object, "SuccessfulDelete", "Deleted", {"metadata": {"name": action.key[1]}}
+                )
+            )
+            if deleted is not None:
+                deleted(action)
+
+    for start in range(0, len(changes), MAX_CONCURRENT_WRITES):
+        await asyncio.gather(*(change(action) for action in changes[start : start + MAX_CONCURRENT_WRITES]))
+    for action in actions:
+        if isinstance(action, Patch):
+            await _patch(client, action)
+    records += [action for action in actions if isinstance(action, Record)]
+    if recorder is not None:
+        for record in records:
+            await recorder.record(record)
+
+
+def _event_records(event_object: Json | None, reason: str, verb: str, obj: Json) -> list[Record]:
+    if event_object is None:
+        return []
+    what = "job " if event_object.get("kind") == "CronJob" else "pod: "
+    return [Record(event_object, reason, f"{verb} {what}{obj['metadata']['name']}")]
+
+
+async def _create(client: ApiClient, action: Create) -> Json | None:
+    try:
+        return await client.create(action.resource, action.obj)
+    except StatusError as refusal:
+        if action.ignore_already_exists and refusal.is_conflict:
+            return None
+        raise
+
+
+async def _delete(client: ApiClient, action: Delete) -> bool:
+    try:
+        if action.pre_patch is not None:
+            await _patch(client, action.pre_patch)
+        await client.delete(action.resource, action.key, uid=action.uid, grace_seconds=action.grace_seconds)
+    except StatusError as refusal:
+        if refusal.is_not_found or refusal.is_conflict:
+            return False  # it is gone, or another one has its name
+        raise
+    return True
+
+
+async def _patch(client: ApiClient, action: Patch) -> None:
+    try:
+        await client.patch(action.resource, action.key, action.patch, kind=action.kind, subresource=action.subresource)
+    except StatusError as refusal:
+        if not refusal.is_not_found:
+            raise

@@ -1,0 +1,22 @@
+"""Pods that nobody else looks after: those whose Job is gone or done, and those deleted before they had a node."""
+
+from __future__ import annotations
+
+from pyscheduler.embedded.client import PODS, Json
+from pyscheduler.embedded.workloads.actions import Action, Patch
+from pyscheduler.embedded.workloads.jobs.finish_reason import is_finished
+from pyscheduler.embedded.workloads.jobs.pods import is_terminating, is_tracked, remove_finalizer_action
+from pyscheduler.embedded.workloads.objects import key_of, uid_of
+
+
+def release_orphan(pod: Json, job: Json | None) -> list[Action]:
+    """What to do for a pod; `job` is the one that owns it, None if there is none (any more)."""
+    if not is_tracked(pod):
+        return []
+    if job is None or is_finished(job):
+        return [remove_finalizer_action(pod)]
+    if is_terminating(pod) and not pod["spec"].get("nodeName"):
+        # No kubelet will ever say how it ended, and its Job may wait for just that (podgc says so in a real cluster).
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": {"phase": "Failed"}}
+        return [Patch(PODS, key_of(pod), patch, "status", "strategic-merge")]
+    return []

@@ -1,0 +1,111 @@
+"""The usual forms of credentials: certificates, tokens, files with tokens, passwords, a pod's service account.
+
+kubernetes_asyncio knows these too, but to import it costs a starting scheduler more time and memory than all the rest
+of it. So only what takes its knowledge (exec plugins, auth providers) is left to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_UNSUPPORTED = ("exec", "auth-provider")
+
+
+class NotInCluster(Exception):
+    """This is not a pod of a cluster; the message says what is missing."""
+
+
+class RestConfig(msgspec.Struct):
+    """A server and how to talk to it, under the names that kubernetes_asyncio's Configuration has for them."""
+
+    host: str
+    ssl_ca_cert: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    verify_ssl: bool = True
+    tls_server_name: str | None = None
+    proxy: str | None = None
+    header: str = ""
+    """The Authorization header; "" for none."""
+    token_file: Path | None = None
+    """Where its token comes from, and is replaced while we run."""
+
+    async def get_api_key_with_prefix(self, _: str) -> str:
+        """The Authorization header."""
+        return self.header
+
+    async def load_and_set(self, _: object) -> None:
+        """Read the token again. OSError if that cannot be."""
+        if self.token_file is not None:
+            self.header = _bearer(self.token_file.read_text())
+
+
+def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path, folder: Path) -> RestConfig | None:
+    """What a cluster and a user of a kubeconfig in `base` come to; None if it takes more than is known here.
+
+    Certificates that the kubeconfig itself holds are written to `folder`. Raises whatever strange values lead to.
+    """
+    if any(key in user for key in _UNSUPPORTED):
+        return None
+    files = _Files(base, folder)
+    secure = str(cluster["server"]).startswith("https")
+    token_file = base / user["tokenFile"] if "tokenFile" in user and "token" not in user else None
+    found = RestConfig(
+        str(cluster["server"]).rstrip("/"),
+        ssl_ca_cert=files.of(cluster, "certificate-authority") if secure else None,
+        cert_file=files.of(user, "client-certificate") if secure else None,
+        key_file=files.of(user, "client-key") if secure else None,
+        verify_ssl=not cluster.get("insecure-skip-tls-verify", False),
+        tls_server_name=cluster.get("tls-server-name"),
+        proxy=cluster.get("proxy-url"),
+        token_file=token_file,
+    )
+    if token_file is not None:
+        found.header = _bearer(token_file.read_text())
+    elif user.get("token"):
+        found.header = _bearer(str(user["token"]))
+    elif "username" in user and "password" in user:
+        password = f"{user['username']}:{user['password']}"
+        found.header = f"Basic {base64.b64encode(password.encode()).decode()}"
+    return found
+
+
+def in_cluster_config(environment: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> RestConfig:
+    """What the pod that this process runs in has been given. NotInCluster if that is nothing, OSError if unreadable."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise NotInCluster("Service host/port is not set")
+    token, authority = account / "token", account / "ca.crt"
+    for file in (token, authority):
+        if not file.is_file() or not file.stat().st_size:
+            raise NotInCluster(f"{file} is missing or empty")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    header = _bearer(token.read_text())
+    return RestConfig(server, ssl_ca_cert=str(authority), header=header, token_file=token)
+
+
+class _Files(msgspec.Struct, frozen=True):
+    """Where certificates and keys are, or are put. ValueError for data that is no base64."""
+
+    base: Path
+    folder: Path
+
+    def of(self, section: Mapping[str, Any], key: str) -> str | None:
+        data = section.get(f"{key}-data")
+        if data:
+            file = self.folder / key
+            file.write_bytes(base64.standard_b64decode(data))
+            return str(file)
+        named = section.get(key)
+        return str(self.base / named) if named else None
+
+
+def _bearer(token: str) -> str:
+    return f"Bearer {token.strip()}"

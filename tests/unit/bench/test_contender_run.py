@@ -1,0 +1,259 @@
+"""A whole turn of this scheduler, against the embedded API server: what it measures, and what it leaves behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from bench import bulk, compare
+from bench.balance import Balance
+from bench.cluster_setup import ClusterSetup
+from bench.compare import Plan, outcome_of
+from bench.contender_run import BenchEnvironment, run_contender
+from bench.contenders import CONTENDERS, OURS, Contender, Running, Site
+from bench.program import Program, compiled
+from bench.suite import SuiteError
+from bench.watch import BindWatch, Unfinished
+from tests.controlplane.cluster import ControlPlane
+from tests.controlplane.process import ProcessFailed
+from tests.e2e.plane import Plane
+from tests.unit.bench.cases import case, program
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+MEASURED = "{opcode: createPods, count: 1, collectMetrics: true}"
+# Eight pods of half a CPU fill the only node. What is measured fits once they are deleted; one of it is gated until the
+# others are bound, so that the scheduler is certainly at work between the first binding and the last.
+OPERATIONS = """
+- {opcode: createNodes, count: 1}
+- {opcode: createPods, count: 8, namespace: before}
+- {opcode: createPods, count: 3, namespace: measured, collectMetrics: true}
+- opcode: createPods
+  count: 1
+  namespace: held
+  podTemplate:
+    kind: Pod
+    metadata: {name: "held-{{.Index}}"}
+    spec: {schedulingGates: [{name: a.b/c}], containers: [{name: a, image: b}]}
+  collectMetrics: true
+- {opcode: churn, mode: create, number: 1, namespace: churned, templates: [{kind: Service, spec: {ports: [{port: 1}]}}]}
+- {opcode: barrier, stageRequirement: Attempted}
+- {opcode: deletePods, namespace: before, skipWaitToCompletion: true}
+- {opcode: barrier, namespaces: [measured]}
+- opcode: updateAny
+  namespace: held
+  template: {kind: Pod, metadata: {name: "held-{{.Index}}"}, spec: {schedulingGates: null}}
+"""
+
+
+async def there(plane: Plane, program: Program) -> dict[str, list[str]]:
+    """The names of all pods, and of all services that are not the API server's own."""
+    found = {}
+    for namespace in program.namespaces:
+        for kind in ("pods", "services"):
+            objects = await plane.api.list(f"/api/v1/namespaces/{namespace}/{kind}")
+            found[f"{namespace}/{kind}"] = sorted(each["metadata"]["name"] for each in objects)
+    return found
+
+
+@asynccontextmanager
+async def prepared(plane: Plane, program: Program) -> AsyncIterator[ClusterSetup]:
+    """What the program wants to be there before a turn."""
+    async with bulk.opened(plane.api) as calls:
+        setup = ClusterSetup(calls, calls)
+        await setup.prepare(program)
+        yield setup
+
+
+async def test_a_turn_measures_its_pods_and_leaves_the_cluster_as_it_was(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with prepared(plane, made) as setup:
+        before = await there(plane, made)
+
+        turn = await run_contender(BenchEnvironment(plane, setup, made, 30.0), CONTENDERS[OURS], 1, tmp_path)
+
+        assert await there(plane, made) == before
+    assert len(before["before/pods"]) == 8
+    assert before["measured/pods"] == before["churned/services"] == []
+    assert (turn.contender, turn.pods) == (OURS, 4)
+    assert turn.balance == Balance(nodes_used=1, most_on_a_node=4, deviation=0.0, cpu_deviation=0.0)
+    assert 0 < turn.first_bind <= turn.last_bind
+    assert turn.attempt_p99 is not None
+    assert turn.burst is not None
+    assert 0 < turn.burst.own < turn.cpu
+    assert turn.burst.bench > 0
+    assert turn.events >= 4
+
+
+@asynccontextmanager
+async def dead_at_once(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+    """A contender whose process has ended."""
+    log = folder / "log"
+    log.write_text("I give up")
+    yield Running(0, lambda: False, log)
+
+
+async def test_a_contender_that_ends_has_failed_and_leaves_nothing_behind(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with prepared(plane, made) as setup:
+        before = await there(plane, made)
+
+        with pytest.raises(
+            Unfinished, match=r"0 of 4 pods were bound when its process ended; its log ends:\nI give up"
+        ):
+            await run_contender(
+                BenchEnvironment(plane, setup, made, 30.0), Contender("dead", dead_at_once), 1, tmp_path
+            )
+
+        assert await there(plane, made) == before
+
+
+class Restartable(ControlPlane):
+    """A control plane that only tells when something of it is to start anew."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    async def restart(self, name: str) -> None:
+        self._told.append(f"{name} restarted")
+
+
+async def test_every_contender_finds_an_api_server_that_has_just_started(
+    plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    class Watch(BindWatch):
+        async def __aenter__(self) -> Self:
+            opened = await super().__aenter__()
+            told.append("watch opened")
+            return opened
+
+    async def collected(_: bulk.BulkClient) -> None:
+        told.append("garbage collected")
+
+    @asynccontextmanager
+    async def starts(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        made = await site.plane.api.list("/api/v1/namespaces/measured/pods")
+        told.append(f"contender started beside {len(made)} pods")
+        async with dead_at_once(site, scheduler_name, folder) as running:
+            yield running
+
+    monkeypatch.setattr("bench.contender_run.BindWatch", Watch)
+    monkeypatch.setattr(bulk.BulkClient, "collect_garbage", collected)
+    made = program(OPERATIONS)
+    real = replace(plane, real=Restartable(told))
+    async with prepared(plane, made) as setup:
+        with pytest.raises(Unfinished):
+            await run_contender(BenchEnvironment(real, setup, made, 30.0), Contender("dead", starts), 1, tmp_path)
+
+    assert told == [
+        "kube-apiserver restarted",
+        "watch opened",
+        "garbage collected",
+        "contender started beside 3 pods",
+    ]
+
+
+class MissingObjects(ControlPlane):
+    """A control plane whose API server does not come back."""
+
+    async def restart(self, name: str) -> None:
+        raise ProcessFailed(f"{name} was not ready in time")
+
+
+async def test_where_the_api_server_does_not_come_back_nothing_is_made(plane: Plane, tmp_path: Path) -> None:
+    made = program(OPERATIONS)
+    async with prepared(plane, made) as setup:
+        before = await there(plane, made)
+        env = BenchEnvironment(replace(plane, real=MissingObjects()), setup, made, 30.0)
+
+        with pytest.raises(ProcessFailed, match="kube-apiserver was not ready in time"):
+            await run_contender(env, Contender("dead", dead_at_once), 1, tmp_path)
+
+        assert await there(plane, made) == before
+
+
+async def test_a_workload_that_the_api_server_refuses_is_a_failure_of_all(plane: Plane) -> None:
+    node = "{kind: Node, metadata: {name: 'not a name'}, status: {capacity: {cpu: '4'}}}"
+    refused = case(f"[{{opcode: createNodes, count: 1, nodeTemplate: {node}}}, {MEASURED}]")
+    plan = Plan([Contender("dead", dead_at_once)], [refused], 2, 1.0)
+    async with bulk.opened(plane.api) as calls:
+        outcome = await outcome_of(
+            plan, refused, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(refused), 1.0)
+        )
+
+    assert not outcome.turns
+    [failure] = outcome.failures
+    assert (failure.contender, failure.round) == ("dead", 0)
+    assert "not a name" in failure.reason
+
+
+async def test_who_has_failed_gets_no_further_turn(plane: Plane) -> None:
+    started: list[str] = []
+
+    @asynccontextmanager
+    async def starts(site: Site, scheduler_name: str, folder: Path) -> AsyncIterator[Running]:
+        started.append(scheduler_name)
+        async with dead_at_once(site, scheduler_name, folder) as running:
+            yield running
+
+    workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
+    plan = Plan([Contender("late", starts), Contender("dead", starts)], [workload], 2, 1.0)
+    async with bulk.opened(plane.api) as calls:
+        outcome = await outcome_of(
+            plan, workload, BenchEnvironment(plane, ClusterSetup(calls, calls), compiled(workload), 1.0)
+        )
+
+    assert started == ["bench-late", "bench-dead"]
+    assert [(failure.contender, failure.round) for failure in outcome.failures] == [("late", 1), ("dead", 1)]
+
+
+async def test_only_before_the_first_workload_everybody_warms_up(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    warmed: list[str] = []
+
+    async def warm_up(plan: Plan, *_: object) -> None:
+        warmed.extend(plan.names)
+
+    monkeypatch.setattr(compare, "_warm_up", warm_up)
+    first, second = (case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]") for _ in range(2))
+    plan = Plan([Contender("dead", dead_at_once)], [first, second], 1, 1.0)
+    for each in plan.cases:
+        await compare.measure(plan, each, compiled(each), plane)
+
+    assert warmed == ["dead"]
+
+
+async def test_who_cannot_even_warm_up_ends_the_run(plane: Plane) -> None:
+    workload = case(f"[{{opcode: createNodes, count: 1}}, {MEASURED}]")
+    plan = Plan([Contender("dead", dead_at_once)], [workload], 1, 1.0)
+
+    with pytest.raises(SuiteError, match=r"dead does not work here: 0 of 200 pods were bound when its process ended"):
+        await compare.measure(plan, workload, compiled(workload), plane)
+
+
+async def nodes_of(plane: Plane) -> dict[str, str]:
+    """The uid of each node."""
+    return {node["metadata"]["name"]: node["metadata"]["uid"] for node in await plane.api.list("/api/v1/nodes")}
+
+
+async def test_what_was_made_for_another_workload_is_gone(plane: Plane) -> None:
+    nodes, pods = "{opcode: createNodes, count: 2}", "{opcode: createPods, count: 2, namespace: kept}"
+    async with bulk.opened(plane.api) as calls:
+        setup = ClusterSetup(calls, calls)
+        await setup.prepare(program(f"[{nodes}, {pods}, {MEASURED}]"))
+        first = await nodes_of(plane)
+        assert len(await calls.names("/api/v1/namespaces/kept/pods")) == 2
+
+        await setup.prepare(program(f"[{nodes}, {MEASURED}]"))
+        second = await nodes_of(plane)
+        assert len(first) == len(second) == 2
+        assert not first.items() & second.items()
+        assert await calls.names("/api/v1/namespaces/kept/pods") == []

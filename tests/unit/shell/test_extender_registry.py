@@ -1,0 +1,117 @@
+"""Extenders change while the scheduler runs: who comes finds what it is sent, who goes ends what it began."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from pyscheduler.api import ResourceKind
+from pyscheduler.config.build import build_profiles
+from pyscheduler.config.load import default
+from pyscheduler.config.problems import ConfigError
+from pyscheduler.config.types import Extender, ExtenderTLS, KubeSchedulerConfiguration
+from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile
+from pyscheduler.shell.extenders import registry as module
+from pyscheduler.shell.extenders.raw_objects import CacheScope
+from pyscheduler.shell.extenders.registry import RETIRING, ExtenderRegistry
+from pyscheduler.shell.kube.paths import NODES, PODS
+from pyscheduler.shell.kube.reflector import Reflector
+
+from .virtual import SteppedClock
+
+NAMES: dict[str, Any] = {"filter_verb": "filter", "node_cache_capable": True}
+
+
+class Watch:
+    """A reflector that notes that it was to list again, and does so or never comes to an end."""
+
+    def __init__(self, kind: ResourceKind, answers: bool = True) -> None:
+        self.kind, self.name, self.problem = kind, kind.plural, "no route to host"
+        self.listed = 0
+        self._answers = answers
+
+    async def list_again(self) -> None:
+        self.listed += 1
+        if not self._answers:
+            await SteppedClock().sleep(1)
+
+
+def watches(*each: Watch) -> list[Reflector[Any]]:
+    return cast(list[Reflector[Any]], list(each))
+
+
+def configured(**given: Any) -> KubeSchedulerConfiguration:
+    return KubeSchedulerConfiguration(extenders=(Extender("http://e", **given),) if given else ())
+
+
+@asynccontextmanager
+async def extenders(clock: SteppedClock | None = None, **given: Any) -> AsyncIterator[ExtenderRegistry]:
+    made = ExtenderRegistry(configured(**given), clock or SteppedClock())
+    yield made
+    await made.close()
+
+
+def kept(registry: ExtenderRegistry) -> list[CacheScope]:
+    return [each.keep for each in registry.kept]
+
+
+async def test_what_one_that_comes_is_to_be_sent_is_listed_again() -> None:
+    pods, nodes = Watch(PODS), Watch(NODES)
+    async with extenders() as registry:
+        assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
+        await registry.change(configured(**NAMES), watches(nodes, pods))
+        assert [known.url for known in registry.known] == ["http://e"]
+        assert (pods.listed, nodes.listed) == (1, 0), "it knows the nodes itself"
+        await registry.change(configured(filter_verb="f"), watches(nodes, pods))
+        assert (pods.listed, nodes.listed) == (1, 1)
+        assert kept(registry) == [CacheScope.PENDING, CacheScope.ALL]
+
+
+async def test_less_is_kept_once_nobody_needs_it() -> None:
+    pods, nodes = Watch(PODS), Watch(NODES)
+    async with extenders(filter_verb="f", preempt_verb="p") as registry:
+        assert kept(registry) == [CacheScope.ALL, CacheScope.ALL]
+        await registry.change(configured(**NAMES), watches(nodes, pods))
+        assert kept(registry) == [CacheScope.PENDING, CacheScope.NONE]
+        await registry.change(configured(), watches(nodes, pods))
+        assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
+        assert (pods.listed, nodes.listed) == (0, 0)
+
+
+async def test_what_cannot_be_listed_is_a_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LISTING", 0.01)
+    async with extenders() as registry:
+        with pytest.raises(ConfigError, match=r"extenders: what they are to be sent .*: pods \(no route to host\)"):
+            await registry.change(configured(**NAMES), watches(Watch(PODS, answers=False)))
+        assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
+
+
+async def test_tls_that_cannot_be_used_leaves_the_old_ones() -> None:
+    async with extenders(**NAMES) as registry:
+        with pytest.raises(ConfigError, match=r"extenders\[0\]\.tlsConfig: the certificates cannot be used"):
+            await registry.change(configured(filter_verb="f", tls_config=ExtenderTLS(ca_file="/no")), ())
+        assert kept(registry) == [CacheScope.PENDING, CacheScope.NONE]
+
+
+async def test_one_that_goes_ends_the_bindings_that_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, closed = SteppedClock(), list[str]()
+
+    async def close(self: Any) -> None:
+        closed.append(self.url)
+
+    monkeypatch.setattr("pyscheduler.shell.extenders.client.Client.close", close)
+    async with extenders(clock, bind_verb="b") as registry:
+        at_work: list[Profile] = [*registry.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())]
+        registry.at_work = lambda: at_work
+        await registry.change(configured(), ())
+        await clock.until_asleep(1)
+        await clock.advance(5 * RETIRING)
+        assert closed == []
+        at_work.clear()
+        await clock.until_asleep(1)
+        await clock.advance(RETIRING)
+        assert closed == ["http://e"]
