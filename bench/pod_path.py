@@ -1,0 +1,148 @@
+"""The path of one warm pod through the code: files and calls from the watch's bytes to the binding's bytes.
+
+Run `python -m bench.pod_path`. An embedded cluster and a scheduler run in this process. Pods of one template are bound
+until everything is cached; then the calls of the next one are recorded, those of the embedded cluster left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import pyscheduler
+from pyscheduler.config.load import default
+from pyscheduler.embedded.api import Api
+from pyscheduler.embedded.cluster import EmbeddedCluster
+from pyscheduler.shell.clock import SystemClock
+from pyscheduler.shell.kube.connection import ConnectionOptions, connect
+from pyscheduler.shell.metrics import Metrics
+from pyscheduler.shell.scheduler import Connections, Scheduler
+from pyscheduler.testing import pod
+
+ROOT: Final = Path(pyscheduler.__file__).parent
+WARM: Final = 20
+"""Pods that are bound before the measured one."""
+LAST: Final = "measured"
+TIMEOUT: Final = 10.0
+
+
+class PathRecorder:
+    """Python calls within the scheduler, in order, from the bytes of one pod to the bytes of its binding."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str, int]] = []
+        """(file, function, depth of the stack)"""
+        self._recording = self.is_complete = False
+        self._depth = 0
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+        if self.is_complete or event != "call":
+            return
+        name = _file_of(frame.f_code)
+        if not name:
+            caller = frame.f_back
+            written = frame.f_code.co_name == "write" and caller is not None and _file_of(caller.f_code)
+            self.is_complete = self._recording and bool(written) and str(written).startswith("shell/kube/")
+            return
+        if name.startswith("embedded/"):
+            return
+        if not self._recording and frame.f_code.co_name == "data_received":
+            data = frame.f_locals.get("data", b"")
+            self._recording = f'"{LAST}"'.encode() in bytes(data)
+        if self._recording:
+            self.calls.append((name, frame.f_code.co_qualname, _depth(frame)))
+
+
+def _depth(frame: FrameType | None) -> int:
+    """Frames of the scheduler on the stack."""
+    depth = 0
+    while frame is not None:
+        depth += bool(_file_of(frame.f_code))
+        frame = frame.f_back
+    return depth
+
+
+def _file_of(code: CodeType) -> str:
+    """The file below the package, "" for one elsewhere."""
+    path = code.co_filename
+    return path[len(str(ROOT)) + 1 :] if path.startswith(str(ROOT)) else ""
+
+
+async def record_path(nodes: int) -> PathRecorder:
+    """Bind warm pods, then return the recorded path of one more. TimeoutError if a pod is not bound."""
+    recorder = PathRecorder()
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(EmbeddedCluster(nodes, port=0))
+        calls = await connect(cluster.kubeconfig, ConnectionOptions(qps=-1))
+        stack.push_async_callback(calls.close)
+        events = calls.another()
+        stack.push_async_callback(events.close)
+        scheduler = Scheduler(default(), Connections(calls, events), SystemClock(), Metrics())
+        running = asyncio.create_task(scheduler.run())
+        api = cluster.server.api
+        try:
+            for i in range(WARM):
+                await _bind(api, f"warm-{i}")
+            with recorder.recording():
+                await _bind(api, LAST)
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    return recorder
+
+
+async def _bind(api: Api, name: str) -> None:
+    pods = api.resource("pods")
+    api.create(pods, "default", pod(name).requests(cpu="10m").manifest)
+    async with asyncio.timeout(TIMEOUT):
+        while not api.get(pods, "default", name).object["spec"].get("nodeName"):
+            await asyncio.sleep(0.02)
+
+
+def table(recorder: PathRecorder) -> Table:
+    """Files in the order of the first call in each, with their functions and calls."""
+    shown = Table("file", "functions", "calls")
+    files = dict.fromkeys(name for name, _, _ in recorder.calls)
+    calls = Counter(name for name, _, _ in recorder.calls)
+    for name in files:
+        functions = dict.fromkeys(function for each, function, _ in recorder.calls if each == name)
+        shown.add_row(name, str(len(functions)), str(calls[name]))
+    total = len({(name, function) for name, function, _ in recorder.calls})
+    shown.add_section()
+    shown.add_row(f"{len(files)} files", str(total), str(len(recorder.calls)))
+    return shown
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--nodes", type=click.IntRange(min=1), default=20, help="Hollow nodes.")
+@click.option("--calls", is_flag=True, help="Print every call, indented by the depth of the stack.")
+def main(nodes: int, calls: bool) -> None:
+    """Print files and calls on the path of one warm pod, from the bytes of the watch to the bytes of the binding."""
+    recorder = asyncio.run(record_path(nodes))
+    if calls:
+        least = min(depth for _, _, depth in recorder.calls)
+        for name, function, depth in recorder.calls:
+            click.echo(f"{'  ' * (depth - least)}{function}  {name}")
+    Console(width=None if sys.stdout.isatty() else 120).print(table(recorder))
+
+
+if __name__ == "__main__":
+    main()
