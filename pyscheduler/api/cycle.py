@@ -48,13 +48,13 @@ class Cycle:
         "_evaluations",
         "_state",
         "attempt",
+        "call_observer",
         "now",
         "profile",
         "seed",
         "skipped",
         "timer",
         "uid",
-        "call_observer",
     )
 
     def __init__(self, now: float, profile: str, uid: str, attempt: int = 1, seed: int = 0) -> None:

@@ -76,7 +76,7 @@ class Domains:
     Good until a node object changes. Two of them are never equal: what is counted by domain is kept for the object.
     """
 
-    __slots__ = ("_unlabelled", "_non_empty_count", "ids", "known")
+    __slots__ = ("_non_empty_count", "_unlabelled", "ids", "known")
 
     def __init__(self, ids: NDArray[np.intp], known: Mapping[str | None, int]) -> None:
         self.ids = ids

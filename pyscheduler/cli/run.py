@@ -22,6 +22,7 @@ from pyscheduler.config.loaded import LoadedConfig
 from pyscheduler.shell import descriptors, logs
 from pyscheduler.shell.clock import SystemClock
 from pyscheduler.shell.heartbeat import Heartbeat
+from pyscheduler.shell.instrument import RestClientMetrics
 from pyscheduler.shell.kube.connection import CONNECTIONS, ConnectionOptions, connect
 from pyscheduler.shell.leadership import ALWAYS_LEADER, Leadership, LeaseLost
 from pyscheduler.shell.metrics import Metrics
@@ -98,7 +99,8 @@ async def _run(
     async with AsyncExitStack() as stack:
         heartbeat = await stack.enter_async_context(Heartbeat(clock))
         stack.enter_context(Watchdog(heartbeat, metrics))
-        calls = await connect(process_flags.kubeconfig, limits, clock, process_flags.server)
+        observe = partial(RestClientMetrics, metrics)
+        calls = await connect(process_flags.kubeconfig, limits, clock, process_flags.server, observe)
         stack.push_async_callback(calls.close)
         events = calls.another()
         stack.push_async_callback(events.close)
@@ -112,15 +114,14 @@ async def _run(
             election = await stack.enter_async_context(elected(config.configuration, calls, clock, metrics, health))
             leadership, well[CHECK] = election, election.check
         longest = process_flags.max_unschedulable_seconds
-        scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership, longest)
+        groups = PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server)
+        on_kinds_changed = (await stack.enter_async_context(groups)).on_kinds_changed
+        scheduler = Scheduler(config, Connections(calls, events), clock, metrics, leadership, longest, on_kinds_changed)
         if serving.secure_port:
             checks = _checks(scheduler, {"main-loop": heartbeat.check}, well)
             pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)
             await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, calls, clock))
         endpoints.dump_on_signal(scheduler, clock)
-        scheduler.attend = (
-            await stack.enter_async_context(PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server))
-        ).on_kinds_changed
         if source is not None:
             await stack.enter_async_context(Reloader(source, scheduler, clock))
         profiles = ", ".join(scheduler.names)

@@ -27,7 +27,7 @@ Projection = Callable[[Json], Json]
 class Version:
     """One version of one object. Its dict never changes, so its JSON bytes are made once and kept."""
 
-    __slots__ = ("_projections", "_json", "key", "object", "revision")
+    __slots__ = ("_json", "_projections", "key", "object", "revision")
 
     def __init__(self, key: Key, obj: Json, revision: int) -> None:
         self.key, self.object, self.revision = key, obj, revision

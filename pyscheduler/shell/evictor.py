@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pyscheduler.api.handle import ApiError
 from pyscheduler.core.commands import Evict
 from pyscheduler.core.events import Event, EvictFailed
+from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.in_flight import InFlightCounter
@@ -29,10 +30,17 @@ REST = 1.0
 class Evictor:
     """Takes evictions, never blocks; what fails is told through `tell`, after a rest."""
 
-    def __init__(self, status: StatusWriter, recorder: Recorder, in_flight: InFlightCounter, clock: Clock) -> None:
-        self.emit: Callable[[Event], None] = lambda _: None
-        self.evictions_finished: Callable[[str, float], None] = lambda _result, _seconds: None
-        """Told how it went to evict the victims of one pod (success, error), and in how many seconds."""
+    def __init__(
+        self,
+        status: StatusWriter,
+        recorder: Recorder,
+        in_flight: InFlightCounter,
+        clock: Clock,
+        emit: Callable[[Event], None],
+        instrument: Instrument,
+    ) -> None:
+        self._emit = emit
+        self._instrument = instrument
         self._status = status
         self._recorder = recorder
         self._in_flight = in_flight
@@ -62,7 +70,7 @@ class Evictor:
             _, commands = self._waiting.popitem(last=False)
             began = self._clock.now()
             went_well = await self._make_room(commands)
-            self.evictions_finished("success" if went_well else "error", self._clock.now() - began)
+            self._instrument.evictions_finished("success" if went_well else "error", self._clock.now() - began)
 
     async def _make_room(self, commands: Sequence[Evict]) -> bool:
         """Evict the victims of one pod; whether none of them refused to go."""
@@ -93,4 +101,4 @@ class Evictor:
 
     async def _emit_failure(self, command: Evict, problem: str) -> None:
         await self._clock.sleep(REST)
-        self.emit(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))
+        self._emit(EvictFailed(self._clock.now(), command.preemptor.uid, problem, command.victim.uid))

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pyscheduler.api.handle import ApiWriter
 from pyscheduler.core.commands import Bind, CallExtenders, CancelBinding, Command, GetPod, PatchStatus, Record
 from pyscheduler.core.events import Event
 from pyscheduler.core.instrument import Instrument
 from pyscheduler.shell import logs
-from pyscheduler.shell.binding.bindings import Bindings
+from pyscheduler.shell.binding.bindings import BindingPorts, Bindings
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.evictor import Evictor
@@ -24,44 +25,49 @@ from pyscheduler.shell.lookup import PodLookup
 from pyscheduler.shell.patcher import Patcher
 
 log = logs.get("executor")
+EventHandler = Callable[[Event], None]
+ExtenderCaller = Callable[[CallExtenders, EventHandler], None]
+"""Makes the calls of a command, and passes what came of them to the handler."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiClients:
+    """The writers to the API server, by what they write."""
+
+    api: ApiWriter
+    """Bindings, and the calls of plugins."""
+    status: StatusWriter
+    """Pod conditions and evictions."""
+    recorder: Recorder
+    """Kubernetes Events."""
+    in_flight: InFlightCounter
+    """Counts bindings and evictions; whatever is less urgent yields to them."""
 
 
 class Executor:
-    """Takes commands, never blocks, and answers through `tell`."""
+    """Takes commands, never blocks, and emits their outcomes as events."""
 
     def __init__(
         self,
-        api: ApiWriter,
-        status: StatusWriter,
-        recorder: Recorder,
-        in_flight: InFlightCounter,
+        clients: ApiClients,
         clock: Clock,
         limit: ConcurrencyLimit,
+        emit: EventHandler,
+        *,
+        instrument: Instrument,
+        call_extenders: ExtenderCaller,
+        binding_timeout: float,
     ) -> None:
-        self.emit: Callable[[Event], None] = lambda _: None
-        """Where outcomes go; the loop sets it."""
-        self.bindings = Bindings(api, in_flight, clock, limit)
-        self.bindings.emit = lambda event: self.emit(event)
-        self.bindings.record = recorder.record
-        self.consult: Callable[[CallExtenders], None] = _no_extenders
-        """Who asks extenders, where there are any."""
-        self._recorder = recorder
+        in_flight = clients.in_flight
+        self._emit = emit
+        self._call_extenders = call_extenders
+        self._recorder = clients.recorder
         self._clock = clock
-        self._patcher = Patcher(status, in_flight, clock)
-        self.bindings.withdraw = self._patcher.withdraw
-        self._lookup = PodLookup(api, clock, lambda event: self.emit(event))
-        self._evictor = Evictor(status, recorder, in_flight, clock)
-        self._evictor.emit = lambda event: self.emit(event)
-        self._evictor.evictions_finished = lambda result, seconds: self.instrument.evictions_finished(result, seconds)
-
-    @property
-    def instrument(self) -> Instrument:
-        """Who is told how long it took; whoever counts sets it."""
-        return self.bindings.instrument
-
-    @instrument.setter
-    def instrument(self, instrument: Instrument) -> None:
-        self.bindings.instrument = instrument
+        self._patcher = Patcher(clients.status, in_flight, clock)
+        ports = BindingPorts(emit, clients.recorder.record, self._patcher.withdraw, instrument)
+        self.bindings = Bindings(clients.api, in_flight, clock, limit, ports, binding_timeout)
+        self._lookup = PodLookup(clients.api, clock, emit)
+        self._evictor = Evictor(clients.status, clients.recorder, in_flight, clock, emit, instrument)
 
     def is_full(self, waiting: int, nodes: int) -> bool:
         """Return True while the concurrency limit of bindings is reached, with `waiting` pods ready for an attempt."""
@@ -81,7 +87,7 @@ class Executor:
         elif isinstance(command, PatchStatus):
             self._patcher.add(command)
         elif isinstance(command, CallExtenders):
-            self.consult(command)
+            self._call_extenders(command, self._emit)
         elif isinstance(command, GetPod):
             self._lookup.add(command)
         elif isinstance(command, CancelBinding):
@@ -109,7 +115,3 @@ class Executor:
     async def flush(self, timeout: float) -> None:
         """Wait until Events are written, at most `timeout` seconds; what is left is logged."""
         await self._recorder.flush(timeout)
-
-
-def _no_extenders(command: CallExtenders) -> None:
-    raise AssertionError(f"there are no extenders to be asked about {command.pod}")

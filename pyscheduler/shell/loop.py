@@ -15,7 +15,7 @@ from pyscheduler.core.commands import Command
 from pyscheduler.core.events import Event, Tick
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell.clock import Clock
-from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.executor import EventHandler, Executor
 from pyscheduler.shell.gc_tuning import collect_by_size
 
 ErrorHandler = Callable[[Exception], None]
@@ -33,11 +33,15 @@ class Loop:
     """One machine, one executor. `tell` takes events at any time; attempts begin with `run`."""
 
     def __init__(
-        self, machine: Machine, executor: Executor, clock: Clock, took: Callable[[float], None] = lambda _: None
+        self,
+        machine: Machine,
+        make_executor: Callable[[EventHandler], Executor],
+        clock: Clock,
+        took: Callable[[float], None] = lambda _: None,
     ) -> None:
         """`took` is told the seconds that each attempt's decision cost."""
         self._machine = machine
-        self._executor = executor
+        self.executor = make_executor(self.handle_event)
         self._clock = clock
         self._took = took
         self._awake = asyncio.Event()
@@ -49,7 +53,6 @@ class Loop:
         self._held: deque[tuple[Event, ErrorHandler]] = deque()
         self._collected = 0.0
         """When the garbage collector last had its turn."""
-        executor.emit = self.handle_event
 
     def handle_event(self, event: Event, refused: ErrorHandler = _raise) -> None:
         """Give the machine an event, at once or after the attempt under way.
@@ -108,7 +111,7 @@ class Loop:
                 now = self._clock.now()
                 continue
             busy = machine.busy
-            if not busy and not machine.attempting and self._executor.is_full(machine.ready, machine.nodes):
+            if not busy and not machine.attempting and self.executor.is_full(machine.ready, machine.nodes):
                 return False
             commands = machine.cycle(now)
             if commands is None:
@@ -151,4 +154,4 @@ class Loop:
 
     def _carry_out(self, commands: Sequence[Command]) -> None:
         for command in commands:
-            self._executor.carry_out(command)
+            self.executor.carry_out(command)

@@ -31,14 +31,15 @@ from pyscheduler.core.events import (
     SucceededPodGone,
 )
 from pyscheduler.core.framework.handle import CoreHandle
+from pyscheduler.core.framework.profile import Profile
 from pyscheduler.core.machine import Machine
 from pyscheduler.shell import gc_tuning, logs
 from pyscheduler.shell.binding.concurrency import ConcurrencyLimit
 from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.counting import Labels
-from pyscheduler.shell.executor import Executor
+from pyscheduler.shell.executor import ApiClients, Executor
 from pyscheduler.shell.extenders.registry import ExtenderRegistry
-from pyscheduler.shell.instrument import MetricsInstrument, RestClientMetrics
+from pyscheduler.shell.instrument import MetricsInstrument
 from pyscheduler.shell.kube.connection import Connection
 from pyscheduler.shell.kube.decode import ObjectDecoder, Refusals
 from pyscheduler.shell.kube.in_flight import InFlightCounter
@@ -68,6 +69,10 @@ class Connections(msgspec.Struct):
     events: Connection
 
 
+def _ignore_kinds(_: Iterable[ResourceKind]) -> None:
+    """Do nothing: no controller depends on the kinds that plugins watch."""
+
+
 class Scheduler:
     """A scheduler for one API server. `run` lasts until it is cancelled."""
 
@@ -79,10 +84,13 @@ class Scheduler:
         metrics: Metrics,
         leadership: Leadership = ALWAYS_LEADER,
         longest_unschedulable: float = 300.0,
+        on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = _ignore_kinds,
     ) -> None:
         """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it.
 
-        A pod that has been unschedulable for `longest_unschedulable` seconds is tried again without a reason.
+        A pod that has been unschedulable for `longest_unschedulable` seconds is retried without a reason.
+        `on_kinds_changed` receives the kinds that plugins watch when scheduling starts and whenever they change, and
+        none once it stops.
         """
         self._leadership = leadership
         if leadership is not ALWAYS_LEADER:
@@ -104,17 +112,18 @@ class Scheduler:
         profiles = self._extenders.with_binders(build_profiles(config, handle), handle)
         self.machine = Machine(profiles, handle, instrument, settings)
         self._limit = ConcurrencyLimit(qps=config.configuration.client_connection.qps)
-        self.executor = _executor(connections, clock, metrics, self._limit)
-        self.executor.instrument = instrument
-        self.executor.bindings.timeout = binding_timeout(config)
-        self.loop = Loop(self.machine, self.executor, clock, instrument.decided)
-        connections.calls.client_metrics = connections.events.client_metrics = RestClientMetrics(
-            metrics, connections.calls.server
+        make_executor = partial(
+            Executor,
+            _api_clients(connections, clock, metrics),
+            clock,
+            self._limit,
+            instrument=instrument,
+            call_extenders=self._extenders.call,
+            binding_timeout=binding_timeout(config),
         )
+        self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
+        self.executor = self.loop.executor
         self._register_gauges(config.gates)
-        self.executor.consult, self._extenders.emit = self._extenders.consult, self.loop.handle_event
-        assumed = self.machine.context.assumed
-        self._extenders.at_work = lambda: (each.profile for each in assumed.values())
         self._refusals = Refusals(metrics.count_decode_failure)
         self._rng = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
@@ -126,8 +135,7 @@ class Scheduler:
         self._started = config
         self.config = config
         """The configuration that was taken up last."""
-        self.attend: Callable[[Iterable[ResourceKind]], None] = lambda _: None
-        """Told which kinds plugins read, when we begin to lead and whenever that changes; of none once we stop."""
+        self._on_kinds_changed = on_kinds_changed
         self._scheduling = False
         self.stopping = False
         """Whether no more attempts are made, and only what is under way is brought to its end."""
@@ -182,12 +190,12 @@ class Scheduler:
 
     async def _schedule(self) -> None:
         self._scheduling = True
-        self._attend()
+        self._report_kinds()
         try:
             await self.loop.run()
         finally:
             self.stopping, self._scheduling = True, False
-            self.attend(())
+            self._on_kinds_changed(())
             self._extenders.stop()
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
@@ -203,18 +211,25 @@ class Scheduler:
             {kind for p in rebuilt.profiles for kind in p.watches} - {*self.kinds},
             {key for p in rebuilt.profiles for key in p.succeeded} - self._succeeded,
         )
-        await self._extenders.change(settings, self.reflectors if self._watches is not None else ())
+        watches = self.reflectors if self._watches is not None else ()
+        await self._extenders.change(settings, watches, self._binding_profiles)
         backoffs = settings.pod_initial_backoff_seconds, settings.pod_max_backoff_seconds
         profiles = self._extenders.with_binders(rebuilt.profiles, context.handle)
         self.loop.handle_event(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
         self.executor.bindings.timeout = binding_timeout(config)
-        self._attend()
+        self._report_kinds()
         return rebuilt.restart
 
-    def _attend(self) -> None:
+    def _report_kinds(self) -> None:
         if self._scheduling:
-            self.attend({kind for profile in self.machine.context.profiles.values() for kind in profile.watches})
+            self._on_kinds_changed(
+                {kind for profile in self.machine.context.profiles.values() for kind in profile.watches}
+            )
+
+    def _binding_profiles(self) -> Iterable[Profile]:
+        """Profiles of the pods that are assumed or being bound."""
+        return (each.profile for each in self.machine.context.assumed.values())
 
     async def _watch_more(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
         """List and watch further kinds and succeeded pods; returns once all of them have been listed."""
@@ -389,14 +404,8 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         log.crash("A watch has ended", error)
 
 
-def _executor(connections: Connections, clock: Clock, metrics: Metrics, limit: ConcurrencyLimit) -> Executor:
-    """Bindings and statuses on one connection, Events on the other, which yields to the bindings under way."""
+def _api_clients(connections: Connections, clock: Clock, metrics: Metrics) -> ApiClients:
+    """Bindings and statuses on one connection, Events on the other, which yields to the bindings in flight."""
     in_flight = InFlightCounter()
-    return Executor(
-        KubeWriter(connections.calls, clock),
-        StatusWriter(connections.calls, clock),
-        Recorder(connections.events, clock, in_flight, dropped=metrics.count_dropped_event),
-        in_flight,
-        clock,
-        limit,
-    )
+    recorder = Recorder(connections.events, clock, in_flight, dropped=metrics.count_dropped_event)
+    return ApiClients(KubeWriter(connections.calls, clock), StatusWriter(connections.calls, clock), recorder, in_flight)

@@ -43,7 +43,7 @@ NO_COLUMNS_BY_CHANGE: Sequence[Sequence[Never]] = [() for _ in CHANGES]
 class FilterColumn(CachedColumn):
     """One Filter plugin and what it said of every node."""
 
-    __slots__ = ("all_fit", "evaluations", "basis", "codes", "unverified_rows", "plugin")
+    __slots__ = ("all_fit", "basis", "codes", "evaluations", "plugin", "unverified_rows")
 
     def __init__(self, plugin: FilterPlugin, n: int, evaluations: EvaluationCounter) -> None:
         super().__init__(plugin)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyscheduler.api.handle import ApiWriter
@@ -40,23 +41,37 @@ _LOOK_EVERY: Final = 1.0
 log = logs.get("bindings")
 
 
+@dataclass(frozen=True, slots=True)
+class BindingPorts:
+    """Where the outcomes of bindings go."""
+
+    emit: Callable[[Event], None]
+    """Receives the outcome of each binding cycle."""
+    record: Callable[[Record], None]
+    """Receives the Kubernetes Events of preempted pods."""
+    withdraw: Callable[[str], asyncio.Event | None]
+    """Drops the pending status write of a pod, by UID; returns what is set when a write in flight ends."""
+    instrument: Instrument
+
+
 class Bindings:
     """Takes pods to be bound, never blocks, and answers through `tell`."""
 
-    def __init__(self, api: ApiWriter, in_flight: InFlightCounter, clock: Clock, limit: ConcurrencyLimit) -> None:
-        self.emit: Callable[[Event], None] = lambda _: None
-        """Where outcomes go."""
-        self.record: Callable[[Record], None] = lambda _: None
-        """Where Events go."""
-        self.withdraw: Callable[[str], asyncio.Event | None] = lambda _: None
-        """Takes back what waits to be said of a pod without a node, by UID; what is set when a call under way ends."""
-        self.instrument = Instrument()
-        """Who is told how long it took."""
-        self.timeout = 0.0
+    def __init__(
+        self,
+        api: ApiWriter,
+        in_flight: InFlightCounter,
+        clock: Clock,
+        limit: ConcurrencyLimit,
+        ports: BindingPorts,
+        timeout: float = 0.0,
+    ) -> None:
+        self.timeout = timeout
         """Seconds that PreBind, or Bind and PostBind, may take for a pod until it is called off; 0 for any time."""
         self.unfinished = 0
         """Binding cycles that have not ended."""
         self._api = api
+        self._ports = ports
         self._in_flight = in_flight
         self._clock = clock
         self._limit = limit
@@ -128,7 +143,7 @@ class Bindings:
         for (plugin, point), hands in late.items():
             self._report_slow(plugin, point, hands, now)
         if late:
-            self.emit(Tick(now))  # it may be that there is room for more now
+            self._ports.emit(Tick(now))  # it may be that there is room for more now
 
     def _report_slow(self, plugin: str, point: str, hands: Sequence[BindingClient], now: float) -> None:
         """One line for all of them: a plugin that never ends may keep hundreds."""
@@ -166,7 +181,7 @@ class Bindings:
             self.look()
 
     async def _pre_bind(self, hand: BindingClient, command: Bind) -> None:
-        failed = await prepare(command, hand, self._clock, self.instrument)
+        failed = await prepare(command, hand, self._clock, self._ports.instrument)
         if hand.is_cancelled:
             return  # whoever did that sees to the rest
         self._pre_bind_done(hand)
@@ -187,7 +202,7 @@ class Bindings:
         try:
             if not await self._wait_for_status_write(hand, command.pod.uid):
                 return
-            outcome = await bind(command, hand, self._clock, self.instrument)
+            outcome = await bind(command, hand, self._clock, self._ports.instrument)
         finally:
             if not hand.is_detached:
                 self._in_flight.end()
@@ -202,7 +217,7 @@ class Bindings:
 
     async def _wait_for_status_write(self, hand: BindingClient, uid: str) -> bool:
         """Whether a pod is still to be bound once nothing is being said of it any more."""
-        said = self.withdraw(uid)
+        said = self._ports.withdraw(uid)
         if said is not None:
             hand.point, hand.plugin = BIND, ""  # no plugin is at work yet
             await hand.wait_for_write(said)
@@ -212,35 +227,35 @@ class Bindings:
         if not hand.is_reported:
             hand.is_reported = True
             self.unfinished -= 1
-            self.emit(outcome)
+            self._ports.emit(outcome)
 
     def _cancel(self, hand: BindingClient, reason: str, then: Coroutine[Any, Any, None]) -> None:
         """Have a cycle ended; nothing comes of it any more, but for what was sent to the API server already."""
-        self.instrument.called_off(hand.plugin, hand.point, reason)
+        self._ports.instrument.called_off(hand.plugin, hand.point, reason)
         hand.cancel()
         self._detach(hand)
         self._spawn(then)
 
     async def _forget(self, hand: BindingClient) -> None:
-        await wait_until_stopped(hand, self.instrument)
+        await wait_until_stopped(hand, self._ports.instrument)
         self._pre_bind_done(hand)
         if not hand.is_reported:
             hand.is_reported = True
             self.unfinished -= 1
 
     async def _finish_preempted(self, hand: BindingClient, eviction: Evict) -> None:
-        await wait_until_stopped(hand, self.instrument)
+        await wait_until_stopped(hand, self._ports.instrument)
         self._pre_bind_done(hand)
         record = eviction.cancelled_record()
         if record is not None:
-            self.record(record)
+            self._ports.record(record)
         uid = eviction.victim.uid
         self._end(hand, BindFailed(self._clock.now(), uid, f"preempted by {eviction.plugin}"))
 
     async def _finish_timed_out(self, hand: BindingClient, command: Bind) -> None:
         point, plugin, uid = hand.point, hand.plugin, command.pod.uid
         message = f'running {point} plugin "{plugin}": no end after {self.timeout:g}s'
-        await wait_until_stopped(hand, self.instrument)
+        await wait_until_stopped(hand, self._ports.instrument)
         self._pre_bind_done(hand)
         failed = BindFailed(self._clock.now(), uid, message, plugin)
         is_sure = point == PRE_BIND or hand.is_reported

@@ -45,17 +45,15 @@ class ExtenderClients:
     def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock, kept: RawObjectCaches) -> None:
         """ConfigError if one of them cannot be reached as it is configured. What they are sent is in `kept`."""
         self.known = build_extenders(configuration)
-        self.emit: Callable[[Event], None] = lambda _: None
-        """Where answers go."""
         self._configured = configuration.extenders
         self._clients = [_client(place, given) for place, given in enumerate(configuration.extenders)]
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._kept = kept
 
-    def consult(self, command: CallExtenders) -> None:
-        """Make the calls; the answers are told."""
-        task = asyncio.create_task(self._consult(command))
+    def call(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
+        """Make the calls, and emit what they return."""
+        task = asyncio.create_task(self._call(command, emit))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -84,9 +82,9 @@ class ExtenderClients:
         for client in self._clients:
             await client.close()
 
-    async def _consult(self, command: CallExtenders) -> None:
+    async def _call(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
         answers = await asyncio.gather(*(self._answer(command.pod, call) for call in command.calls))
-        self.emit(ExtendersResponded(self._clock.now(), command.id, tuple(answers)))
+        emit(ExtendersResponded(self._clock.now(), command.id, tuple(answers)))
 
     async def _answer(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
         """What comes of one call; never raises."""

@@ -37,10 +37,6 @@ class ExtenderRegistry:
         """ConfigError if one of them cannot be reached as it is configured."""
         self.kept = RawObjectCaches(RawObjectCache(), RawObjectCache())
         """What they may have to be sent; to be filled by whoever watches pods and nodes."""
-        self.emit: Callable[[Event], None] = lambda _: None
-        """Where answers go."""
-        self.at_work: Callable[[], Iterable[Profile]] = tuple
-        """The profiles by which pods are being bound."""
         self._clock = clock
         self._configured = configuration.extenders
         self._now = self._made(configuration)
@@ -57,12 +53,17 @@ class ExtenderRegistry:
         """The profiles, with the extenders that bind before their Bind plugins."""
         return self._now.with_binders(profiles, handle) if self._now else tuple(profiles)
 
-    def consult(self, command: CallExtenders) -> None:
-        """Make the calls; the answers are told."""
-        assert self._now is not None, f"there are no extenders to be asked about {command.pod}"
-        self._now.consult(command)
+    def call(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
+        """Make the calls, and emit what they return."""
+        assert self._now is not None, f"no extenders are configured, but one is called for {command.pod}"
+        self._now.call(command, emit)
 
-    async def change(self, configuration: KubeSchedulerConfiguration, watches: Iterable[Reflector[Any]]) -> None:
+    async def change(
+        self,
+        configuration: KubeSchedulerConfiguration,
+        watches: Iterable[Reflector[Any]],
+        active_profiles: Callable[[], Iterable[Profile]],
+    ) -> None:
         """Have the extenders of another configuration asked from now on. ConfigError, with nothing changed, if not.
 
         What they need and nobody has kept so far is read by those of `watches` that see it, from the beginning.
@@ -76,7 +77,7 @@ class ExtenderRegistry:
             kept.narrow(keep)
         if before is not None:
             before.stop()
-            self._retired[before] = asyncio.create_task(self._retire(before))
+            self._retired[before] = asyncio.create_task(self._retire(before, active_profiles))
 
     def stop(self) -> None:
         """Ask nothing more; pods that extenders were asked about stay as they are."""
@@ -95,9 +96,7 @@ class ExtenderRegistry:
             return None
         from pyscheduler.shell.extenders.extender_client import ExtenderClients
 
-        made = ExtenderClients(configuration, self._clock, self.kept)
-        made.emit = lambda event: self.emit(event)
-        return made
+        return ExtenderClients(configuration, self._clock, self.kept)
 
     async def _read(self, needs: Sequence[CacheScope], watches: Iterable[Reflector[Any]]) -> None:
         before = [kept.keep for kept in self.kept]
@@ -114,8 +113,8 @@ class ExtenderRegistry:
             missing = ", ".join(f"{watch.name} ({watch.problem or 'no answer'})" for watch in reading)
             raise ConfigError([Problem("extenders", f"what they are to be sent cannot be listed: {missing}")]) from None
 
-    async def _retire(self, extenders: ExtenderClients) -> None:
-        while any(extenders.bind_by(profile.plan) for profile in self.at_work()):
+    async def _retire(self, extenders: ExtenderClients, active_profiles: Callable[[], Iterable[Profile]]) -> None:
+        while any(extenders.bind_by(profile.plan) for profile in active_profiles()):
             await self._clock.sleep(RETIRING)
         await extenders.close()
         del self._retired[extenders]

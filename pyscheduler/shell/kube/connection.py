@@ -109,15 +109,28 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-async def connect(
-    kubeconfig: Path | None, options: ConnectionOptions | None = None, clock: Clock | None = None, server: str = ""
-) -> Connection:
-    """A connection to a server that has answered. ConnectionProblem, in one line, where that cannot be.
+MetricsFactory = Callable[[str], ClientMetrics]
+"""Returns the metrics of calls to a server."""
 
-    `server` goes before the address in the kubeconfig.
+
+def _no_metrics(_: str) -> ClientMetrics:
+    return ClientMetrics()
+
+
+async def connect(
+    kubeconfig: Path | None,
+    options: ConnectionOptions | None = None,
+    clock: Clock | None = None,
+    server: str = "",
+    metrics: MetricsFactory = _no_metrics,
+) -> Connection:
+    """Return a connection to a server that has answered. ConnectionProblem, in one line, if none can be made.
+
+    `server` takes precedence over the address in the kubeconfig.
     """
     clock = clock or SystemClock()
-    connection = Connection(await load(kubeconfig, clock, server), options or ConnectionOptions(), clock)
+    credentials = await load(kubeconfig, clock, server)
+    connection = Connection(credentials, options or ConnectionOptions(), clock, metrics(credentials.host))
     try:
         await connection.check()
     except ConnectionProblem:
@@ -129,7 +142,9 @@ async def connect(
 class Connection:
     """Requests and streams to one API server. Must be made and closed inside the event loop."""
 
-    def __init__(self, credentials: Credentials, options: ConnectionOptions, clock: Clock) -> None:
+    def __init__(
+        self, credentials: Credentials, options: ConnectionOptions, clock: Clock, metrics: ClientMetrics | None = None
+    ) -> None:
         self._credentials = credentials
         self._options = options
         self._clock = clock
@@ -137,12 +152,11 @@ class Connection:
         self._transport = _transport(credentials, options)
         self._speaks_protobuf = options.content_type == PROTOBUF
         self._apart_until = 0.0
-        self.client_metrics = ClientMetrics()
-        """Who hears of the calls; whoever counts them sets it."""
+        self._metrics = metrics or ClientMetrics()
 
     def another(self, options: ConnectionOptions | None = None) -> Connection:
         """One to the same server, with the same credentials, whose calls take none of this one's."""
-        return Connection(self._credentials, options or self._options, self._clock)
+        return Connection(self._credentials, options or self._options, self._clock, self._metrics)
 
     def write_only_while(self, allowed: Callable[[], bool]) -> None:
         """From now on refuse each call that is no mere read unless `allowed()` at the moment of sending.
@@ -186,7 +200,7 @@ class Connection:
         try:
             return await self._repeated(Call(method, path, body, content_type), self._once)
         finally:
-            self.client_metrics.observe_latency(method, self._clock.now() - began)
+            self._metrics.observe_latency(method, self._clock.now() - began)
 
     async def create(self, path: str, encode: Callable[[str], bytes]) -> None:
         """POST an object; `encode` gives it in JSON, or in PROTOBUF where that is wanted and the server takes it.
@@ -227,10 +241,10 @@ class Connection:
 
     def _told(self, call: Call, answer: Response | None, seconds: float) -> bool:
         """Count one of several calls; whether it went well."""
-        self.client_metrics.count_result(call.method, answer.status if answer else 0, again=False)
+        self._metrics.count_result(call.method, answer.status if answer else 0, again=False)
         if answer is not None:
-            self.client_metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
-        self.client_metrics.observe_latency(call.method, seconds)
+            self._metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
+        self._metrics.observe_latency(call.method, seconds)
         return answer is not None and answer.status < 300
 
     @asynccontextmanager
@@ -251,7 +265,7 @@ class Connection:
             async with self._stream(path, Limits(self.deadlines.read, self.deadlines.read, math.inf)) as chunks:
                 yield chunks
         finally:
-            self.client_metrics.observe_latency("GET", self._clock.now() - began)
+            self._metrics.observe_latency("GET", self._clock.now() - began)
 
     @asynccontextmanager
     async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -305,10 +319,10 @@ class Connection:
         try:
             answer = await self._transport.call(call, permission)
         except RequestError as problem:
-            self.client_metrics.count_result(call.method, problem.status, again)
+            self._metrics.count_result(call.method, problem.status, again)
             raise
-        self.client_metrics.count_result(call.method, answer.status, again)
-        self.client_metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
+        self._metrics.count_result(call.method, answer.status, again)
+        self._metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
         if answer.status >= 300:
             raise _refusal(answer, self._clock.wall())
         return answer.body
@@ -318,10 +332,10 @@ class Connection:
         try:
             stream = await self._transport.stream(call, permission, limits)
         except RequestError as problem:
-            self.client_metrics.count_result(call.method, problem.status, again)
+            self._metrics.count_result(call.method, problem.status, again)
             raise
         refused = stream.refused
-        self.client_metrics.count_result(call.method, 200 if refused is None else refused.status, again)
+        self._metrics.count_result(call.method, 200 if refused is None else refused.status, again)
         if refused is not None:
             stream.close()
             raise _refusal(refused, self._clock.wall())
@@ -339,7 +353,7 @@ class Connection:
         pause = 0.0
         for _ in range(calls):
             pause = self._limiter.take()
-            self.client_metrics.observe_rate_limiter_wait(method, pause)
+            self._metrics.observe_rate_limiter_wait(method, pause)
         if pause:
             await self._clock.sleep(pause)
         try:

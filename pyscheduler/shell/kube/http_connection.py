@@ -134,7 +134,7 @@ class HttpConnection(_BaseConnection):
     `freed` is told when it can take the next one, `gone` when it never will.
     """
 
-    __slots__ = ("_pending", "_ended", "_freed")
+    __slots__ = ("_ended", "_freed", "_pending")
 
     def __init__(self, freed: Callable[[HttpConnection], None], gone: Callable[[HttpConnection], None]) -> None:
         super().__init__(_ROOM)
