@@ -89,11 +89,15 @@ class Histogram:
 
 
 class Gauges:
-    """A gauge by labels, read from elsewhere at the moment of asking; nothing until `read` is set."""
+    """A gauge by labels whose values a function returns at each scrape; without a function it has none."""
 
     def __init__(self, name: str, help: str, labels: Labels) -> None:
         self.name, self.help, self.labels = name, help, labels
         self.read: Reading = dict
+
+    def set_function(self, read: Reading) -> None:
+        """Read the values by this function from now on (prometheus_client's Gauge.set_function)."""
+        self.read = read
 
     def copy(self) -> Gauges:
         """The present values, for another thread to read."""

@@ -83,7 +83,7 @@ def election(
     # The name tells two processes of one host apart.
     candidate = LeaderElector(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
     made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME), health)
-    metrics.leading.read = lambda: {(NAME,): float(made.holds())}
+    metrics.leading.set_function(lambda: {(NAME,): float(made.holds())})
     return made
 
 

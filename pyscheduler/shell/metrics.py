@@ -177,7 +177,7 @@ class ProcessMetrics(_Family):
             "pyscheduler_config_reloads", "Changed configuration files, by result.", ("result",)
         )
         self.config_taken = Gauges("pyscheduler_config_last_reload_successful", "1 if the file is what decides.", ())
-        self.config_taken.read = lambda: {(): 1.0}
+        self.config_taken.set_function(lambda: {(): 1.0})
 
 
 class ThreadMetrics(_Family):
@@ -248,7 +248,7 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
     def count_reload(self, taken: bool) -> None:
         """For the `Reloader`: the configuration file has changed, and was taken or refused."""
         self.config_reloads.counts[("success" if taken else "failure",)] += 1
-        self.config_taken.read = lambda: {(): float(taken)}
+        self.config_taken.set_function(lambda: {(): float(taken)})
 
     def count_dropped_event(self) -> None:
         """For the `Recorder`: an Event was lost."""

@@ -266,14 +266,16 @@ class Scheduler:
     def _register_gauges(self, gates: FeatureGates) -> None:
         """Let the metrics read what nobody counts for them."""
         metrics, queue = self.metrics, self.machine.context.queue
-        metrics.pending_pods.read = queue.pending_counts
-        metrics.unschedulable_pods.read = queue.rejected_by
-        metrics.inflight_events.read = queue.in_flight_counts
-        metrics.cache_size.read = self._cache_sizes
-        metrics.goroutines.read = lambda: {"binding": self.executor.unfinished}
-        metrics.held_up.read = self.executor.bindings.detached_by_plugin
-        metrics.evaluations.read = self._evaluations
-        metrics.features.read = lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
+        metrics.pending_pods.set_function(queue.pending_counts)
+        metrics.unschedulable_pods.set_function(queue.rejected_by)
+        metrics.inflight_events.set_function(queue.in_flight_counts)
+        metrics.cache_size.set_function(self._cache_sizes)
+        metrics.goroutines.set_function(lambda: {"binding": self.executor.unfinished})
+        metrics.held_up.set_function(self.executor.bindings.detached_by_plugin)
+        metrics.evaluations.set_function(self._evaluations)
+        metrics.features.set_function(
+            lambda: {(gate.name, gate.stage.label): gates.on(gate.name) for gate in GATES.values()}
+        )
 
     def _evaluations(self) -> dict[Labels, float]:
         return {

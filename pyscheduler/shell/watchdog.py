@@ -28,7 +28,7 @@ class Watchdog:
         """`stack` returns the innermost frame of a thread."""
         self._heartbeat = heartbeat
         self._blocks = metrics.loop_blocks.counts
-        metrics.loop_blocked.read = self._blocked_seconds
+        metrics.loop_blocked.set_function(self._blocked_seconds)
         self._stack = stack or _stack
         self._watched = threading.get_ident()
         self._stopped = threading.Event()

@@ -100,8 +100,8 @@ async def test_metrics_are_served_as_they_were_last_while_the_loop_is_blocked(se
     )
     metrics.attempts.counts["scheduled", "default"] += 1
     metrics.loop_blocks.counts["Slow", "Filter"] += 1
-    metrics.loop_blocked.read = lambda: {("Slow", "Filter"): 2.0}
-    metrics.leading.read = lambda: {("kube-scheduler",): 1.0}
+    metrics.loop_blocked.set_function(lambda: {("Slow", "Filter"): 2.0})
+    metrics.leading.set_function(lambda: {("kube-scheduler",): 1.0})
     text = serving.served_while_blocked(serving.text())
     assert 'scheduler_schedule_attempts_total{profile="default",result="scheduled"} 1.0' in text
     assert 'pyscheduler_loop_blocked_seconds{extension_point="Filter",plugin="Slow"} 2.0' in text

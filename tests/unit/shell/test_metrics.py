@@ -203,9 +203,9 @@ def test_what_has_not_happened_is_there_as_zero(metrics: Metrics) -> None:
 
 def test_gauges_are_read_when_asked_for(metrics: Metrics) -> None:
     waiting = {"active": 1.0, "backoff": 0.0}
-    metrics.pending_pods.read = lambda: waiting
-    metrics.cache_size.read = lambda: {("nodes",): 5}
-    metrics.evaluations.read = lambda: {("Fit", "Filter", "p"): 12}
+    metrics.pending_pods.set_function(lambda: waiting)
+    metrics.cache_size.set_function(lambda: {("nodes",): 5})
+    metrics.evaluations.set_function(lambda: {("Fit", "Filter", "p"): 12})
     waiting["active"] = 7
     got = samples(metrics)
     assert got["scheduler_pending_pods{queue=active}"] == 7
