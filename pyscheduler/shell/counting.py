@@ -29,7 +29,7 @@ def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 class Counter:
-    """A counter by labels: `counter.counts[labels] += 1`. Set `read` where another counts."""
+    """A counter by labels: `counter.counts[labels] += 1`."""
 
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, help, labels
@@ -37,6 +37,10 @@ class Counter:
         self.read: Reading = lambda: self.counts
         if not labels:
             self.counts[()] = 0
+
+    def set_function(self, read: Reading) -> None:
+        """Read the counts by this function from now on, where they are kept elsewhere."""
+        self.read = read
 
     def copy(self) -> Counter:
         """The present values, for another thread to read."""
