@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from pyscheduler.api.cycle import Cycle
 from pyscheduler.api.handle import ApiError, ApiWriter
-from pyscheduler.api.outcome import SKIP, Code, Rejection, StatusError
+from pyscheduler.api.outcome import SKIP, Code, Rejection, Skip, StatusError
+from pyscheduler.api.plugin import BindPlugin
 from pyscheduler.api.pod import Pod
 from pyscheduler.api.return_values import InvalidReturnValue
 from pyscheduler.core.commands import Bind
@@ -62,22 +63,9 @@ async def _pre_bind(command: Bind, hand: BindingClient, clock: Clock, instrument
 
 
 async def bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
-    """The second half: Bind and PostBind."""
-    began, profile = clock.now(), command.cycle.profile
-    failed = await _bind(command, hand, clock, instrument)
-    now = clock.now()
-    instrument.point_took(BIND, profile, _status(failed), now - began)
-    if failed is not None:
-        return failed
-    if command.plan.post_bind:
-        await _post_bind(command, hand, clock, instrument)
-        now, began = clock.now(), now
-        instrument.point_took(POST_BIND, profile, SUCCESS, now - began)
-    return Bound(now, command.pod.uid)
-
-
-async def _bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
-    uid = command.pod.uid
+    """Run the second half of the cycle: Bind plugins until one does not skip the pod, then PostBind plugins."""
+    began, profile, uid = clock.now(), command.cycle.profile, command.pod.uid
+    outcome: Bound | BindFailed
     hand.point = BIND
     for plugin in command.plan.bind:
         hand.plugin = plugin.name
@@ -85,15 +73,37 @@ async def _bind(command: Bind, hand: BindingClient, clock: Clock, instrument: In
             answer = await _call_plugin(plugin.bind, command, hand, clock, instrument)
         except PluginFailed as failed:
             hand.may_be_bound = _may_have_bound(failed.error)
-            return _broken(command, failed, clock, instrument)
-        if isinstance(answer, Rejection):
-            return BindFailed(clock.now(), uid, answer.message, plugin.name, rejected=True)
+            outcome = _broken(command, failed, clock, instrument)
+            break
         if answer is not SKIP:
-            if hand.is_bound or plugin.binds_without_api:
-                return None
-            nothing = InvalidReturnValue(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
-            return _broken(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
-    return BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
+            outcome = _bind_outcome(plugin, answer, command, hand, clock, instrument)
+            break
+    else:
+        outcome = BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
+    now = clock.now()
+    instrument.point_took(BIND, profile, _status(outcome), now - began)
+    if isinstance(outcome, Bound) and command.plan.post_bind:
+        await _post_bind(command, hand, clock, instrument)
+        instrument.point_took(POST_BIND, profile, SUCCESS, clock.now() - now)
+        return Bound(clock.now(), uid)
+    return outcome
+
+
+def _bind_outcome(
+    plugin: BindPlugin,
+    answer: Rejection | Skip | None,
+    command: Bind,
+    hand: BindingClient,
+    clock: Clock,
+    instrument: Instrument,
+) -> Bound | BindFailed:
+    """Return what a Bind plugin's result means. A plugin that returns None must have made the binding."""
+    if isinstance(answer, Rejection):
+        return BindFailed(clock.now(), command.pod.uid, answer.message, plugin.name, rejected=True)
+    if hand.is_bound or plugin.binds_without_api:
+        return Bound(clock.now(), command.pod.uid)
+    nothing = InvalidReturnValue(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
+    return _broken(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
 
 
 async def _post_bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> None:
@@ -148,10 +158,10 @@ def _may_have_bound(error: BaseException) -> bool:
     return isinstance(error, ApiError) and (unanswered(error) or error.status >= 500)
 
 
-def _status(failed: BindFailed | None) -> str:
-    if failed is None:
+def _status(outcome: Bound | BindFailed | None) -> str:
+    if not isinstance(outcome, BindFailed):
         return SUCCESS
-    return Code.UNSCHEDULABLE.camel if failed.rejected else ERROR
+    return Code.UNSCHEDULABLE.camel if outcome.rejected else ERROR
 
 
 def _broken(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:

@@ -8,11 +8,10 @@ server says that it did not take it (429), when it was never sent, or when it on
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
@@ -43,7 +42,8 @@ __all__ = [
 ]
 __all__ += ["ConnectionProblem", "connect", "unanswered"]
 
-T = TypeVar("T")
+Encode = Callable[[str], bytes]
+"""Encodes an object in a content type: JSON or PROTOBUF."""
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
@@ -178,7 +178,7 @@ class Connection:
     async def check(self) -> None:
         """Ask for the server's version. ConnectionProblem if it does not answer or does not want us."""
         try:
-            await self._once(Call("GET", "/version"))
+            await self.request("GET", "/version", retries=False)
         except ApiError as problem:
             if problem.status == 403:  # it knows us, and /version is not for everyone
                 return
@@ -194,35 +194,62 @@ class Connection:
             return f"{self.server} does not accept the credentials of {self._credentials.described}: {problem}"
         return cannot
 
-    async def request(self, method: str, path: str, body: bytes | None = None, content_type: str = JSON) -> bytes:
-        """One call; `path` carries its query already encoded. ApiError if it fails after all safe repetitions."""
-        began = self._clock.now()
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | Encode | None = None,
+        content_type: str = JSON,
+        *,
+        retries: bool = True,
+    ) -> bytes:
+        """Return the response's body; `path` carries its query already encoded. ApiError if the call fails.
+
+        A body that is a function is encoded as PROTOBUF where that is configured and the server accepts it, else as
+        JSON. With `retries` the call is repeated after failures where that is safe.
+        """
+        call = self._encoded(method, path, body, content_type)
+        began, attempts = self._clock.now(), _Attempts()
         try:
-            return await self._repeated(Call(method, path, body, content_type), self._once)
+            while True:
+                attempts.number += 1
+                try:
+                    response = await self._transport.call(call, await self._permission(method))
+                    return self._body(call, response, attempts.is_retry)
+                except RequestError as problem:
+                    if not problem.status:
+                        self._metrics.count_result(method, 0, attempts.is_retry)
+                    if call.content_type == PROTOBUF and problem.status in _NOT_IN_THIS_FORM:
+                        self._speaks_protobuf = False
+                        call = self._encoded(method, path, body, content_type)
+                        continue
+                    pause = attempts.pause(call, problem) if retries else None
+                    if pause is None:
+                        raise
+                    await self._prepare_retry(call, problem, pause)
         finally:
             self._metrics.observe_latency(method, self._clock.now() - began)
 
-    async def create(self, path: str, encode: Callable[[str], bytes]) -> None:
-        """POST an object; `encode` gives it in JSON, or in PROTOBUF where that is wanted and the server takes it.
+    def _encoded(self, method: str, path: str, body: bytes | Encode | None, content_type: str) -> Call:
+        if body is None or isinstance(body, bytes):
+            return Call(method, path, body, content_type)
+        form = PROTOBUF if self._speaks_protobuf else JSON
+        return Call(method, path, body(form), form)
 
-        ApiError as with `request`.
-        """
-        if self._speaks_protobuf:
-            try:
-                await self.request("POST", path, encode(PROTOBUF), PROTOBUF)
-                return
-            except ApiError as problem:
-                if problem.status not in _NOT_IN_THIS_FORM:
-                    raise
-                self._speaks_protobuf = False
-        await self.request("POST", path, encode(JSON))
+    def _body(self, call: Call, response: Response, is_retry: bool) -> bytes:
+        """Count the response and return its body. RequestError if it is an error."""
+        self._metrics.count_result(call.method, response.status, is_retry)
+        self._metrics.observe_sizes(call.method, len(call.body or b""), len(response.body))
+        if response.status >= 300:
+            raise _refusal(response, self._clock.wall())
+        return response.body
 
     @property
     def together(self) -> int:
         """How many calls may be sent together now, so that none has to wait for its turn."""
         return 1 if self._clock.now() < self._apart_until else self._limiter.left()
 
-    async def create_together(self, objects: Sequence[tuple[str, Callable[[str], bytes]]]) -> list[bool]:
+    async def create_together(self, objects: Sequence[tuple[str, Encode]]) -> list[bool]:
         """POST objects that have names of their own, in as few packets as can be; which of them the server took.
 
         For each that it did not take, and for all of them where none could be sent, `create` tells why.
@@ -269,7 +296,7 @@ class Connection:
 
     @asynccontextmanager
     async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
-        stream = await self._repeated(Call("GET", path), partial(self._opened, limits=limits))
+        stream = await self._open_stream(Call("GET", path), limits)
         try:
             yield stream.chunks
         finally:
@@ -281,7 +308,7 @@ class Connection:
         for _ in range(_LATENCY_READS):
             began = self._clock.now()
             try:
-                await self._once(Call("GET", "/version"))
+                await self.request("GET", "/version", retries=False)
             except ApiError as problem:
                 if not problem.status:
                     return 0.0
@@ -297,49 +324,35 @@ class Connection:
         """Drop all connections."""
         await self._transport.close()
 
-    async def _repeated(self, call: Call, send: Callable[[Call, bool], Awaitable[T]]) -> T:
-        """What `send` makes of a call, repeated where that is safe."""
-        tries, waited = 0, 0.0
+    async def _open_stream(self, call: Call, limits: Limits) -> Stream:
+        attempts = _Attempts()
         while True:
-            tries += 1
+            attempts.number += 1
             try:
-                return await send(call, tries > 1)
+                stream = await self._transport.stream(call, await self._permission(call.method), limits)
+                return self._accepted(call, stream, attempts.is_retry)
             except RequestError as problem:
-                pause = _pause(call.method, tries, problem)
-                if pause is None or waited + pause > LONGEST_WAIT:
+                if not problem.status:
+                    self._metrics.count_result(call.method, 0, attempts.is_retry)
+                pause = attempts.pause(call, problem)
+                if pause is None:
                     raise
-                waited += pause
-                _log.info("Repeating a call", v=4, method=call.method, path=call.path, after=pause, err=str(problem))
-                if problem.status == 401:
-                    await self._reread()
-            await self._clock.sleep(pause)
+                await self._prepare_retry(call, problem, pause)
 
-    async def _once(self, call: Call, again: bool = False) -> bytes:
-        permission = await self._permission(call.method)
-        try:
-            answer = await self._transport.call(call, permission)
-        except RequestError as problem:
-            self._metrics.count_result(call.method, problem.status, again)
-            raise
-        self._metrics.count_result(call.method, answer.status, again)
-        self._metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
-        if answer.status >= 300:
-            raise _refusal(answer, self._clock.wall())
-        return answer.body
-
-    async def _opened(self, call: Call, again: bool, limits: Limits) -> Stream:
-        permission = await self._permission(call.method)
-        try:
-            stream = await self._transport.stream(call, permission, limits)
-        except RequestError as problem:
-            self._metrics.count_result(call.method, problem.status, again)
-            raise
+    def _accepted(self, call: Call, stream: Stream, is_retry: bool) -> Stream:
+        """Count the response and return the stream. RequestError, with the stream closed, if it is an error."""
         refused = stream.refused
-        self._metrics.count_result(call.method, 200 if refused is None else refused.status, again)
+        self._metrics.count_result(call.method, 200 if refused is None else refused.status, is_retry)
         if refused is not None:
             stream.close()
             raise _refusal(refused, self._clock.wall())
         return stream
+
+    async def _prepare_retry(self, call: Call, problem: RequestError, pause: float) -> None:
+        _log.info("Retrying a call", v=4, method=call.method, path=call.path, after=pause, err=str(problem))
+        if problem.status == 401:
+            await self._reread()
+        await self._clock.sleep(pause)
 
     async def _reread(self) -> None:
         """Read the credentials again; if that fails, the call is repeated with those that the server has refused."""
@@ -370,6 +383,26 @@ def _transport(credentials: Credentials, options: ConnectionOptions) -> Transpor
         return ProxyTransport(route, options.connections, options.deadlines, _USER_AGENT)
     address = Address.of(credentials.host, credentials.ssl, credentials.server_hostname)
     return Pool(address, options.connections, options.deadlines, _USER_AGENT)
+
+
+class _Attempts:
+    """Attempts at one call so far, and the seconds waited between them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._waited = 0.0
+
+    @property
+    def is_retry(self) -> bool:
+        return self.number > 1
+
+    def pause(self, call: Call, problem: RequestError) -> float | None:
+        """Return the seconds until the call may be repeated, None if it may not or has waited for too long."""
+        pause = _pause(call.method, self.number, problem)
+        if pause is None or self._waited + pause > LONGEST_WAIT:
+            return None
+        self._waited += pause
+        return pause
 
 
 def _pause(method: str, tries: int, problem: RequestError) -> float | None:

@@ -247,7 +247,7 @@ class Recorder:
                 again = False  # events live for an hour in the API: begin it anew
         if not again:
             try:
-                await self._connection.create(path, partial(self._body, series))
+                await self._connection.request("POST", path, partial(self._body, series))
             except ApiError as problem:
                 if problem.status != _EXISTS:
                     raise

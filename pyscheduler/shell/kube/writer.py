@@ -38,7 +38,7 @@ class KubeWriter(ApiWriter):
         path = paths.pod(pod.namespace, pod.name, "/binding")
         for tries in range(1, _BIND_TRIES + 1):
             try:
-                await self._connection.create(path, partial(_binding, pod, node_name))
+                await self._connection.request("POST", path, partial(_binding, pod, node_name))
                 return
             except ApiError as problem:
                 if tries > 1 and problem.status == _CONFLICT and await self._is_bound(pod, node_name):

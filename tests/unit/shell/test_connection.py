@@ -336,14 +336,14 @@ def form(content_type: str) -> bytes:
 
 async def test_objects_go_as_json_unless_asked_otherwise(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Reply(201))
-    await connection.create(PATH, form)
+    await connection.request("POST", PATH, form)
     assert [(call.body, call.content_type, call.accept) for call in api.calls] == [(b"{}", JSON, JSON)]
 
 
 async def test_objects_go_as_protobuf_where_that_is_wanted(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await in_protobuf(kubeconfig, clock)
     api.script(PATH, Reply(201), ok({}))
-    await connection.create(PATH, form)
+    await connection.request("POST", PATH, form)
     await connection.request("GET", PATH)
     sent, asked = api.calls
     assert (sent.body, sent.content_type, sent.accept) == (b"k8s\x00...", PROTOBUF, f"{PROTOBUF},{JSON}")
@@ -357,8 +357,8 @@ async def test_a_server_without_protobuf_gets_json_from_then_on(
 ) -> None:
     connection = await in_protobuf(kubeconfig, clock)
     api.script(PATH, refused(status, "UnsupportedMediaType"), Reply(201), Reply(201))
-    await connection.create(PATH, form)
-    await connection.create(PATH, form)
+    await connection.request("POST", PATH, form)
+    await connection.request("POST", PATH, form)
     assert [call.content_type for call in api.calls] == [PROTOBUF, JSON, JSON]
     await connection.close()
 
@@ -370,7 +370,7 @@ async def test_a_refusal_in_protobuf_is_told_like_any_other(
     busy = Reply(429, refusal("too many requests", "TooManyRequests", retry_after=7))
     api.script(PATH, busy, Reply(404, refusal('pods "a" not found', "NotFound")))
     with pytest.raises(ApiError, match=r'^pods "a" not found$') as caught:
-        await connection.create(PATH, form)
+        await connection.request("POST", PATH, form)
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")
     assert (len(api.calls), clock.slept) == (2, [7])
     await connection.close()
@@ -382,7 +382,7 @@ async def test_an_unreadable_refusal_in_protobuf_is_told_by_its_status(
     connection = await in_protobuf(kubeconfig, clock)
     api.script(PATH, Reply(403, b"k8s\x00\x12\xff"))
     with pytest.raises(ApiError) as caught:
-        await connection.create(PATH, form)
+        await connection.request("POST", PATH, form)
     assert caught.value.status == 403
     await connection.close()
 
