@@ -6,23 +6,43 @@ Calls for anything else succeed and change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pyscheduler.api.events import ResourceKind
 from pyscheduler.api.handle import ApiError
 from pyscheduler.api.pod import Pod
 
-if TYPE_CHECKING:
-    from pyscheduler.testing.harness import Harness
-
 _MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 Object = dict[str, Any]
+
+
+class HarnessState(Protocol):
+    """The objects and the time of a harness."""
+
+    nodes: dict[str, Object]
+
+    @property
+    def kinds(self) -> Mapping[str, ResourceKind]: ...
+
+    def pod(self, name: str, namespace: str = "default") -> Object | None: ...
+
+    def object(self, kind: ResourceKind, name: str, namespace: str) -> Object | None: ...
+
+    def add_object(self, kind: ResourceKind, obj: Object) -> None: ...
+
+    def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None: ...
+
+    def versioned(self, body: Mapping[str, Any]) -> Object: ...
+
+    def refusal(self, pod: Pod, node_name: str) -> str: ...
+
+    async def sleep(self, seconds: float) -> None: ...
 
 
 class HarnessApiWriter:
     """An ApiWriter on the harness's state and time."""
 
-    def __init__(self, harness: Harness) -> None:
+    def __init__(self, harness: HarnessState) -> None:
         self._harness = harness
 
     async def bind(self, pod: Pod, node_name: str) -> None:
@@ -67,7 +87,7 @@ class HarnessApiWriter:
         name, namespace, plural = path.rpartition("/")[2], _namespace(path), _plural(path)
         kind = self._kind(plural)
         if kind is not None:
-            found = self._harness.handle.objects(kind).get((namespace, name))
+            found = self._harness.object(kind, name, namespace)
         elif plural == "pods":
             found = self._harness.pod(name, namespace)
         elif plural == "nodes":
@@ -87,7 +107,7 @@ class HarnessApiWriter:
 class HarnessClock:
     """The shell's clock, on the harness's time."""
 
-    def __init__(self, now: Callable[[], float], harness: Harness) -> None:
+    def __init__(self, now: Callable[[], float], harness: HarnessState) -> None:
         self.now = now
         self.wall = now
         self.sleep = harness.sleep

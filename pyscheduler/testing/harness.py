@@ -123,6 +123,10 @@ class Harness:
         self._kinds.setdefault(kind.plural, kind)
         self.handle_event(ObjectChanged(self.now, kind, obj))
 
+    def object(self, kind: ResourceKind, name: str, namespace: str) -> dict[str, Any] | None:
+        """Return an object of a watched kind as it was added last, or None."""
+        return self.handle.objects(kind).get((namespace, name))
+
     def remove_object(self, kind: ResourceKind, name: str, namespace: str = "default") -> None:
         """Delete such an object."""
         self.handle_event(ObjectGone(self.now, kind, namespace, name))

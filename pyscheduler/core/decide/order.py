@@ -102,7 +102,7 @@ class KubeSchedulerOrder(SearchOrder):
 
     def _listed(self, among: Rows | None) -> Rows:
         """The rows to be looked at. Kube-scheduler takes named ones in the order of a Go map: any order will do."""
-        order = self._state.order.rows(self._state)
+        order = self._state.node_order_rows()
         return order if among is None else order[np.isin(order, among)]
 
 

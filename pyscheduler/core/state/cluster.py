@@ -70,6 +70,10 @@ class ClusterState:
         """The node of that name, or None."""
         return self._by_name.get(name)
 
+    def node_order_rows(self) -> NDArray[np.intp]:
+        """Return all rows in the order of kube-scheduler's node tree."""
+        return self.order.rows(self._by_name)
+
     def table(self, rows: NDArray[np.intp] | None = None) -> ColumnTable:
         """All nodes in columns, or those of some rows."""
         if rows is None:

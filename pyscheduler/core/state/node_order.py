@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from pyscheduler.core.state.cluster import ClusterState
 
 _ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 Zone = tuple[str, str]
+
+
+class HasRow(Protocol):
+    """A node with its place in the columns."""
+
+    row: int
 
 
 class NodeOrder:
@@ -60,11 +63,11 @@ class NodeOrder:
             self._gone.clear()
         return self._listed
 
-    def rows(self, state: ClusterState) -> NDArray[np.intp]:
-        """The same as rows of the state whose nodes these are."""
+    def rows(self, nodes: Mapping[str, HasRow]) -> NDArray[np.intp]:
+        """Return the rows of the nodes, given by name, in this order."""
         names = self.names()
         if self._rows is None:
-            self._rows = np.fromiter((node.row for name in names if (node := state.info(name))), np.intp, len(names))
+            self._rows = np.fromiter((node.row for name in names if (node := nodes.get(name))), np.intp, len(names))
         return self._rows
 
     def _leave(self, zone: Zone, name: str) -> None:

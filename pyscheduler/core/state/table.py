@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,46 @@ from pyscheduler.api.nodes import Images, Ints, Mask, NodeInfo, NodeTable
 from pyscheduler.api.objects import Taint
 from pyscheduler.api.pod import HostPort
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
-from pyscheduler.core.state.columns import IntColumn, Rows
+from pyscheduler.core.state.changelog import ChangeLog
+from pyscheduler.core.state.columns import CategoricalColumn, IntColumn, Rows
+from pyscheduler.core.state.node import NodeRow
+from pyscheduler.core.state.node_columns import NodeColumns
+from pyscheduler.core.state.placed import PlacedPods
 from pyscheduler.kernels import gather
-
-if TYPE_CHECKING:
-    from pyscheduler.core.state.cluster import ClusterState
-
 
 _MANY = 64
 """Columns that a table remembers: more than any set of plugins reads for one pod."""
+
+
+class ColumnSource(Protocol):
+    """What tables read of the cluster state."""
+
+    rows: list[NodeRow]
+    columns: NodeColumns
+    placed: PlacedPods
+    usage_log: ChangeLog
+    nodes_version: int
+
+    def __len__(self) -> int: ...
+
+    def info(self, name: str) -> NodeRow | None: ...
+
+    def table(self) -> NodeTable: ...
+
+    def topology(self, key: str) -> Domains: ...
+
+    def label_column(self, key: str) -> CategoricalColumn[str | None]: ...
+
+    def known_label(self, key: str) -> str: ...
+
+    @property
+    def label_keys(self) -> Collection[str]: ...
+
+    @property
+    def image_nodes(self) -> Mapping[str, int]: ...
+
+    @property
+    def image_sizes(self) -> Mapping[str, int]: ...
 
 
 class ColumnTable(NodeTable):
@@ -29,7 +60,7 @@ class ColumnTable(NodeTable):
 
     __slots__ = ("_n", "_read", "_rows", "_state", "_topologies", "_usage_mark", "nodes_version")
 
-    def __init__(self, state: ClusterState, rows: NDArray[np.intp] | None = None) -> None:
+    def __init__(self, state: ColumnSource, rows: NDArray[np.intp] | None = None) -> None:
         self._state = state
         self._rows: Rows = slice(0, len(state)) if rows is None else rows
         self._n = len(state.rows) if rows is None else len(rows)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +17,7 @@ from pyscheduler.api.pod import HostPort, Pod, PodSignature
 from pyscheduler.api.resources import CPU, MEMORY
 from pyscheduler.api.topology import AttributeCounts, Domains, DomainSums, PodAttributes, PodCount
 from pyscheduler.core.state.node import NodeRow
-from pyscheduler.core.state.table import ColumnTable
-
-if TYPE_CHECKING:
-    from pyscheduler.core.state.cluster import ClusterState
-
+from pyscheduler.core.state.table import ColumnSource, ColumnTable
 
 TOO_BIG = 1 << 50
 """Amounts from here on are left to trials, so that sums of what pods hold never leave int64."""
@@ -33,7 +28,7 @@ class TableWithoutLowerPriority(ColumnTable):
 
     __slots__ = ("_priority", "overflowed")
 
-    def __init__(self, state: ClusterState, priority: int, rows: NDArray[np.intp] | None = None) -> None:
+    def __init__(self, state: ColumnSource, priority: int, rows: NDArray[np.intp] | None = None) -> None:
         super().__init__(state, rows)
         self._priority = priority
         self.overflowed: Mask = np.zeros(len(self), np.bool_)
@@ -105,7 +100,7 @@ class ReprieveTable(TableWithoutLowerPriority):
 
     __slots__ = ("_reprieved", "_sums")
 
-    def __init__(self, state: ClusterState, priority: int, rows: NDArray[np.intp]) -> None:
+    def __init__(self, state: ColumnSource, priority: int, rows: NDArray[np.intp]) -> None:
         super().__init__(state, priority, rows)
         self._reprieved: dict[int, dict[str, Pod]] = {}
         self._sums: dict[PodCount, Ints] = {}
