@@ -46,7 +46,7 @@ def _members(path: str, owner: type) -> Iterator[str]:
         for member in owner:
             yield f"{path}.{member.name}"
         return
-    fields = {name: kind for name, kind in owner.__dict__.get("__annotations__", {}).items() if name[0] != "_"}
+    fields = {name: kind for name, kind in inspect.get_annotations(owner).items() if name[0] != "_"}
     for name, kind in sorted(fields.items()):
         yield f"{path}.{name}: {kind}"
     for name, member in sorted(vars(owner).items()):
