@@ -9,7 +9,7 @@ SETUPTOOLS := 80.9.0
 HASHES := $(VENV)/uv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz wakeups audit constraints \
+.PHONY: help run test docs slow e2e faults faults-real soak hostile tasks-chaos check fmt bench bench-decide conformance fuzz wakeups audit constraints \
   hashes clean
 
 help: ## Show this list
@@ -20,6 +20,10 @@ run: $(VENV)/.run ## Start the embedded cluster, schedule the example workloads,
 
 test: $(VENV)/.dev ## Every quick test that needs nothing but Python
 	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m "not slow"
+
+docs: build/docs-venv/.ready ## Build the docs site into build/docs; a broken link is an error
+	@build/docs-venv/bin/mkdocs build -q
+	@echo "build/docs/index.html"
 
 slow: $(VENV)/.dev ## What `make test` leaves out: stories in real time on the embedded cluster, floods of hostile objects
 	@$(BIN)/pytest -q -n 2 --dist loadscope --ignore tests/faults -m slow
@@ -51,6 +55,7 @@ check: $(VENV)/.dev ## Lint, format, types, layers, sizes
 	@$(BIN)/mypy pyscheduler plugins/pyscheduler_plugins tests plugins/tests tools bench docs/examples
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/sizes.py
+	@$(BIN)/python tools/vocabulary.py
 
 bench: $(VENV)/.dev ## Measure this scheduler beside the real kube-scheduler; options in BENCH="--label performance --rounds 5 ..."
 	@$(BIN)/pyscheduler bench compare $(BENCH)
@@ -96,6 +101,12 @@ $(VENV)/.venv:
 
 $(VENV)/.run: $(VENV)/.venv pyproject.toml plugins/pyproject.toml constraints.txt pyscheduler/kernels/compiled.c
 	@$(PIP) install -c constraints.txt -e . -e plugins
+	@touch $@
+
+build/docs-venv/.ready: pyproject.toml
+	@echo "Setting up a virtual environment for the docs site in build/docs-venv (once, about half a minute)"
+	@$(PYTHON) -m venv build/docs-venv
+	@build/docs-venv/bin/python -m pip --disable-pip-version-check -q install -c constraints.txt -e '.[docs]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
