@@ -1,4 +1,4 @@
-"""What the core and the shell tell, noted in the metrics with the shell's clock."""
+"""Instrument that records the durations and counts of core and shell in the metrics."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pyscheduler.shell.metrics import Metrics
 
 T = TypeVar("T")
 WATCHED_EVERY: Final = 10
-"""Of so many attempts one has its plugins timed: as many as in kube-scheduler, which chooses by chance."""
+"""One attempt of so many has its plugins timed; kube-scheduler samples the same share at random."""
 _SETTLE_EVERY = 4096
 _SLI_ATTEMPTS = 15
 _log = logs.get("metrics")
 
 
 class MetricsInstrument(Instrument):
-    """Notes what it is told. `clock` must be the one that the machine's times come from."""
+    """Records into `metrics`. `clock` must be the clock of the core's timestamps."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
@@ -52,7 +52,7 @@ class MetricsInstrument(Instrument):
         self._events[(event,)].append(self._clock() - since)
 
     def decided(self, seconds: float) -> None:
-        """The decision of one attempt took so long; binding is not in it."""
+        """Record the seconds of one scheduling decision, binding excluded."""
         self._algorithm.append(seconds)
 
     def preemption_attempted(self) -> None:
@@ -118,20 +118,20 @@ class MetricsInstrument(Instrument):
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, StatusError):
-            # Something in the cluster is amiss, and the pod's own event tells it.
-            _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
+            # A problem of the cluster, not of the plugin; the pod's Event reports it too.
+            _log.warning("Plugin returned an error status", error, plugin=plugin, point=point)
             return
         self._metrics.plugin_failures.counts[plugin, point] += 1
         if isinstance(error, InvalidReturnValue):
-            _log.error("A plugin gave a wrong answer", error, plugin=plugin, point=point, at=code_line(error))
+            _log.error("Plugin returned an invalid value", error, plugin=plugin, point=point, at=code_line(error))
         else:
-            _log.crash("A plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
+            _log.crash("Plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
 
 
 class _TimedPoint(Point):
-    """Notes how long the point took; that it went well, as it mostly does, in an array that is at hand."""
+    """Records the duration of an extension point; the array for SUCCESS, the usual status, is looked up once."""
 
-    __slots__ = ("_began", "_clock", "_noted", "_point", "_profile", "_well")
+    __slots__ = ("_began", "_clock", "_noted", "_point", "_profile", "_succeeded")
 
     def __init__(
         self, noted: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
@@ -140,9 +140,9 @@ class _TimedPoint(Point):
         self._point = point
         self._profile = profile
         self._clock = clock
-        self._well = noted[point, SUCCESS, profile]
+        self._succeeded = noted[point, SUCCESS, profile]
         self._began = 0.0
-        """0 where it is not entered."""
+        """Start of the current run, 0 if there is none."""
 
     def enter(self) -> None:
         self._began = self._clock()
@@ -151,7 +151,7 @@ class _TimedPoint(Point):
         seconds = self._clock() - self._began
         self._began = 0.0
         if status is SUCCESS:
-            self._well.append(seconds)
+            self._succeeded.append(seconds)
         else:
             self._noted[self._point, status, self._profile].append(seconds)
 
@@ -161,7 +161,7 @@ class _TimedPoint(Point):
 
 
 class _Calls(NamedTuple):
-    """Where the calls of one method are noted."""
+    """Arrays that record the calls of one HTTP method."""
 
     waited: array[float]
     sent: array[float]
@@ -170,7 +170,7 @@ class _Calls(NamedTuple):
 
 
 class RestClientMetrics(ClientMetrics):
-    """Counts the calls to one API server, given by its URL, as client-go does."""
+    """Client metrics of one API server, given by its URL, as client-go's."""
 
     def __init__(self, metrics: Metrics, server: str) -> None:
         self._host = urlsplit(server).netloc

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pyscheduler.kube.deadlines import Deadlines
-from pyscheduler.shell.kube.connection import APART, Connection, ConnectionOptions, connect
+from pyscheduler.shell.kube.connection import UNBATCHED_SECONDS, Connection, ConnectionOptions, connect
 from pyscheduler.shell.kube.errors import NOT_LEADING, RequestError
 from pyscheduler.shell.kube.http1 import JSON, PROTOBUF
 from pyscheduler.shell.kube.pool import Call
@@ -119,7 +119,7 @@ async def test_a_server_that_breaks_off_gets_calls_one_by_one_for_a_minute(
     api.script(PATH, Reply(201), Hangup())
     assert await connection.create_together(THINGS) == [True, False, False]
     assert connection.together == 1
-    clock.at += APART
+    clock.at += UNBATCHED_SECONDS
     assert connection.together == sys.maxsize
 
 
