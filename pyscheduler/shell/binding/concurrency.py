@@ -18,8 +18,8 @@ take more, up to twice as many (TCP's slow start). The queue is short, because w
 Calls that wait for a second or more (an overloaded server, 429 with Retry-After) shorten the queue to 4.
 
 The shortest duration is the base latency only if the server was idle, and servers become slower and faster. So it
-follows the bindings with at most 3 others in flight, as at the start of each burst; after 10 seconds without such bindings,
-the limit is 4 until it is measured again (BBR's ProbeRTT).
+follows the bindings with at most 3 others in flight, as at the start of each burst; after 10 seconds without such
+bindings, the limit is 4 until it is measured again (BBR's ProbeRTT).
 """
 
 from __future__ import annotations

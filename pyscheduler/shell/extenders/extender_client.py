@@ -164,8 +164,8 @@ class ExtenderBinder(BindPlugin):
                 raise self.client.failure(self._verb, f"cannot decode its response: {problem}") from None
         except ExtenderFailed as failed:
             if not self._extender.ignorable:
-                log.warning("Extender failed to bind, ignoring it", failed, pod=pod.key, url=self._extender.url)
-            log.warning("An extender failed to bind and is ignored", failed, pod=pod.key, url=self._extender.url)
+                raise
+            log.warning("Extender failed to bind, ignoring it", failed, pod=pod.key, url=self._extender.url)
             return SKIP
         return None
 

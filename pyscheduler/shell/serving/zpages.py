@@ -1,6 +1,6 @@
-"""/flagz and /statusz: what a process was started with and how it is, as Kubernetes' components tell it (KEP-4827).
+"""/flagz and /statusz: flags and status of the process, as in Kubernetes components (KEP-4827).
 
-They are for people. As in Kubernetes nobody is to parse them, which is what their heads say.
+They are for humans. As in Kubernetes they must not be parsed, which their header states.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyscheduler.shell.serving.webserver import Request, Response
 
 COMPONENT: Final = "pyscheduler"
 EMULATED: Final = "1.36"
-"""The Kubernetes version whose scheduler this one follows."""
+"""Kubernetes version of the scheduler that this one reproduces."""
 _HEAD = """
 {component} {page}
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
@@ -26,7 +26,7 @@ _HOUR, _MINUTE = 3600, 60
 
 
 def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
-    """Every flag by its name, with what it is set to."""
+    """Return a page with the value of every flag."""
 
     def page(_: Request) -> Response:
         return _answer("flagz", (f"{name}: {_shown(value)}" for name, value in sorted(flags().items())))
@@ -35,7 +35,7 @@ def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
 
 
 def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> Page:
-    """Since when it runs, what it is, and what else is served; times in seconds since 1970."""
+    """Return a page with start time, versions and the served paths; times in seconds since 1970."""
     served = " ".join(sorted(path for path in paths if path.startswith("/")))
 
     def page(_: Request) -> Response:
@@ -64,7 +64,7 @@ def _lasted(seconds: float) -> str:
 
 
 def _shown(value: Any) -> str:
-    """As Go prints it."""
+    """Format a value as Go does."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple | list):

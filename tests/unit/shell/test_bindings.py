@@ -240,7 +240,7 @@ async def test_who_hangs_is_named_once(caplog: pytest.LogCaptureFixture) -> None
         await settle()
         await here.after(LONG + 0.1)
         await here.after(LONG + 0.1)
-    (line,) = [record for record in caplog.records if "takes long" in record.message]
+    (line,) = [record for record in caplog.records if "is slow" in record.message]
     assert vars(line)["fields"] == {
         "plugin": "Acts", "point": "Bind", "pod": "default/first", "node": "n1", "seconds": 6.1, "pods": 3
     }  # fmt: skip
@@ -364,7 +364,7 @@ async def test_a_plugin_that_does_not_stop_is_told_and_can_do_no_more_harm(
         await here.after(61.0)
         await until(lambda: here.bindings.unfinished == 0)
         assert isinstance(here.outcomes["stuck"], BindFailed)
-        assert [str(problem) for problem in here.acts.late] == ["the binding cycle was called off"]
+        assert [str(problem) for problem in here.acts.late] == ["the binding cycle was cancelled"]
         assert here.server.where == {}
         assert dict(here.metrics.plugin_failures.counts) == {("Acts", at): 1}
         assert "default/stuck" in str(vars(caplog.records[-1])["fields"])

@@ -30,7 +30,7 @@ async def problem_of(file: Path | None) -> str:
         ("", "kubeconfig FILE is not a kubeconfig: it should hold clusters, users and contexts"),
         (
             "contexts: [{name: b}, {name: a}]",
-            "kubeconfig FILE has no current-context; choose one (kubectl config use-context), it knows: a, b",
+            "kubeconfig FILE has no current-context; choose one (kubectl config use-context): a, b",
         ),
         ("current-context: x", "kubeconfig FILE names the context 'x', which it does not define"),
         (
@@ -116,5 +116,5 @@ async def test_an_address_is_enough_where_nobody_is_asked_who_they_are(clock: Vi
 
 
 async def test_an_address_is_a_url(clock: VirtualClock) -> None:
-    with pytest.raises(ConnectionProblem, match="--master elsewhere:1 is no URL"):
+    with pytest.raises(ConnectionProblem, match="--master elsewhere:1 is not a URL"):
         await load(None, clock, "elsewhere:1")

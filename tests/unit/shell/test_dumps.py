@@ -97,7 +97,7 @@ def test_the_queue_in_parts(harness: Harness, dumps: Dumps) -> None:
 
 
 def test_a_tier_that_is_none(dumps: Dumps) -> None:
-    with pytest.raises(BadRequest, match="tier='lost' is not known; choose active, backoff, unschedulable, gated"):
+    with pytest.raises(BadRequest, match="unknown tier='lost'; choose active, backoff, unschedulable, gated"):
         dumps.queue(asked(tier="lost"))
 
 

@@ -85,7 +85,7 @@ async def test_less_is_kept_once_nobody_needs_it() -> None:
 async def test_what_cannot_be_listed_is_a_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LISTING", 0.01)
     async with extenders() as registry:
-        with pytest.raises(ConfigError, match=r"extenders: what they are to be sent .*: pods \(no route to host\)"):
+        with pytest.raises(ConfigError, match=r"extenders: cannot list objects for requests: pods \(no route to host\)"):
             await registry.change(configured(**NAMES), watches(Watch(PODS, answers=False)))
         assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
 

@@ -163,7 +163,7 @@ async def test_an_answer_that_is_none_names_extender_and_verb(extender: FakeExte
         (answer,) = await w.ask(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert isinstance(answer, ExtenderCallFailed)
     assert answer.message.startswith(
-        f"failed filter with extender at URL {extender.url}/filter: its answer cannot be read: "
+        f"failed filter with extender at URL {extender.url}/filter: cannot decode its response: "
     )
 
 
@@ -185,7 +185,7 @@ async def test_a_bug_of_ours_is_an_answer_too(extender: FakeExtender) -> None:
     async with world(Extender(extender.url, **ALL)) as w:
         (answer,) = await w.ask(w.show(SUBJECT), cast(Any, FilterCall(w.extenders.known[0], cast(Any, 7))))
     assert isinstance(answer, ExtenderCallFailed)
-    assert "could not be asked" in answer.message
+    assert "could not be called" in answer.message
 
 
 async def test_when_the_scheduler_stops_nobody_waits_for_answers(extender: FakeExtender) -> None:

@@ -79,5 +79,5 @@ def test_libraries_come_out_in_the_same_format() -> None:
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(ValueError, match="--logging-format 'xml' is not known; use text or json"):
+    with pytest.raises(ValueError, match="--logging-format 'xml' is not supported; use text or json"):
         logs.setup("xml")

@@ -379,7 +379,7 @@ def requested_stream() -> StreamConnection:
     """A connection with a request sent and no response read yet."""
     wire = StreamConnection()
     wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", LIMITS)
+    wire.send(b"GET / HTTP/1.1", LIMITS)
     return wire
 
 
@@ -387,7 +387,7 @@ async def test_a_response_sent_between_two_streams_is_not_taken_for_that_of_the_
     wire = requested_stream()
     wire.data_received(OK)
     assert [chunk async for chunk in wire] == [b"ok"]
-    assert wire.rest()
+    assert wire.release()
     wire.data_received(OK)
     assert not wire.is_open
 

@@ -222,7 +222,7 @@ async def test_refused_events_are_let_go(
 ) -> None:
     api.script(EVENTS, answer)
     assert await desk.written(failed()) == 0
-    assert ("An Event was not taken" in caplog.text) is warned
+    assert ("Dropped an Event, the server rejected it" in caplog.text) is warned
     assert len(api.calls) == 1
 
 
@@ -233,7 +233,7 @@ async def test_an_event_that_cannot_be_written_down_costs_only_itself(
     broken = Record(EventType.NORMAL, "Scheduled", "\ud800", "no such letter", pod("b").build())
     assert await desk.written(broken, failed()) == 0
     assert (desk.lost, [call.json["regarding"]["name"] for call in api.calls]) == (1, ["a"])
-    assert "An Event could not be written" in caplog.text
+    assert "Failed to write an Event" in caplog.text
 
 
 async def test_beside_bindings_one_writer_goes_on_alone_with_what_is_old(api: FakeApi, idle: Desk) -> None:
@@ -354,7 +354,7 @@ async def test_of_those_that_go_together_one_that_is_refused_costs_only_itself(
         assert await desk.written() == 0
     assert (together, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 0)
     assert api.calls[16].json == api.calls[10].json
-    assert caplog.text.count("An Event was not taken") == 1
+    assert caplog.text.count("Dropped an Event, the server rejected it") == 1
 
 
 async def test_of_those_that_go_together_one_that_cannot_be_written_down_costs_only_itself(
@@ -366,7 +366,7 @@ async def test_of_those_that_go_together_one_that_cannot_be_written_down_costs_o
     async with desk:
         assert await desk.written() == 0
     assert (regarding(api), desk.lost) == (sorted(MANY), 1)
-    assert caplog.text.count("An Event could not be written") == 1
+    assert caplog.text.count("Failed to write an Event") == 1
 
 
 async def test_after_a_break_events_go_one_by_one_and_none_is_lost(api: FakeApi, full: tuple[Desk, list[int]]) -> None:
@@ -435,7 +435,7 @@ async def test_a_full_queue_loses_the_oldest_repetition_first(api: FakeApi, idle
 async def test_flush_gives_up_in_time(idle: Desk, caplog: pytest.LogCaptureFixture) -> None:
     idle.recorder.record(failed())
     assert await idle.recorder.flush(0.01) == 1, "nobody writes"
-    assert "Events unwritten" in caplog.text
+    assert "unwritten Events" in caplog.text
 
 
 def test_notes_are_cut_at_1024_bytes() -> None:

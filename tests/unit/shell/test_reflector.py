@@ -320,7 +320,7 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is(
     assert await followed.changes(2) == ["a@1", "-a"]
     await api.called(6)
     assert clock.slept[:4] == [ABSENT_PAUSE] * 4
-    assert caplog.text.count("does not serve this kind") == 2
+    assert caplog.text.count("does not have this resource") == 2
 
 
 async def test_one_object_that_cannot_be_read_costs_only_itself(api: FakeApi, follow: Follow) -> None:
@@ -353,7 +353,7 @@ async def test_an_optional_kind_that_may_not_be_listed_holds_nobody_up(
     assert clock.slept[:2] == [ABSENT_PAUSE] * 2
     await api.called(6)
     assert followed.nothing_more, "what is known stays known when the right to see it is lost"
-    assert caplog.text.count("may not be listed") == 1
+    assert caplog.text.count("Optional resource is forbidden") == 1
 
 
 async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow: Follow) -> None:

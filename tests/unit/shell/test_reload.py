@@ -194,7 +194,7 @@ async def test_the_schedulers_own_pod_is_told_of_it(
     await follower.look()
     good, bad = scheduler.recorded
     assert (good.type, good.reason) == (EventType.NORMAL, "ConfigurationReloaded")
-    assert good.note == "the changed configuration is followed; to be restarted for: clientConnection, seed"
+    assert good.note == "configuration reloaded; restart needed for: clientConnection, seed"
     assert (good.regarding.key, good.regarding.uid) == ("kube-system/scheduler-1", "u-1")
     assert good.regarding.scheduler_name == "mine"
     assert (bad.type, bad.reason) == (EventType.WARNING, "ConfigurationRefused")

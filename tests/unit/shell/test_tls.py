@@ -186,11 +186,11 @@ async def test_older_versions_and_other_ciphers_are_refused(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        pytest.param({"cert_file": "a"}, "--tls-cert-file and --tls-private-key-file go together", id="no key"),
-        pytest.param({"key_file": "a"}, "--tls-cert-file and --tls-private-key-file go together", id="no certificate"),
+        pytest.param({"cert_file": "a"}, "--tls-cert-file and --tls-private-key-file must be given together", id="no key"),
+        pytest.param({"key_file": "a"}, "--tls-cert-file and --tls-private-key-file must be given together", id="no certificate"),
         pytest.param({"cert_file": "a", "key_file": "b"}, "a and b cannot be served: .*No such file", id="no files"),
-        pytest.param({"min_version": "VersionTLS10"}, "--tls-min-version VersionTLS10 is not served", id="too old"),
-        pytest.param({"cipher_suites": "TLS_RSA_WITH_RC4_128_SHA"}, "RC4_128_SHA is not served; choose of", id="weak"),
+        pytest.param({"min_version": "VersionTLS10"}, "--tls-min-version VersionTLS10 is not supported", id="too old"),
+        pytest.param({"cipher_suites": "TLS_RSA_WITH_RC4_128_SHA"}, "RC4_128_SHA is not supported; choose from", id="weak"),
     ],
 )
 def test_what_cannot_be_served_is_told_at_start(options: dict[str, str], reason: str) -> None:

@@ -151,7 +151,7 @@ def test_a_plugin_that_blocks_is_named_while_it_does(world: WatchdogFixture, cap
     reports = lines(caplog, "Plugin blocks the scheduling loop")
     assert [report["seconds"] for report in reports] == [1.0, 2.0, 4.0, 8.0], "less and less often"
     assert (reports[0]["plugin"], reports[0]["extensionPoint"], reports[0]["pod"]) == ("Slow", "Filter", "default/slow")
-    (over,) = lines(caplog, "The scheduling loop runs again")
+    (over,) = lines(caplog, "Scheduling loop is no longer blocked")
     assert (over["plugin"], over["seconds"]) == ("Slow", 12.2)
 
 
@@ -168,7 +168,7 @@ def test_a_loop_that_something_else_blocks_is_reported_by_its_line(
 ) -> None:
     world.pass_time(1.5)
     assert world.blocks() == {("", ""): 1}
-    (report,) = lines(caplog, "The scheduling loop is blocked")
+    (report,) = lines(caplog, "Scheduling loop is blocked")
     assert "line" in report
 
 
@@ -203,4 +203,4 @@ def test_a_stack_that_cannot_be_read_does_not_end_the_watch(caplog: pytest.LogCa
 
     with Watchdog(WatchdogFixture().heartbeat, Metrics(), broken):
         assert twice.wait(30)
-    assert lines(caplog, "The main loop could not be looked at")[0]["err"] == "AttributeError: this plugin has no name"
+    assert lines(caplog, "Watchdog failed to inspect the main loop")[0]["err"] == "AttributeError: this plugin has no name"

@@ -97,5 +97,5 @@ async def test_waiting_is_up_to_the_clock(connection: Connection) -> None:
 
 async def test_an_answer_that_is_no_object(api: FakeApi, connection: Connection) -> None:
     api.script("/x", Reply(body=b"[1]"))
-    with pytest.raises(ApiError, match="the answer to /x is not a JSON object"):
+    with pytest.raises(ApiError, match="the response to /x is not a JSON object"):
         await KubeWriter(connection).get("/x")
