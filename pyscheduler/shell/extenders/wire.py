@@ -107,7 +107,7 @@ def binding_request(pod: Pod, node_name: str) -> bytes:
     return _encode(_BindingArguments(pod.name, pod.namespace, pod.uid, node_name))
 
 
-# -- responses --------------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 
 
 class _Meta(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Plugins that never end: others wait for them no more, they are called off, and what they did is known in the end."""
+"""Binding cycles with slow plugins: detached from workers, cancelled, and their outcome resolved."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ WORKERS = 4
 
 @dataclass
 class BindingServer:
-    """An API server that answers bindings when it is let, and knows where pods are."""
+    """Fake API server that answers bindings when `answers` is set, and stores the pods' nodes."""
 
     where: dict[str, str] = field(default_factory=dict)
     answers: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: list[ApiError] = field(default_factory=list)
-    looks: int = 0
-    cut_off: int = 0
+    reads: int = 0
+    interrupted: int = 0
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         try:
             await self.answers.wait()
         except asyncio.CancelledError:
-            self.cut_off += 1
+            self.interrupted += 1
             raise
-        if pod.name == "in-vain":
+        if pod.name == "deleted":
             raise ApiError(404, "NotFound", "no such pod")
         self.where[pod.uid] = node_name
         if pod.name == "no-answer":
             raise ApiError(0, "Timeout", "no answer in time")
 
     async def get(self, path: str) -> dict[str, Any]:
-        self.looks += 1
+        self.reads += 1
         if self.refusals:
             raise self.refusals.pop()
         name = path.rpartition("/")[2]
@@ -62,14 +62,14 @@ class BindingServer:
 
 
 class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
-    """Does for each pod what its `how` label says, at the point that its `at` label names."""
+    """Hangs at the extension point in the pod's `at` label, in the way of its `how` label."""
 
     name = "Acts"
 
     def __init__(self) -> None:
         super().__init__(None, CoreHandle())
-        self.obeys = False
-        """Whether who "goes on" stops from now on, so that the test can end."""
+        self.obeys_cancellation = False
+        """True makes plugins with how="ignores cancellation" stop, so that the test can end."""
         self.late: list[Exception] = []
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
@@ -90,9 +90,9 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                if pod.labels["how"] == "says that it is done":
+                if pod.labels["how"] == "returns when cancelled":
                     return
-                if pod.labels["how"] != "goes on" or self.obeys:
+                if pod.labels["how"] != "ignores cancellation" or self.obeys_cancellation:
                     raise
                 try:
                     await api.bind(pod, node_name)
@@ -102,12 +102,12 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
 
 @dataclass
 class BindingFixture:
-    """Bindings with a server, a clock that stands still, and what was told."""
+    """Bindings with a fake server, a manual clock, and the emitted events."""
 
     server: BindingServer = field(default_factory=BindingServer)
     clock: VirtualClock = field(default_factory=VirtualClock)
     metrics: Metrics = field(default_factory=Metrics)
-    told: list[Event] = field(default_factory=list)
+    emitted: list[Event] = field(default_factory=list)
     recorded: list[Record] = field(default_factory=list)
     in_flight: InFlightCounter = field(default_factory=InFlightCounter)
     acts: Acts = field(default_factory=Acts)
@@ -124,7 +124,7 @@ class BindingFixture:
 
     @property
     def outcomes(self) -> dict[str, Bound | BindFailed]:
-        return {event.uid: event for event in self.told if isinstance(event, Bound | BindFailed)}
+        return {event.uid: event for event in self.emitted if isinstance(event, Bound | BindFailed)}
 
     @property
     def bindings(self) -> Bindings:
@@ -134,7 +134,7 @@ class BindingFixture:
     _bindings: Bindings | None = None
 
     async def after(self, seconds: float) -> None:
-        """Let time pass, and somebody look after the bindings."""
+        """Advance the clock and check the binding cycles."""
         self.clock.at += seconds
         self.bindings.look()
         await settle()
@@ -142,7 +142,7 @@ class BindingFixture:
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plugins are given hardly any time to stop."""
+    """Give plugins only 10 ms to stop."""
     monkeypatch.setattr(cancellation, "PATIENCE", 0.01)
 
 
@@ -152,7 +152,7 @@ async def world() -> AsyncIterator[BindingFixture]:
     made.server.answers.set()
     api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
     bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit)
-    bindings.emit, bindings.record = made.told.append, made.recorded.append
+    bindings.emit, bindings.record = made.emitted.append, made.recorded.append
     bindings.instrument = MetricsInstrument(made.metrics, made.clock.now)
     work = asyncio.create_task(bindings.run())
     try:
@@ -172,11 +172,11 @@ async def until(true: Callable[[], bool]) -> None:
         if true():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("it does not come to that")
+    raise AssertionError("the condition never became true")
 
 
 @pytest.mark.parametrize("at", ["Bind", "PostBind"])
-async def test_pods_that_a_plugin_keeps_for_ever_take_no_worker_from_others(at: str) -> None:
+async def test_pods_of_a_hanging_plugin_do_not_occupy_workers(at: str) -> None:
     async with world() as here:
         for i in range(3 * WORKERS):
             here.begin(f"hung{i}", at)
@@ -189,11 +189,11 @@ async def test_pods_that_a_plugin_keeps_for_ever_take_no_worker_from_others(at: 
         assert (was_full, here.is_full) == (True, False)
         assert isinstance(here.outcomes["fine"], Bound)
         assert here.bindings.detached_by_plugin() == {("Acts", at): 3 * WORKERS}
-        assert here.in_flight.bindings == 0  # Events are not kept waiting either
-        assert any(isinstance(event, Tick) for event in here.told)
+        assert here.in_flight.bindings == 0  # so Events do not wait either
+        assert any(isinstance(event, Tick) for event in here.emitted)
 
 
-async def test_the_more_pods_a_plugin_keeps_the_less_it_is_waited_for() -> None:
+async def test_plugin_that_blocks_many_pods_is_detached_sooner() -> None:
     async with world() as here:
         for i in range(3 * WORKERS):
             here.begin(f"hung{i}", "Bind")
@@ -204,8 +204,8 @@ async def test_the_more_pods_a_plugin_keeps_the_less_it_is_waited_for() -> None:
         assert here.bindings.detached_by_plugin() == {("Acts", "Bind"): 3 * WORKERS}
 
 
-async def test_a_slow_server_is_waited_for() -> None:
-    """Whoever decides on while calls are stuck decides on an old cluster, and opens more and more connections."""
+async def test_slow_server_does_not_detach_workers() -> None:
+    """Otherwise decisions would use an old cluster state, and connections would pile up."""
     async with world() as here:
         here.server.answers.clear()
         for i in range(WORKERS):
@@ -215,8 +215,8 @@ async def test_a_slow_server_is_waited_for() -> None:
         assert (here.is_full, here.bindings.detached_by_plugin()) == (True, {})
 
 
-async def test_a_binding_that_waits_for_what_is_being_said_of_its_pod_is_waited_for_too() -> None:
-    """That is the server's time as well, and no plugin is to blame."""
+async def test_binding_that_waits_for_a_status_write_is_not_detached() -> None:
+    """The server is slow then, not a plugin."""
     async with world() as here:
         written = asyncio.Event()
         here.bindings.withdraw = lambda _: written
@@ -230,7 +230,7 @@ async def test_a_binding_that_waits_for_what_is_being_said_of_its_pod_is_waited_
     assert len(here.server.where) == WORKERS
 
 
-async def test_who_hangs_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_slow_plugin_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async with world() as here:
         here.begin("first", "Bind")
         await settle()
@@ -248,7 +248,7 @@ async def test_who_hangs_is_named_once(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize("at", ["PreBind", "Bind", "PostBind"])
 @pytest.mark.parametrize("begun", [True, False])
-async def test_of_a_pod_that_is_gone_nothing_goes_on_and_nothing_is_told(at: str, begun: bool) -> None:
+async def test_binding_cycle_of_a_deleted_pod_is_cancelled_without_an_event(at: str, begun: bool) -> None:
     async with world() as here:
         here.begin("gone", at)
         if begun:
@@ -256,11 +256,11 @@ async def test_of_a_pod_that_is_gone_nothing_goes_on_and_nothing_is_told(at: str
         here.bindings.cancel("gone")
         await until(lambda: here.bindings.unfinished == 0)
         await settle()
-        assert (here.told, here.bindings.detached_by_plugin(), here.in_flight.bindings) == ([], {}, 0)
+        assert (here.emitted, here.bindings.detached_by_plugin(), here.in_flight.bindings) == ([], {}, 0)
         assert not here.is_full
 
 
-async def test_a_pod_that_is_gone_leaves_the_line() -> None:
+async def test_deleted_pod_leaves_the_queue() -> None:
     async with world() as here:
         here.server.answers.clear()
         for i in range(WORKERS):
@@ -273,21 +273,21 @@ async def test_a_pod_that_is_gone_leaves_the_line() -> None:
         assert sorted(here.outcomes) == [f"p{i}" for i in range(WORKERS)]
 
 
-async def test_of_a_pod_that_is_gone_no_call_is_cut_off() -> None:
-    """Its connection would have to be made anew; the answer comes in time, and is that there is no such pod."""
+async def test_call_for_a_deleted_pod_is_not_interrupted() -> None:
+    """Its connection would have to be reopened; the response, a 404, comes soon anyway."""
     async with world() as here:
         here.server.answers.clear()
-        here.begin("in-vain")
+        here.begin("deleted")
         await settle()
-        here.bindings.cancel("in-vain")
+        here.bindings.cancel("deleted")
         await settle()
-        assert (here.server.cut_off, here.bindings.unfinished) == (0, 1)
+        assert (here.server.interrupted, here.bindings.unfinished) == (0, 1)
         here.server.answers.set()
         await until(lambda: here.bindings.unfinished == 0)
-        assert (here.server.cut_off, here.told) == (0, [])
+        assert (here.server.interrupted, here.emitted) == (0, [])
 
 
-async def test_what_takes_too_long_is_tried_again() -> None:
+async def test_binding_cycle_fails_after_the_timeout() -> None:
     async with world() as here:
         here.bindings.timeout = 60.0
         for at in ("PreBind", "Bind"):
@@ -302,38 +302,38 @@ async def test_what_takes_too_long_is_tried_again() -> None:
         assert dict(here.metrics.called_off.counts) == {("Acts", at, "timeout"): 1 for at in ("PreBind", "Bind")}
 
 
-@pytest.mark.parametrize("how", ["hangs", "says that it is done"])
-async def test_whether_a_pod_that_was_called_off_is_bound_is_for_the_server_to_say(how: str) -> None:
+@pytest.mark.parametrize("how", ["hangs", "returns when cancelled"])
+async def test_outcome_of_a_cancelled_binding_is_read_from_the_server(how: str) -> None:
     async with world() as here:
         here.bindings.timeout = 60.0
         here.server.refusals = [ApiError(0, "Unreachable", "connection refused"), ApiError(500, "", "etcd is away")]
         for name in ("bound", "not-bound"):
             here.begin(name, "Bind", how)
-        here.server.where["bound"] = "n1"  # by somebody whom the plugin asked
+        here.server.where["bound"] = "n1"  # bound by another program for the plugin
         await settle()
         await here.after(61.0)
         await until(lambda: here.bindings.unfinished == 0)
         assert {uid: type(event) for uid, event in here.outcomes.items()} == {"bound": Bound, "not-bound": BindFailed}
 
 
-async def test_a_pod_that_is_known_to_be_bound_is_not_looked_up() -> None:
+async def test_bound_pod_is_not_looked_up_after_cancellation() -> None:
     async with world() as here:
         here.bindings.timeout = 60.0
         here.begin("bound", "Bind", "binds, then hangs")
         await settle()
         await here.after(61.0)
         await until(lambda: here.bindings.unfinished == 0)
-        assert (type(here.outcomes["bound"]), here.server.looks) == (Bound, 0)
+        assert (type(here.outcomes["bound"]), here.server.reads) == (Bound, 0)
 
 
-async def test_a_binding_that_was_sent_is_not_cut_off() -> None:
+async def test_sent_binding_is_not_interrupted() -> None:
     async with world() as here:
         here.bindings.timeout = 60.0
         here.server.answers.clear()
         here.begin("sent", "Bind", "binds, then hangs")
         await settle()
         await here.after(61.0)
-        assert here.told == []
+        assert here.emitted == []
         here.server.answers.set()
         await settle()
         await here.after(1.0)
@@ -341,25 +341,25 @@ async def test_a_binding_that_was_sent_is_not_cut_off() -> None:
         assert isinstance(here.outcomes["sent"], Bound)
 
 
-@pytest.mark.parametrize("name", ["no-answer", "in-vain"])
-async def test_a_binding_without_an_answer_is_looked_up(name: str) -> None:
+@pytest.mark.parametrize("name", ["no-answer", "deleted"])
+async def test_pod_is_looked_up_when_its_binding_has_no_response(name: str) -> None:
     async with world() as here:
         here.begin(name)
         await until(lambda: here.bindings.unfinished == 0)
-        assert (type(here.outcomes[name]), here.server.looks) == {
+        assert (type(here.outcomes[name]), here.server.reads) == {
             "no-answer": (Bound, 1),
-            "in-vain": (BindFailed, 0),
+            "deleted": (BindFailed, 0),
         }[name]
 
 
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("at", ["PreBind", "Bind"])
-async def test_a_plugin_that_does_not_stop_is_told_and_can_do_no_more_harm(
+async def test_plugin_that_ignores_cancellation_is_reported_and_its_calls_are_rejected(
     at: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world() as here:
         here.bindings.timeout = 60.0
-        here.begin("stuck", at, "goes on")
+        here.begin("stuck", at, "ignores cancellation")
         await settle()
         await here.after(61.0)
         await until(lambda: here.bindings.unfinished == 0)
@@ -372,10 +372,10 @@ async def test_a_plugin_that_does_not_stop_is_told_and_can_do_no_more_harm(
         for i in range(WORKERS):
             here.begin(f"next{i}")
         await until(lambda: here.bindings.unfinished == 0)
-        here.acts.obeys = True
+        here.acts.obeys_cancellation = True
 
 
-async def test_a_victim_in_pre_bind_that_is_chosen_twice_is_called_off_once() -> None:
+async def test_victim_in_pre_bind_that_is_preempted_twice_is_cancelled_once() -> None:
     async with world() as here:
         here.begin("victim", "PreBind")
         note = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", pod("victim").build())
@@ -389,13 +389,15 @@ async def test_a_victim_in_pre_bind_that_is_chosen_twice_is_called_off_once() ->
 
 
 @pytest.mark.parametrize("at", ["PreBind", "Bind"])
-def test_a_plugin_that_does_not_stop_does_not_keep_the_process(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_that_ignores_cancellation_does_not_keep_the_process_alive(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(worker_pool, "STOPPING", 0.01)
 
-    async def life() -> None:
+    async def run() -> None:
         async with world() as here:
-            here.begin("stuck", at, "goes on")
+            here.begin("stuck", at, "ignores cancellation")
             await settle()
 
-    asyncio.run(life())
-    gc.collect()  # asyncio complains of the task that it forgot, and must do so in no other test
+    asyncio.run(run())
+    gc.collect()  # asyncio warns about the forgotten task here, not in another test

@@ -1,4 +1,4 @@
-"""The sign of life of the main loop."""
+"""Heartbeat of the main loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyscheduler.shell.heartbeat import GIVEN_UP_AFTER, PERIOD, Heartbeat
 from .virtual import SteppedClock
 
 
-async def test_it_beats_while_the_loop_runs_and_is_silent_while_it_does_not() -> None:
+async def test_silence_grows_only_while_the_loop_is_blocked() -> None:
     clock = SteppedClock()
     async with Heartbeat(clock) as beating:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Answers as they come off the wire: whole, in pieces, in chunks, and as no server should send them."""
+"""Parsing of responses: whole, in pieces, chunked, malformed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ANSWERS = {
     "empty": (EMPTY, Response(200, b"")),
     "no content": (NO_CONTENT, Response(204, b"")),
     "after a 100": (CONTINUED, Response(201, b'{"a":1}')),
-    "refused": (BUSY, Response(429, b"{}", "Too Many Requests", "3")),
+    "429": (BUSY, Response(429, b"{}", "Too Many Requests", "3")),
 }
 
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
-def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected: Response, step: int) -> None:
+def test_response_is_parsed_from_pieces_of_any_size(data: bytes, expected: Response, step: int) -> None:
     assert not ResponseParser().begun
     reader = ResponseParser()
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
@@ -42,7 +42,7 @@ def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Response, step: int) -> None:
+def test_bytes_after_a_response_are_not_part_of_it(data: bytes, expected: Response, step: int) -> None:
     reader, end = ResponseParser(), len(data) + 3
     both = data + WHOLE
     fed = 0
@@ -61,13 +61,13 @@ def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Res
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n",
     ],
 )
-def test_a_connection_that_is_to_be_closed_is_not_used_again(head: bytes) -> None:
+def test_connection_is_not_reusable_after_connection_close(head: bytes) -> None:
     reader = ResponseParser()
     assert reader.feed(head + b"ok")
     assert not reader.reusable
 
 
-def test_an_answer_may_end_with_the_connection() -> None:
+def test_response_may_end_with_the_connection() -> None:
     reader = ResponseParser()
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
     assert not reader.feed(b"thing")
@@ -77,7 +77,7 @@ def test_an_answer_may_end_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", WHOLE[:-1], WHOLE[:20], CHUNKED[:-2]])
-def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
+def test_truncated_response_is_incomplete(data: bytes) -> None:
     reader = ResponseParser()
     reader.feed(data)
     assert not reader.ended()
@@ -118,7 +118,7 @@ def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * http1.LONGEST_HEAD + b"\r\n\r\n", "no end"),
     ],
 )
-def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> None:
+def test_malformed_response_is_rejected(data: bytes, problem: str) -> None:
     with pytest.raises(MalformedResponse, match=problem):
         ResponseParser().feed(data)
 
@@ -130,7 +130,7 @@ def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> Non
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n5\r\n56789\r\n", b"1\r\nx\r\n"),
     ],
 )
-def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, begin: bytes, more: bytes) -> None:
+def test_endless_response_is_rejected(monkeypatch: pytest.MonkeyPatch, begin: bytes, more: bytes) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
     reader = ResponseParser()
     reader.feed(begin)
@@ -138,7 +138,7 @@ def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, begin
         reader.feed(more)
 
 
-def test_what_was_taken_from_a_stream_does_not_count_as_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumed_bytes_of_a_stream_do_not_count_as_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
     reader = ResponseParser()
     reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -163,6 +163,6 @@ def test_a_request(body: bytes | None, expected: bytes) -> None:
 
 
 @pytest.mark.parametrize("target", ["", "a", "/a b", "/a\r\nX: y", "/ä", "http://elsewhere/"])
-def test_what_is_no_path_is_not_sent(target: str) -> None:
+def test_invalid_path_is_rejected(target: str) -> None:
     with pytest.raises(ValueError, match="is not the path of a URL"):
         request("GET", target, b"", None, "")

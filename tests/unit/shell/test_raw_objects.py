@@ -1,4 +1,4 @@
-"""Objects kept in JSON for extenders: the newest version of those that may be sent, as the API server wrote them."""
+"""Cache of raw JSON objects for extenders."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def read(kept: RawObjectCache, name: str) -> Any:
     return None if body is None else msgspec.json.decode(body)
 
 
-def test_a_list_is_kept_whole_but_for_what_only_servers_read() -> None:
+def test_listed_objects_are_stored_without_managed_fields() -> None:
     kept, listed = RawObjectCache(CacheScope.ALL), pod("a").spec(dnsPolicy="Default").manifest
     managed = {**listed, "metadata": {**listed["metadata"], "managedFields": [{"manager": "kubectl"}]}}
     found = keeping(kept).page(page(managed, pod("b").manifest))
     assert [item.identity.name for item in found.items] == ["a", "b"]
     assert read(kept, "a") == {"metadata": listed["metadata"], "spec": listed["spec"]}
-    assert kept.get("a") is None, "its namespace is part of its name"
+    assert kept.get("a") is None, "the namespace is part of the key"
 
 
-def test_a_watch_brings_it_up_to_date() -> None:
+def test_watch_event_updates_the_object() -> None:
     kept = RawObjectCache(CacheScope.ALL)
     decoder = keeping(kept)
     for manifest in (pod("a").manifest, pod("a").label("app", "web").manifest):
@@ -48,7 +48,7 @@ def test_a_watch_brings_it_up_to_date() -> None:
     assert read(kept, "a")["metadata"]["labels"] == {"app": "web"}
 
 
-def test_what_is_no_longer_wanted_is_let_go_of() -> None:
+def test_object_that_leaves_the_scope_is_dropped() -> None:
     kept = RawObjectCache(CacheScope.PENDING)
     decoder = keeping(kept)
     decoder.line(event("ADDED", pod("a").manifest))
@@ -57,27 +57,27 @@ def test_what_is_no_longer_wanted_is_let_go_of() -> None:
     assert len(kept) == 0
 
 
-def test_what_is_gone_is_let_go_of_before_others_hear_of_it() -> None:
-    kept, heard = RawObjectCache(CacheScope.ALL), list[tuple[str, int]]()
+def test_deleted_object_is_dropped_before_the_event_is_emitted() -> None:
+    kept, emitted = RawObjectCache(CacheScope.ALL), list[tuple[str, int]]()
 
-    def hear(change: Upsert[Any] | Gone) -> None:
-        heard.append((type(change).__name__, len(kept)))
+    def record(change: Upsert[Any] | Gone) -> None:
+        emitted.append((type(change).__name__, len(kept)))
 
-    emit = kept.following(hear)
+    emit = kept.following(record)
     item = keeping(kept).line(event("ADDED", pod("a").manifest)).item
     emit(Upsert(item.object))
     emit(Gone("default", "a", "a"))
-    assert heard == [("Upsert", 1), ("Gone", 0)]
+    assert emitted == [("Upsert", 1), ("Gone", 0)]
 
 
-def test_what_cannot_be_read_is_not_kept() -> None:
+def test_undecodable_object_is_not_stored() -> None:
     kept = RawObjectCache(CacheScope.ALL)
     broken = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"containers": 7}}
     assert [item.object for item in keeping(kept).page(page(broken)).items] == [None]
     assert len(kept) == 0
 
 
-def test_nothing_is_kept_unless_somebody_wants_it() -> None:
+def test_nothing_is_stored_with_an_empty_scope() -> None:
     kept = RawObjectCache()
     decoder = keeping(kept)
     assert [item.identity.name for item in decoder.page(page(pod("a").manifest)).items] == ["a"]
@@ -90,7 +90,7 @@ def test_nothing_is_kept_unless_somebody_wants_it() -> None:
     [(CacheScope.ALL, ["a", "b"]), (CacheScope.PENDING, ["a"]), (CacheScope.NONE, [])],
     ids=lambda each: str(each),
 )
-def test_less_is_kept_than_before(keep: CacheScope, left: list[str]) -> None:
+def test_narrowing_the_scope_drops_objects(keep: CacheScope, left: list[str]) -> None:
     kept = RawObjectCache(CacheScope.ALL)
     list(keeping(kept).page(page(pod("a").manifest, pod("b").on("n1").manifest)).items)
     kept.narrow(keep)
@@ -101,7 +101,7 @@ def test_less_is_kept_than_before(keep: CacheScope, left: list[str]) -> None:
 @pytest.mark.parametrize(
     ("extenders", "needs"),
     [
-        pytest.param([], (CacheScope.NONE, CacheScope.NONE), id="nobody"),
+        pytest.param([], (CacheScope.NONE, CacheScope.NONE), id="no extender"),
         pytest.param([{"bind_verb": "b"}], (CacheScope.PENDING, CacheScope.NONE), id="one that binds"),
         pytest.param([{"filter_verb": "f"}], (CacheScope.PENDING, CacheScope.ALL), id="one that is sent nodes"),
         pytest.param(
@@ -114,5 +114,5 @@ def test_less_is_kept_than_before(keep: CacheScope, left: list[str]) -> None:
         ),
     ],
 )
-def test_what_extenders_need(extenders: list[dict[str, Any]], needs: tuple[CacheScope, CacheScope]) -> None:
+def test_required_scopes(extenders: list[dict[str, Any]], needs: tuple[CacheScope, CacheScope]) -> None:
     assert required_scopes([Extender("http://e", **given) for given in extenders]) == needs
