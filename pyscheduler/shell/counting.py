@@ -50,21 +50,21 @@ class Counter:
 
 
 class Histogram:
-    """Histogram by labels: `histogram.noted[labels].append(seconds)`; `settle` sorts those values into buckets."""
+    """Histogram by labels: `histogram.observed[labels].append(seconds)`; `aggregate` sorts them into buckets."""
 
     def __init__(self, name: str, help: str, bounds: tuple[float, ...], labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, help, labels
         self.bounds = np.array(bounds)
         self.counts: dict[Labels, Any] = {}
         self.sums: dict[Labels, float] = {}
-        self.noted: defaultdict[Labels, array[float]] = defaultdict(lambda: array("d"))
+        self.observed: defaultdict[Labels, array[float]] = defaultdict(lambda: array("d"))
         if not labels:
-            self.noted[()] = array("d")
+            self.observed[()] = array("d")
 
-    def settle(self) -> None:
+    def aggregate(self) -> None:
         """Sort the appended values into buckets and discard them."""
         size = len(self.bounds) + 1
-        for labels, values in self.noted.items():
+        for labels, values in self.observed.items():
             if not values and labels:
                 continue
             seconds = np.array(values)
@@ -75,16 +75,16 @@ class Histogram:
 
     def copy(self) -> Histogram:
         """Return a copy of the current buckets that another thread can read."""
-        self.settle()
+        self.aggregate()
         taken = copy(self)
-        taken.counts, taken.sums, taken.noted = dict(self.counts), dict(self.sums), defaultdict(lambda: array("d"))
+        taken.counts, taken.sums, taken.observed = dict(self.counts), dict(self.sums), defaultdict(lambda: array("d"))
         return taken
 
     def reset(self) -> None:
         """Set all buckets to 0; the arrays stay the same objects, because other code holds references to them."""
         self.counts.clear()
         self.sums.clear()
-        for values in self.noted.values():
+        for values in self.observed.values():
             del values[:]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-ENOUGH: Final = 4096
+MAX_OPEN_FILES: Final = 4096
 """More open files than this process needs."""
 
 
@@ -19,7 +19,7 @@ def connections(wanted: int) -> int:
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    aim = ENOUGH if hard == unlimited else min(ENOUGH, hard)
+    aim = MAX_OPEN_FILES if hard == unlimited else min(MAX_OPEN_FILES, hard)
     if soft != unlimited and soft < aim:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (aim, hard))

@@ -113,7 +113,7 @@ class Election:
         self._claimed = False
         """True if a claim was sent: the lease may be held even if no response came."""
         self._elected = False
-        self._given_back = False
+        self._released = False
         self._announcing: asyncio.Task[None] | None = None
 
     def holds(self) -> bool:
@@ -122,7 +122,7 @@ class Election:
 
     @property
     def lost(self) -> bool:
-        return self._elected and not self._given_back and not self.holds()
+        return self._elected and not self._released and not self.holds()
 
     def check(self) -> str | None:
         """Return the health check's problem if the lease expired long ago and this process still runs, else None."""
@@ -195,7 +195,7 @@ class Election:
             except ApiError as problem:
                 log.info("Renewal failed, reading the lease first", v=2, lease=self._lock, err=str(problem))
         try:
-            return await self._look_and_claim()
+            return await self._read_and_claim()
         except ApiError as problem:
             log.warning("Cannot read or write the lease, retrying", problem, lease=self._lock)
             return False
@@ -207,7 +207,7 @@ class Election:
         self._unhealthy = problem is not None
         return not self._unhealthy
 
-    async def _look_and_claim(self) -> bool:
+    async def _read_and_claim(self) -> bool:
         candidate = self._candidate
         candidate.observe(await self._lock.read(), self._clock.now())
         if self._elected and candidate.holder not in ("", candidate.identity):
@@ -237,7 +237,7 @@ class Election:
         """Release the lease, so that another replica can acquire it at once, unless it may be another's already."""
         if not self._claimed or self.lost:
             return
-        self._given_back = True
+        self._released = True
         self._candidate.resign()
         try:
             async with asyncio.timeout(_RELEASE):

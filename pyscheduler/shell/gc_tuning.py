@@ -23,13 +23,13 @@ LONG: Final = 0.01
 """Seconds of a full collection after which the surviving objects are frozen."""
 FULL_COLLECTION_EVERY: Final = 3600.0
 """Seconds between two collections of the frozen objects."""
-MOST_THOROUGH: Final = 500_000
+MAX_COLLECTED_FROZEN: Final = 500_000
 """Frozen objects up to which they are collected, at about 0.1 µs each."""
 _IMPORTS: Final = 200_000
 """Objects: more than the imports of all modules create."""
 _THRESHOLDS: Final = (5_000, 5, 5)
 _FULL: Final = 2
-_MOST: Final = (5_000, 20_000, 20_000)
+_MAX_OBJECTS: Final = (5_000, 20_000, 20_000)
 """Objects by generation, traversed at about 0.3 µs each."""
 
 
@@ -41,7 +41,7 @@ def defer_first_collection() -> None:
 def collect_by_size() -> None:
     """Collect the oldest generation that holds too many objects, and the younger ones."""
     for generation in (_FULL, 1, 0):
-        if len(gc.get_objects(generation)) > _MOST[generation]:
+        if len(gc.get_objects(generation)) > _MAX_OBJECTS[generation]:
             gc.collect(generation)
             return
 
@@ -61,11 +61,11 @@ def collection_paused() -> Iterator[None]:
 class GcTuning:
     """Keep collections rare and freeze long-lived objects inside the `with` block. One per process."""
 
-    def __init__(self, now: Callable[[], float] = time.perf_counter, most_thorough: int = MOST_THOROUGH) -> None:
-        """`now` returns seconds. At most `most_thorough` frozen objects are collected again."""
-        self._most_thorough = most_thorough
+    def __init__(self, now: Callable[[], float] = time.perf_counter, max_frozen: int = MAX_COLLECTED_FROZEN) -> None:
+        """`now` returns seconds. At most `max_frozen` frozen objects are collected again."""
+        self._max_frozen = max_frozen
         self._now = now
-        self._began = self._thorough = now()
+        self._began = self._last_full = now()
         self._thresholds = gc.get_threshold()
 
     def __enter__(self) -> Self:
@@ -88,9 +88,9 @@ class GcTuning:
         if phase == "start":
             self._began = now
             return
-        if now - self._began >= LONG or len(gc.get_objects(_FULL)) > _MOST[_FULL]:
+        if now - self._began >= LONG or len(gc.get_objects(_FULL)) > _MAX_OBJECTS[_FULL]:
             gc.freeze()
-        if now - self._thorough >= FULL_COLLECTION_EVERY:
-            self._thorough = now
-            if gc.get_freeze_count() <= self._most_thorough:
+        if now - self._last_full >= FULL_COLLECTION_EVERY:
+            self._last_full = now
+            if gc.get_freeze_count() <= self._max_frozen:
                 gc.unfreeze()  # the next full collection traverses all

@@ -1,7 +1,7 @@
 """Heartbeat of the main loop, readable in other threads.
 
 While a plugin blocks the loop, the lease is renewed and /livez succeeds. But a loop that is blocked for ever must not
-keep the lease from a replica that could work, so after `GIVEN_UP_AFTER` it counts as dead.
+keep the lease from a replica that could work, so after `DEAD_AFTER` it counts as dead.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pyscheduler.shell.clock import Clock
 
 PERIOD: Final = 0.25
 """Seconds between two beats."""
-GIVEN_UP_AFTER: Final = 60.0
+DEAD_AFTER: Final = 60.0
 """Seconds without a beat after which /livez fails and the lease is no longer renewed."""
 
 
@@ -43,7 +43,7 @@ class Heartbeat:
     def check(self) -> str | None:
         """Return the health check's message if the loop has been blocked for too long, else None."""
         silence = self.silence()
-        return f"the main loop has been blocked for {silence:.0f} s" if silence > GIVEN_UP_AFTER else None
+        return f"the main loop has been blocked for {silence:.0f} s" if silence > DEAD_AFTER else None
 
     async def _beat(self) -> None:
         while True:

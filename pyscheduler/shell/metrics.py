@@ -65,13 +65,13 @@ class AttemptMetrics(_Family):
         )
         self.preemption_attempts = Counter("scheduler_preemption_attempts", "Preemption attempts.")
         self.preemption_victims = Histogram("scheduler_preemption_victims", "Victims per preemption.", buckets(1, 2, 7))
-        self.room_seconds = Histogram(
+        self.preemption_execution_seconds = Histogram(
             "scheduler_preemption_goroutines_duration_seconds",
             "Seconds to evict the victims of one pod.",
             buckets(0.01, 2, 20),
             ("result",),
         )
-        self.rooms = Counter(
+        self.preemption_executions = Counter(
             "scheduler_preemption_goroutines_execution", "Pods with evicted victims, by result.", ("result",)
         )
         self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type",))
@@ -178,8 +178,10 @@ class ProcessMetrics(_Family):
         self.config_reloads = Counter(
             "pyscheduler_config_reloads", "Reloads of a changed configuration file, by result.", ("result",)
         )
-        self.config_taken = Gauges("pyscheduler_config_last_reload_successful", "1 if the last reload succeeded.", ())
-        self.config_taken.read = lambda: {(): 1.0}
+        self.config_reload_succeeded = Gauges(
+            "pyscheduler_config_last_reload_successful", "1 if the last reload succeeded.", ()
+        )
+        self.config_reload_succeeded.read = lambda: {(): 1.0}
 
 
 class ThreadMetrics(_Family):
@@ -228,10 +230,10 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
         """Return copies of the loop's metrics, for another thread to read."""
         return [metric.copy() for metric in self.all if metric not in self.of_threads]
 
-    def settle(self) -> None:
+    def aggregate(self) -> None:
         """Sort the recorded values into buckets, which bounds their memory between two scrapes."""
         for histogram in self._histograms:
-            histogram.settle()
+            histogram.aggregate()
 
     def reset(self) -> None:
         """Set counters and histograms to 0, as `DELETE /metrics` does in kube-scheduler; gauges are unaffected."""
@@ -247,10 +249,10 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
         """Count a renewal for which the election had to read the lease first."""
         self.slow_renewals.counts[(name,)] += 1
 
-    def count_reload(self, taken: bool) -> None:
-        """Count a reload of the configuration file; `taken` is False if it was invalid."""
-        self.config_reloads.counts[("success" if taken else "failure",)] += 1
-        self.config_taken.read = lambda: {(): float(taken)}
+    def count_reload(self, succeeded: bool) -> None:
+        """Count a reload of the configuration file; `succeeded` is False if it was invalid."""
+        self.config_reloads.counts[("success" if succeeded else "failure",)] += 1
+        self.config_reload_succeeded.read = lambda: {(): float(succeeded)}
 
     def count_dropped_event(self) -> None:
         """Count an Event that the `Recorder` dropped."""

@@ -52,7 +52,7 @@ def _counter(counter: Counter) -> Exposed:
 
 
 def _histogram(histogram: Histogram) -> Exposed:
-    histogram.settle()
+    histogram.aggregate()
     family = HistogramMetricFamily(histogram.name, histogram.help, labels=histogram.labels)
     names = [*map(bound_as_go_prints, histogram.bounds.tolist()), "+Inf"]
     for labels, counts in histogram.counts.items():

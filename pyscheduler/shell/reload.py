@@ -59,9 +59,9 @@ class Reloader:
     async def _follow(self) -> None:
         while True:
             await self._clock.sleep(PERIOD)
-            await self.look()
+            await self.reload_if_changed()
 
-    async def look(self) -> None:
+    async def reload_if_changed(self) -> None:
         """Reload the file if its content has changed."""
         content = _content(self._source.path)
         if content == self._seen:
@@ -70,27 +70,27 @@ class Reloader:
         try:
             config = load(self._source.path, self._source.gates, self._source.election)
             restart = await self._scheduler.reconfigure(config)
-        except ConfigError as refused:
-            self._refuse(refused)
+        except ConfigError as error:
+            self._report_failure(error)
         except Exception as error:  # users' plugins may raise anything; the current configuration stays
             _log.crash("Failed to apply the changed configuration", error)
-            self._refuse(error)
+            self._report_failure(error)
         else:
             for warning in config.warnings:
                 _log.warning(warning)
-            self._take(restart)
+            self._report_success(restart)
 
-    def _take(self, restart: tuple[str, ...]) -> None:
+    def _report_success(self, restart: tuple[str, ...]) -> None:
         waiting = ", ".join(restart)
         _log.info("Configuration reloaded", restart=waiting or "not needed")
-        self._scheduler.metrics.count_reload(taken=True)
+        self._scheduler.metrics.count_reload(succeeded=True)
         note = "configuration reloaded" + (f"; restart needed for: {waiting}" if waiting else "")
         self._record(EventType.NORMAL, "ConfigurationReloaded", note)
 
-    def _refuse(self, problem: Exception) -> None:
+    def _report_failure(self, problem: Exception) -> None:
         lines = str(problem).splitlines() or [type(problem).__name__]
         _log.error("Invalid configuration, keeping the current one", problems="; ".join(lines))
-        self._scheduler.metrics.count_reload(taken=False)
+        self._scheduler.metrics.count_reload(succeeded=False)
         note = f"invalid configuration, keeping the current one: {'; '.join(lines)}"
         self._record(EventType.WARNING, "ConfigurationRefused", note)
 

@@ -114,7 +114,7 @@ class Scheduler:
         self._register_gauges(config.gates)
         self.executor.consult, self._extenders.emit = self._extenders.consult, self.loop.handle_event
         assumed = self.machine.context.assumed
-        self._extenders.at_work = lambda: (each.profile for each in assumed.values())
+        self._extenders.binding_profiles = lambda: (each.profile for each in assumed.values())
         self._refusals = Refusals(metrics.count_decode_failure)
         self._rng = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
@@ -289,11 +289,11 @@ class Scheduler:
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
         kind, emit = source.watched.kind, source.emit
-        kept = self._extenders.kept.of(kind)
-        if kept is None:
+        cache = self._extenders.raw_objects.of(kind)
+        if cache is None:
             decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
         else:
-            decoder, emit = kept.decoder(kind.plural, source.type, self._refusals), kept.following(emit)
+            decoder, emit = cache.decoder(kind.plural, source.type, self._refusals), cache.wrap_handler(emit)
         return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._rng)
 
     def _pod(self, change: Change) -> None:

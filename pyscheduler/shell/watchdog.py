@@ -49,7 +49,7 @@ class Watchdog:
         self._stopped.set()
         self._thread.join()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check the loop and report if it is or was blocked; call it every `PERIOD`."""
         before, self._beat = self._beat, self._heartbeat.at
         if self._beat != before:
@@ -90,7 +90,7 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._stopped.wait(PERIOD):
             try:
-                self.look()
+                self.check()
             except Exception as error:  # attributes of users' objects may raise anything
                 _log.crash("Watchdog failed to inspect the main loop", error)
 

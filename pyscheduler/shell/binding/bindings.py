@@ -36,7 +36,7 @@ Divided by one more than the number of pods that the plugin blocks already.
 """
 SLOW_PRE_BIND: Final = 120.0
 """Seconds before a PreBind plugin is reported as slow; provisioning a volume may take a minute."""
-_LOOK_EVERY: Final = 1.0
+_CHECK_EVERY: Final = 1.0
 log = logs.get("bindings")
 
 
@@ -113,7 +113,7 @@ class Bindings:
         finally:
             await cancel_and_wait(self._tasks)
 
-    def look(self) -> None:
+    def check_cycles(self) -> None:
         """Report and detach slow binding cycles, and cancel those that exceed the timeout."""
         now, held = self._clock.now(), self.detached_by_plugin()
         late: dict[tuple[str, str], list[BindingClient]] = {}
@@ -162,8 +162,8 @@ class Bindings:
 
     async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
-            self.look()
+            await asyncio.sleep(_CHECK_EVERY)
+            self.check_cycles()
 
     async def _pre_bind(self, client: BindingClient, command: Bind) -> None:
         failed = await prepare(command, client, self._clock, self.instrument)

@@ -42,8 +42,8 @@ log = logs.get("extenders")
 class ExtenderClients:
     """Clients of all extenders of a configuration."""
 
-    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock, kept: RawObjectCaches) -> None:
-        """ConfigError if the TLS settings of one are invalid. `kept` holds the raw objects for the requests."""
+    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock, raw_objects: RawObjectCaches) -> None:
+        """ConfigError if the TLS settings of one are invalid. `raw_objects` holds the raw objects for the requests."""
         self.known = build_extenders(configuration)
         self.emit: Callable[[Event], None] = lambda _: None
         """Receives the results."""
@@ -51,7 +51,7 @@ class ExtenderClients:
         self._clients = [_client(place, given) for place, given in enumerate(configuration.extenders)]
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._kept = kept
+        self._raw_objects = raw_objects
 
     def consult(self, command: CallExtenders) -> None:
         """Start the calls of a command; the results are emitted."""
@@ -129,11 +129,11 @@ class ExtenderClients:
         verb = configured.filter_verb if isinstance(call, FilterCall) else configured.prioritize_verb
         if configured.node_cache_capable:
             return verb, wire.names_request(whole, call.nodes)
-        nodes = (self._kept.nodes.get(name) for name in call.nodes)
+        nodes = (self._raw_objects.nodes.get(name) for name in call.nodes)
         return verb, wire.nodes_request(whole, [node for node in nodes if node is not None])
 
     def _whole(self, pod: Pod) -> bytes | None:
-        return self._kept.pods.get(pod.name, pod.namespace)
+        return self._raw_objects.pods.get(pod.name, pod.namespace)
 
 
 class ExtenderBinder(BindPlugin):

@@ -36,64 +36,66 @@ class CacheScope(enum.IntEnum):
 class RawObjectCache:
     """Raw JSON of objects of one kind, by namespace and name."""
 
-    def __init__(self, keep: CacheScope = CacheScope.NONE) -> None:
-        self.keep = keep
-        self._kept: dict[Key, bytes] = {}
+    def __init__(self, scope: CacheScope = CacheScope.NONE) -> None:
+        self.scope = scope
+        self._objects: dict[Key, bytes] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._objects)
 
-    def narrow(self, keep: CacheScope) -> None:
-        """Reduce the scope to `keep` and drop the objects outside it."""
-        if keep < self.keep:
-            self._kept = {k: raw for k, raw in self._kept.items() if keep is CacheScope.PENDING and not _node_of(raw)}
-        self.keep = keep
+    def narrow(self, scope: CacheScope) -> None:
+        """Reduce the scope to `scope` and drop the objects outside it."""
+        if scope < self.scope:
+            self._objects = {
+                k: raw for k, raw in self._objects.items() if scope is CacheScope.PENDING and not _node_of(raw)
+            }
+        self.scope = scope
 
     def get(self, name: str, namespace: str = "") -> bytes | None:
         """Return the newest version of an object, None if it is not stored."""
-        return self._kept.get((namespace, name))
+        return self._objects.get((namespace, name))
 
     def put(self, item: Item[Any], raw: msgspec.Raw) -> None:
         """Store an object that was decoded, or drop it if it is out of scope."""
         key = item.identity[:2]
-        if item.object is not None and self._wants(item.object):
-            self._kept[key] = _as_sent(raw)
+        if item.object is not None and self._is_in_scope(item.object):
+            self._objects[key] = _as_sent(raw)
         else:
-            self._kept.pop(key, None)
+            self._objects.pop(key, None)
 
-    def _wants(self, found: Any) -> bool:
-        return self.keep is CacheScope.ALL or (self.keep is CacheScope.PENDING and not found.spec.node_name)
+    def _is_in_scope(self, found: Any) -> bool:
+        return self.scope is CacheScope.ALL or (self.scope is CacheScope.PENDING and not found.spec.node_name)
 
     def decoder(self, resource: str, type: type[T], refusals: Refusals) -> ObjectDecoder[T]:
         """Return a decoder that stores the objects that it decodes."""
         return _CachingDecoder(resource, type, refusals, self)
 
-    def following(self, emit: Callable[[Upsert[Any] | Gone], None]) -> Callable[[Upsert[Any] | Gone], None]:
+    def wrap_handler(self, emit: Callable[[Upsert[Any] | Gone], None]) -> Callable[[Upsert[Any] | Gone], None]:
         """Return `emit` preceded by dropping deleted objects."""
 
         def emit_and_drop(change: Upsert[Any] | Gone) -> None:
             if isinstance(change, Gone):
-                self._kept.pop((change.namespace, change.name), None)
+                self._objects.pop((change.namespace, change.name), None)
             emit(change)
 
         return emit_and_drop
 
 
 class _CachingDecoder(ObjectDecoder[T]):
-    def __init__(self, resource: str, type: type[T], refusals: Refusals, kept: RawObjectCache) -> None:
+    def __init__(self, resource: str, type: type[T], refusals: Refusals, cache: RawObjectCache) -> None:
         super().__init__(resource, type, refusals)
-        self._kept = kept
+        self._cache = cache
 
     def page(self, body: bytes) -> Page[T]:
-        return self._one_by_one(body) if self._kept.keep else super().page(body)
+        return self._one_by_one(body) if self._cache.scope else super().page(body)
 
     def line(self, line: bytes) -> Line[T]:
-        return self._part_by_part(line) if self._kept.keep else super().line(line)
+        return self._part_by_part(line) if self._cache.scope else super().line(line)
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
         item = super()._item(raw)
-        if self._kept.keep:
-            self._kept.put(item, raw)
+        if self._cache.scope:
+            self._cache.put(item, raw)
         return item
 
 
@@ -107,9 +109,9 @@ class RawObjectCaches(NamedTuple):
         """Return the cache of a kind, None for kinds other than pods and nodes."""
         return {PODS: self.pods, NODES: self.nodes}.get(kind)
 
-    def by(self, keeps: Sequence[CacheScope]) -> Iterator[tuple[RawObjectCache, CacheScope]]:
-        """Return both caches with their scopes in `keeps`: first pods, then nodes."""
-        return zip(self, keeps, strict=True)
+    def by(self, scopes: Sequence[CacheScope]) -> Iterator[tuple[RawObjectCache, CacheScope]]:
+        """Return both caches with their scopes in `scopes`: first pods, then nodes."""
+        return zip(self, scopes, strict=True)
 
 
 def required_scopes(extenders: Sequence[Extender]) -> tuple[CacheScope, CacheScope]:

@@ -35,18 +35,18 @@ class ExtenderRegistry:
 
     def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock) -> None:
         """ConfigError if the TLS settings of one are invalid."""
-        self.kept = RawObjectCaches(RawObjectCache(), RawObjectCache())
+        self.raw_objects = RawObjectCaches(RawObjectCache(), RawObjectCache())
         """Raw objects for the requests; the reflectors of pods and nodes fill it."""
         self.emit: Callable[[Event], None] = lambda _: None
         """Receives the results."""
-        self.at_work: Callable[[], Iterable[Profile]] = tuple
+        self.binding_profiles: Callable[[], Iterable[Profile]] = tuple
         """Returns the profiles of the pods that are being bound."""
         self._clock = clock
         self._configured = configuration.extenders
         self._now = self._made(configuration)
         self._retired: dict[ExtenderClients, asyncio.Task[None]] = {}
-        for kept, keep in self.kept.by(required_scopes(configuration.extenders)):
-            kept.keep = keep
+        for cache, scope in self.raw_objects.by(required_scopes(configuration.extenders)):
+            cache.scope = scope
 
     @property
     def known(self) -> tuple[Extender, ...]:
@@ -72,8 +72,8 @@ class ExtenderRegistry:
         replacement, needs = self._made(configuration), required_scopes(configuration.extenders)
         await self._read(needs, watches)
         before, self._now, self._configured = self._now, replacement, configuration.extenders
-        for kept, keep in self.kept.by(needs):
-            kept.narrow(keep)
+        for cache, scope in self.raw_objects.by(needs):
+            cache.narrow(scope)
         if before is not None:
             before.stop()
             self._retired[before] = asyncio.create_task(self._retire(before))
@@ -95,27 +95,27 @@ class ExtenderRegistry:
             return None
         from pyscheduler.shell.extenders.extender_client import ExtenderClients
 
-        made = ExtenderClients(configuration, self._clock, self.kept)
+        made = ExtenderClients(configuration, self._clock, self.raw_objects)
         made.emit = lambda event: self.emit(event)
         return made
 
     async def _read(self, needs: Sequence[CacheScope], watches: Iterable[Reflector[Any]]) -> None:
-        before = [kept.keep for kept in self.kept]
-        incomplete = [kept for kept, keep in self.kept.by(needs) if keep > kept.keep]
-        for kept, keep in self.kept.by(needs):
-            kept.keep = max(kept.keep, keep)
-        listing = [watch for watch in watches if self.kept.of(watch.kind) in incomplete]
+        before = [cache.scope for cache in self.raw_objects]
+        incomplete = [cache for cache, scope in self.raw_objects.by(needs) if scope > cache.scope]
+        for cache, scope in self.raw_objects.by(needs):
+            cache.scope = max(cache.scope, scope)
+        listing = [watch for watch in watches if self.raw_objects.of(watch.kind) in incomplete]
         try:
             async with asyncio.timeout(LISTING):
                 await asyncio.gather(*(watch.list_again() for watch in listing))
         except TimeoutError:
-            for kept, keep in self.kept.by(before):
-                kept.narrow(keep)
+            for cache, scope in self.raw_objects.by(before):
+                cache.narrow(scope)
             missing = ", ".join(f"{watch.name} ({watch.problem or 'no answer'})" for watch in listing)
             raise ConfigError([Problem("extenders", f"cannot list objects for requests: {missing}")]) from None
 
     async def _retire(self, extenders: ExtenderClients) -> None:
-        while any(extenders.bind_by(profile.plan) for profile in self.at_work()):
+        while any(extenders.bind_by(profile.plan) for profile in self.binding_profiles()):
             await self._clock.sleep(RETIRING)
         await extenders.close()
         del self._retired[extenders]

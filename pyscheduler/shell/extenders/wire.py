@@ -162,18 +162,18 @@ def parse_filter_result(body: bytes, nodes: Sequence[str], url: str, names: bool
     result = _read(body, _FilterResult)
     if result.error:
         raise ExtenderFailed(result.error)
-    kept: Sequence[str] = ()
+    returned: Sequence[str] = ()
     if names and result.node_names is not None:
-        kept = result.node_names
+        returned = result.node_names
     elif result.nodes is not None:
-        kept = [node.metadata.name for node in result.nodes.items or ()]
+        returned = [node.metadata.name for node in result.nodes.items or ()]
     known = frozenset(nodes)
-    for name in kept:
+    for name in returned:
         if name not in known:
             raise ExtenderFailed(
                 f'extender "{url}" claims a filtered node "{name}" which is not found in the input node list'
             )
-    return ExtenderFilterResult(tuple(kept), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
+    return ExtenderFilterResult(tuple(returned), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
 
 
 def parse_host_priorities(body: bytes) -> ExtenderPrioritizeResult:

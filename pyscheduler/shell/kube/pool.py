@@ -45,11 +45,11 @@ class Stream(NamedTuple):
 class _ResponseBatch:
     """Responses to a batch of calls, awaited together: a future for each would cost more than parsing it."""
 
-    __slots__ = ("_calls", "came", "whole")
+    __slots__ = ("_calls", "received", "whole")
 
     def __init__(self, calls: int, loop: asyncio.AbstractEventLoop) -> None:
         self._calls = calls
-        self.came: list[Response | None] = []
+        self.received: list[Response | None] = []
         """Responses in the order of the calls; None for those that will not come."""
         self.whole: asyncio.Future[None] = loop.create_future()
 
@@ -63,8 +63,8 @@ class _ResponseBatch:
         self._take(None)
 
     def _take(self, answer: Response | None) -> None:
-        self.came.append(answer)
-        if len(self.came) == self._calls:
+        self.received.append(answer)
+        if len(self.received) == self._calls:
             self.whole.set_result(None)
 
 
@@ -139,7 +139,7 @@ class Pool:
         finally:
             del self._due[answers.whole]
             connection.abandon(answers)
-        return [*answers.came, *[None] * (len(calls) - len(answers.came))]
+        return [*answers.received, *[None] * (len(calls) - len(answers.received))]
 
     async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
         """Send a read on its own connection; its response is streamed. RequestError if there is none."""
@@ -238,12 +238,12 @@ class Pool:
 
     async def _wait_for_connection(self, deadline: float) -> HttpConnection:
         """Open a connection, or wait in turn for one that is being opened ahead or, at the limit, becomes free."""
-        came_late = False
+        has_waited = False
         while len(self._waiters) < self._warming or len(self._connections) + self._opening >= self._size:
-            received = await self._wait_in_queue(deadline, came_late)
+            received = await self._wait_in_queue(deadline, has_waited)
             if received is not None and received.is_open:
                 return received
-            came_late = True
+            has_waited = True
         return await self._open_connection(deadline)
 
     async def _wait_in_queue(self, deadline: float, first: bool) -> HttpConnection | None:

@@ -38,15 +38,15 @@ CAPACITY: Final = 20_000
 PATIENCE: Final = 15.0
 """Seconds after which an Event no longer waits for bindings: one writer then writes it."""
 
-_REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
+_MAX_SERIES = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
 """Number of series kept by type; Normal Events rarely repeat."""
 _WRITERS = 8
-_TOGETHER = 16
+_MAX_BATCH = 16
 """Events in one batch; responses come in order, so one slow Event delays all after it."""
 _YIELD = 0.05
-_SPELL = 0.2
+_RATE_WINDOW = 0.2
 """Seconds over which the rate of bindings is measured."""
-_OFTEN = 30.0
+_FREQUENT = 30.0
 """Bindings a second above which more are expected soon, even if none is in flight."""
 _PAUSES = (0.2, 1.0, 5.0, 10.0)
 _EXISTS, _NOT_FOUND = 409, 404
@@ -80,7 +80,7 @@ class Recorder:
         self._writing = 0
         self._flushing = False
         self._last_name = 0
-        self._looked, self._begun, self._many_come = clock.now(), self._in_flight.begun, False
+        self._measured_at, self._begun_before, self._are_bindings_frequent = clock.now(), self._in_flight.begun, False
 
     def __len__(self) -> int:
         """Return the number of queued Events."""
@@ -127,7 +127,7 @@ class Recorder:
         known = self._series[record.type]
         known[key] = series
         known.move_to_end(key)
-        if len(known) > _REMEMBERED[record.type]:
+        if len(known) > _MAX_SERIES[record.type]:
             known.popitem(last=False)
         self._enqueue(series)
 
@@ -190,11 +190,11 @@ class Recorder:
     def _is_busy(self) -> bool:
         """Return True if bindings or evictions are in flight, or bindings are so frequent that some will be."""
         now, begun = self._clock.now(), self._in_flight.begun
-        spell = now - self._looked
-        if spell >= _SPELL:
-            self._many_come = begun - self._begun > _OFTEN * spell
-            self._looked, self._begun = now, begun
-        return self._many_come or self._in_flight.bindings > 0 or self._in_flight.evictions > 0
+        elapsed = now - self._measured_at
+        if elapsed >= _RATE_WINDOW:
+            self._are_bindings_frequent = begun - self._begun_before > _FREQUENT * elapsed
+            self._measured_at, self._begun_before = now, begun
+        return self._are_bindings_frequent or self._in_flight.bindings > 0 or self._in_flight.evictions > 0
 
     def _is_late(self) -> bool:
         oldest = self._new or self._repeats
@@ -217,7 +217,7 @@ class Recorder:
             return []
         many = 1
         if queue is self._new:
-            many = max(1, min(_TOGETHER, -(-len(queue) // _WRITERS), self._connection.together))
+            many = max(1, min(_MAX_BATCH, -(-len(queue) // _WRITERS), self._connection.together))
         self._writing += many
         return [queue.popleft() for _ in range(many)]
 

@@ -27,6 +27,6 @@ class AllowedPaths:
         bare = path.removeprefix("/")
         return bare in self._whole or (bool(self._beginnings) and bare.startswith(self._beginnings))
 
-    def let(self, request: Request) -> bool:
+    def is_exempt(self, request: Request) -> bool:
         """Return True if the path is in the set and the request has no token; tokens are always reviewed."""
         return request.path in self and "authorization" not in request.headers

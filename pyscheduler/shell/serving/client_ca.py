@@ -79,7 +79,7 @@ class ConfigMapAuthorities:
         self._content: str | None = None
         self._due = clock.now()
         self._reading: asyncio.Task[None] | None = None
-        self._complaint = ""
+        self._last_problem = ""
         self.proxies: Proxies | None = None
         """Front proxies in the ConfigMap; None if it has none."""
 
@@ -104,11 +104,11 @@ class ConfigMapAuthorities:
     async def _try_to_read(self) -> None:
         try:
             await self.read()
-            self._complaint = ""
+            self._last_problem = ""
         except ApiError as problem:
             self._due = self._clock.now() + RETRY
-            if str(problem) != self._complaint:
-                self._complaint = str(problem)
+            if str(problem) != self._last_problem:
+                self._last_problem = str(problem)
                 _log.warning("Cannot verify client certificates, no CA is available", problem)
         finally:
             self._reading = None
@@ -126,7 +126,7 @@ class TrustedAuthorities:
         """`proxies` is a CA file with the settings of flags; without it, the ConfigMap in `lookup` is used."""
         self._clients = clients
         self._lookup = lookup
-        self._given = proxies
+        self._from_flags = proxies
         self.known: tuple[str, Proxies | None] = ("", None if proxies is None else proxies[1])
         """Result of the last `current`: the CAs of clients as PEM text, and the front proxies."""
 
@@ -134,8 +134,8 @@ class TrustedAuthorities:
         """Return the certificates of all CAs as PEM text, "" if there are none (yet)."""
         clients = await self._clients.current() if self._clients else ""
         proxies: Proxies | None = None
-        if self._given is not None:
-            file, settings = self._given
+        if self._from_flags is not None:
+            file, settings = self._from_flags
             proxies = msgspec.structs.replace(settings, authorities=await file.current())
         elif self._lookup is not None:
             await self._lookup.current()

@@ -84,19 +84,19 @@ class Tls:
         self._version = _version(options.min_version)
         self._ciphers = _ciphers(options.cipher_suites)
         self._files = _files(options)
-        self._given = options.cert_file is not None
+        self._has_file_flags = options.cert_file is not None
         self._made: tuple[bytes, bytes] | None = None
         self._context: ssl.SSLContext | None = None
         self._made_of: object = None
         self._renewing = asyncio.Lock()
-        if self._files and (self._given or self._files.state()):
+        if self._files and (self._has_file_flags or self._files.state()):
             self._use(self._files.state(), "")
 
     async def context(self) -> ssl.SSLContext:
         """Return the context for the next connection. OSError if there is none."""
         authorities_pem = await self._authorities.current() if self._authorities else ""
         async with self._renewing:
-            if self._context is None and not self._given:
+            if self._context is None and not self._has_file_flags:
                 await self._provide()
             state = self._files.state() if self._files else None
             if (state, authorities_pem) != self._made_of:

@@ -136,7 +136,7 @@ class BindingFixture:
     async def after(self, seconds: float) -> None:
         """Advance the clock and check the binding cycles."""
         self.clock.at += seconds
-        self.bindings.look()
+        self.bindings.check_cycles()
         await settle()
 
 
@@ -147,7 +147,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[BindingFixture]:
+async def running_bindings() -> AsyncIterator[BindingFixture]:
     made = BindingFixture()
     made.server.answers.set()
     api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
@@ -177,69 +177,69 @@ async def until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("at", ["Bind", "PostBind"])
 async def test_pods_of_a_hanging_plugin_do_not_occupy_workers(at: str) -> None:
-    async with world() as here:
+    async with running_bindings() as fixture:
         for i in range(3 * WORKERS):
-            here.begin(f"hung{i}", at)
-        here.begin("fine")
+            fixture.begin(f"hung{i}", at)
+        fixture.begin("fine")
         await settle()
-        was_full = here.is_full
-        assert "fine" not in here.outcomes
+        was_full = fixture.is_full
+        assert "fine" not in fixture.outcomes
         for _ in range(3):
-            await here.after(LONG + 0.1)
-        assert (was_full, here.is_full) == (True, False)
-        assert isinstance(here.outcomes["fine"], Bound)
-        assert here.bindings.detached_by_plugin() == {("Acts", at): 3 * WORKERS}
-        assert here.in_flight.bindings == 0  # so Events do not wait either
-        assert any(isinstance(event, Tick) for event in here.emitted)
+            await fixture.after(LONG + 0.1)
+        assert (was_full, fixture.is_full) == (True, False)
+        assert isinstance(fixture.outcomes["fine"], Bound)
+        assert fixture.bindings.detached_by_plugin() == {("Acts", at): 3 * WORKERS}
+        assert fixture.in_flight.bindings == 0  # so Events do not wait either
+        assert any(isinstance(event, Tick) for event in fixture.emitted)
 
 
 async def test_plugin_that_blocks_many_pods_is_detached_sooner() -> None:
-    async with world() as here:
+    async with running_bindings() as fixture:
         for i in range(3 * WORKERS):
-            here.begin(f"hung{i}", "Bind")
+            fixture.begin(f"hung{i}", "Bind")
         await settle()
-        await here.after(LONG + 0.1)
-        await here.after(LONG / WORKERS)
-        await here.after(LONG / WORKERS)
-        assert here.bindings.detached_by_plugin() == {("Acts", "Bind"): 3 * WORKERS}
+        await fixture.after(LONG + 0.1)
+        await fixture.after(LONG / WORKERS)
+        await fixture.after(LONG / WORKERS)
+        assert fixture.bindings.detached_by_plugin() == {("Acts", "Bind"): 3 * WORKERS}
 
 
 async def test_slow_server_does_not_detach_workers() -> None:
     """Otherwise decisions would use an old cluster state, and connections would pile up."""
-    async with world() as here:
-        here.server.answers.clear()
+    async with running_bindings() as fixture:
+        fixture.server.answers.clear()
         for i in range(WORKERS):
-            here.begin(f"p{i}")
+            fixture.begin(f"p{i}")
         await settle()
-        await here.after(80.0)
-        assert (here.is_full, here.bindings.detached_by_plugin()) == (True, {})
+        await fixture.after(80.0)
+        assert (fixture.is_full, fixture.bindings.detached_by_plugin()) == (True, {})
 
 
 async def test_binding_that_waits_for_a_status_write_is_not_detached() -> None:
     """The server is slow then, not a plugin."""
-    async with world() as here:
+    async with running_bindings() as fixture:
         written = asyncio.Event()
-        here.bindings.withdraw = lambda _: written
+        fixture.bindings.withdraw = lambda _: written
         for i in range(WORKERS):
-            here.begin(f"p{i}")
+            fixture.begin(f"p{i}")
         await settle()
-        await here.after(80.0)
-        assert (here.is_full, here.bindings.detached_by_plugin(), here.server.where) == (True, {}, {})
+        await fixture.after(80.0)
+        assert (fixture.is_full, fixture.bindings.detached_by_plugin(), fixture.server.where) == (True, {}, {})
         written.set()
         await settle()
-    assert len(here.server.where) == WORKERS
+    assert len(fixture.server.where) == WORKERS
 
 
 async def test_slow_plugin_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with world() as here:
-        here.begin("first", "Bind")
+    async with running_bindings() as fixture:
+        fixture.begin("first", "Bind")
         await settle()
-        here.clock.at += 1.0
+        fixture.clock.at += 1.0
         for i in range(2):
-            here.begin(f"hung{i}", "Bind")
+            fixture.begin(f"hung{i}", "Bind")
         await settle()
-        await here.after(LONG + 0.1)
-        await here.after(LONG + 0.1)
+        await fixture.after(LONG + 0.1)
+        await fixture.after(LONG + 0.1)
     (line,) = [record for record in caplog.records if "is slow" in record.message]
     assert vars(line)["fields"] == {
         "plugin": "Acts", "point": "Bind", "pod": "default/first", "node": "n1", "seconds": 6.1, "pods": 3
@@ -249,104 +249,107 @@ async def test_slow_plugin_is_logged_once(caplog: pytest.LogCaptureFixture) -> N
 @pytest.mark.parametrize("at", ["PreBind", "Bind", "PostBind"])
 @pytest.mark.parametrize("begun", [True, False])
 async def test_binding_cycle_of_a_deleted_pod_is_cancelled_without_an_event(at: str, begun: bool) -> None:
-    async with world() as here:
-        here.begin("gone", at)
+    async with running_bindings() as fixture:
+        fixture.begin("gone", at)
         if begun:
             await settle()
-        here.bindings.cancel("gone")
-        await until(lambda: here.bindings.unfinished == 0)
+        fixture.bindings.cancel("gone")
+        await until(lambda: fixture.bindings.unfinished == 0)
         await settle()
-        assert (here.emitted, here.bindings.detached_by_plugin(), here.in_flight.bindings) == ([], {}, 0)
-        assert not here.is_full
+        assert (fixture.emitted, fixture.bindings.detached_by_plugin(), fixture.in_flight.bindings) == ([], {}, 0)
+        assert not fixture.is_full
 
 
 async def test_deleted_pod_leaves_the_queue() -> None:
-    async with world() as here:
-        here.server.answers.clear()
+    async with running_bindings() as fixture:
+        fixture.server.answers.clear()
         for i in range(WORKERS):
-            here.begin(f"p{i}")
-        here.begin("waits")
+            fixture.begin(f"p{i}")
+        fixture.begin("waits")
         await settle()
-        here.bindings.cancel("waits")
-        here.server.answers.set()
-        await until(lambda: here.bindings.unfinished == 0)
-        assert sorted(here.outcomes) == [f"p{i}" for i in range(WORKERS)]
+        fixture.bindings.cancel("waits")
+        fixture.server.answers.set()
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert sorted(fixture.outcomes) == [f"p{i}" for i in range(WORKERS)]
 
 
 async def test_call_for_a_deleted_pod_is_not_interrupted() -> None:
     """Its connection would have to be reopened; the response, a 404, comes soon anyway."""
-    async with world() as here:
-        here.server.answers.clear()
-        here.begin("deleted")
+    async with running_bindings() as fixture:
+        fixture.server.answers.clear()
+        fixture.begin("deleted")
         await settle()
-        here.bindings.cancel("deleted")
+        fixture.bindings.cancel("deleted")
         await settle()
-        assert (here.server.interrupted, here.bindings.unfinished) == (0, 1)
-        here.server.answers.set()
-        await until(lambda: here.bindings.unfinished == 0)
-        assert (here.server.interrupted, here.emitted) == (0, [])
+        assert (fixture.server.interrupted, fixture.bindings.unfinished) == (0, 1)
+        fixture.server.answers.set()
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert (fixture.server.interrupted, fixture.emitted) == (0, [])
 
 
 async def test_binding_cycle_fails_after_the_timeout() -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
         for at in ("PreBind", "Bind"):
-            here.begin(at.lower(), at)
+            fixture.begin(at.lower(), at)
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert {uid: getattr(event, "message", "") for uid, event in here.outcomes.items()} == {
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert {uid: getattr(event, "message", "") for uid, event in fixture.outcomes.items()} == {
             "prebind": 'running PreBind plugin "Acts": no end after 60s',
             "bind": 'running Bind plugin "Acts": no end after 60s',
         }
-        assert dict(here.metrics.called_off.counts) == {("Acts", at, "timeout"): 1 for at in ("PreBind", "Bind")}
+        assert dict(fixture.metrics.called_off.counts) == {("Acts", at, "timeout"): 1 for at in ("PreBind", "Bind")}
 
 
 @pytest.mark.parametrize("how", ["hangs", "returns when cancelled"])
 async def test_outcome_of_a_cancelled_binding_is_read_from_the_server(how: str) -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.server.refusals = [ApiError(0, "Unreachable", "connection refused"), ApiError(500, "", "etcd is away")]
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.server.refusals = [ApiError(0, "Unreachable", "connection refused"), ApiError(500, "", "etcd is away")]
         for name in ("bound", "not-bound"):
-            here.begin(name, "Bind", how)
-        here.server.where["bound"] = "n1"  # bound by another program for the plugin
+            fixture.begin(name, "Bind", how)
+        fixture.server.where["bound"] = "n1"  # bound by another program for the plugin
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert {uid: type(event) for uid, event in here.outcomes.items()} == {"bound": Bound, "not-bound": BindFailed}
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert {uid: type(event) for uid, event in fixture.outcomes.items()} == {
+            "bound": Bound,
+            "not-bound": BindFailed,
+        }
 
 
 async def test_bound_pod_is_not_looked_up_after_cancellation() -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.begin("bound", "Bind", "binds, then hangs")
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.begin("bound", "Bind", "binds, then hangs")
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert (type(here.outcomes["bound"]), here.server.reads) == (Bound, 0)
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert (type(fixture.outcomes["bound"]), fixture.server.reads) == (Bound, 0)
 
 
 async def test_sent_binding_is_not_interrupted() -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.server.answers.clear()
-        here.begin("sent", "Bind", "binds, then hangs")
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.server.answers.clear()
+        fixture.begin("sent", "Bind", "binds, then hangs")
         await settle()
-        await here.after(61.0)
-        assert here.emitted == []
-        here.server.answers.set()
+        await fixture.after(61.0)
+        assert fixture.emitted == []
+        fixture.server.answers.set()
         await settle()
-        await here.after(1.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert isinstance(here.outcomes["sent"], Bound)
+        await fixture.after(1.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert isinstance(fixture.outcomes["sent"], Bound)
 
 
 @pytest.mark.parametrize("name", ["no-answer", "deleted"])
 async def test_pod_is_looked_up_when_its_binding_has_no_response(name: str) -> None:
-    async with world() as here:
-        here.begin(name)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert (type(here.outcomes[name]), here.server.reads) == {
+    async with running_bindings() as fixture:
+        fixture.begin(name)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert (type(fixture.outcomes[name]), fixture.server.reads) == {
             "no-answer": (Bound, 1),
             "deleted": (BindFailed, 0),
         }[name]
@@ -357,35 +360,35 @@ async def test_pod_is_looked_up_when_its_binding_has_no_response(name: str) -> N
 async def test_plugin_that_ignores_cancellation_is_reported_and_its_calls_are_rejected(
     at: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.begin("stuck", at, "ignores cancellation")
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.begin("stuck", at, "ignores cancellation")
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert isinstance(here.outcomes["stuck"], BindFailed)
-        assert [str(problem) for problem in here.acts.late] == ["the binding cycle was cancelled"]
-        assert here.server.where == {}
-        assert dict(here.metrics.plugin_failures.counts) == {("Acts", at): 1}
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert isinstance(fixture.outcomes["stuck"], BindFailed)
+        assert [str(problem) for problem in fixture.acts.late] == ["the binding cycle was cancelled"]
+        assert fixture.server.where == {}
+        assert dict(fixture.metrics.plugin_failures.counts) == {("Acts", at): 1}
         assert "default/stuck" in str(vars(caplog.records[-1])["fields"])
-        assert here.bindings.detached_by_plugin() == {}
+        assert fixture.bindings.detached_by_plugin() == {}
         for i in range(WORKERS):
-            here.begin(f"next{i}")
-        await until(lambda: here.bindings.unfinished == 0)
-        here.acts.obeys_cancellation = True
+            fixture.begin(f"next{i}")
+        await until(lambda: fixture.bindings.unfinished == 0)
+        fixture.acts.obeys_cancellation = True
 
 
 async def test_victim_in_pre_bind_that_is_preempted_twice_is_cancelled_once() -> None:
-    async with world() as here:
-        here.begin("victim", "PreBind")
+    async with running_bindings() as fixture:
+        fixture.begin("victim", "PreBind")
         note = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", pod("victim").build())
         evict = Evict(pod("victim").build(), pod("high").build(), "", note, "DefaultPreemption")
-        assert here.bindings.preempt(evict)
-        assert here.bindings.preempt(evict)
-        await until(lambda: here.bindings.unfinished == 0)
+        assert fixture.bindings.preempt(evict)
+        assert fixture.bindings.preempt(evict)
+        await until(lambda: fixture.bindings.unfinished == 0)
         await settle()
-        assert [record.note for record in here.recorded] == ["by another (in kube-scheduler memory)."]
-        assert not here.bindings.preempt(evict)
+        assert [record.note for record in fixture.recorded] == ["by another (in kube-scheduler memory)."]
+        assert not fixture.bindings.preempt(evict)
 
 
 @pytest.mark.parametrize("at", ["PreBind", "Bind"])
@@ -395,9 +398,9 @@ def test_plugin_that_ignores_cancellation_does_not_keep_the_process_alive(
     monkeypatch.setattr(worker_pool, "STOPPING", 0.01)
 
     async def run() -> None:
-        async with world() as here:
-            here.begin("stuck", at, "ignores cancellation")
+        async with running_bindings() as fixture:
+            fixture.begin("stuck", at, "ignores cancellation")
             await settle()
 
     asyncio.run(run())
-    gc.collect()  # asyncio warns about the forgotten task here, not in another test
+    gc.collect()  # asyncio warns about the forgotten task fixture, not in another test

@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from pyscheduler.shell import descriptors
-from pyscheduler.shell.descriptors import ENOUGH, connections
+from pyscheduler.shell.descriptors import MAX_OPEN_FILES, connections
 
 ANY = resource.RLIM_INFINITY
 
@@ -15,7 +15,7 @@ ANY = resource.RLIM_INFINITY
 @pytest.mark.parametrize(
     ("limits", "raised", "allowed"),
     [
-        pytest.param((256, ANY), (ENOUGH, ANY), 448, id="soft limit is raised"),
+        pytest.param((256, ANY), (MAX_OPEN_FILES, ANY), 448, id="soft limit is raised"),
         pytest.param((256, 1000), (1000, 1000), 448, id="raised to the hard limit"),
         pytest.param((256, 300), (300, 300), 150, id="half of a small limit"),
         pytest.param((1 << 20, 1 << 20), None, 448, id="a high limit stays"),

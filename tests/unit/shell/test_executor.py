@@ -152,11 +152,11 @@ def bind(name: str, plan: BindingPlan = PLAIN) -> Bind:
 
 @asynccontextmanager
 async def executing(
-    world: ExecutorFixture, workers: int = 4, clock: VirtualClock | None = None
+    fixture: ExecutorFixture, workers: int = 4, clock: VirtualClock | None = None
 ) -> AsyncIterator[Executor]:
-    api, status, recorder = cast(ApiWriter, world), cast(StatusWriter, world), cast(Recorder, world)
+    api, status, recorder = cast(ApiWriter, fixture), cast(StatusWriter, fixture), cast(Recorder, fixture)
     executor = Executor(api, status, recorder, InFlightCounter(), clock or VirtualClock(), ConcurrencyLimit(workers))
-    executor.emit = world.emitted.append
+    executor.emit = fixture.emitted.append
     work = asyncio.create_task(executor.run())
     yield executor
     work.cancel()
@@ -170,17 +170,17 @@ async def settle() -> None:
 
 
 async def test_bindings_in_flight_are_bounded_by_the_workers() -> None:
-    world = ExecutorFixture()
-    async with executing(world, workers=4) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture, workers=4) as executor:
         for i in range(40):
             executor.carry_out(bind(f"p{i}"))
         assert executor.is_full(1, SMALL)
         await settle()
-        assert world.in_flight == 4
-        world.release.set()
+        assert fixture.in_flight == 4
+        fixture.release.set()
         await settle()
-    assert (len(world.bound), world.most_in_flight, executor.unfinished) == (40, 4, 0)
-    assert [type(event) for event in world.emitted] == [Bound] * 40
+    assert (len(fixture.bound), fixture.most_in_flight, executor.unfinished) == (40, 4, 0)
+    assert [type(event) for event in fixture.emitted] == [Bound] * 40
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,14 @@ async def test_bindings_in_flight_are_bounded_by_the_workers() -> None:
     [pytest.param(SMALL, SMALL_QUEUE, id="small"), pytest.param(SMALL + 1, LARGE_QUEUE, id="large")],
 )
 async def test_executor_is_full_while_the_concurrency_limit_is_reached(nodes: int, queue: float) -> None:
-    world = ExecutorFixture()
-    async with executing(world, workers=60) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture, workers=60) as executor:
         full = []
         for i in range(int(queue)):
             full.append(executor.is_full(1, nodes))
             executor.carry_out(bind(f"p{i}"))
         full.append(executor.is_full(1, nodes))
-        world.release.set()
+        fixture.release.set()
         await settle()
     assert full == [False] * int(queue) + [True]
 
@@ -208,8 +208,8 @@ async def test_bindings_that_fail_are_observed_only_if_they_took_long(
     took: list[float] = []
     monkeypatch.setattr(ConcurrencyLimit, "observe", lambda _, seconds, __: took.append(seconds))
     clock = VirtualClock()
-    world = Late({"a": ApiError(500, "InternalError", "etcdserver: request timed out")}, clock=clock, seconds=seconds)
-    async with executing(world, clock=clock) as executor:
+    fixture = Late({"a": ApiError(500, "InternalError", "etcdserver: request timed out")}, clock=clock, seconds=seconds)
+    async with executing(fixture, clock=clock) as executor:
         for name in "ab":
             executor.carry_out(bind(name))
         await settle()
@@ -217,13 +217,13 @@ async def test_bindings_that_fail_are_observed_only_if_they_took_long(
 
 
 async def test_rejected_binding_is_emitted_and_the_worker_continues() -> None:
-    world = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
-    world.release.set()
-    async with executing(world, workers=1) as executor:
+    fixture = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "pod a is already assigned")})
+    fixture.release.set()
+    async with executing(fixture, workers=1) as executor:
         executor.carry_out(bind("a"))
         executor.carry_out(bind("b"))
         await settle()
-    failed, bound = world.emitted
+    failed, bound = fixture.emitted
     assert isinstance(failed, BindFailed)
     assert failed.message == 'running Bind plugin "Binder": pod a is already assigned'
     assert not failed.rejected
@@ -231,33 +231,33 @@ async def test_rejected_binding_is_emitted_and_the_worker_continues() -> None:
 
 
 async def test_pods_in_pre_bind_do_not_occupy_workers() -> None:
-    world = ExecutorFixture()
-    world.release.set()
-    async with executing(world, workers=2) as executor:
+    fixture = ExecutorFixture()
+    fixture.release.set()
+    async with executing(fixture, workers=2) as executor:
         for i in range(40):
             executor.carry_out(bind(f"slow{i}", FULL))
         await settle()
-        assert (executor.is_full(1, SMALL), executor.unfinished, world.bound) == (False, 40, [])
+        assert (executor.is_full(1, SMALL), executor.unfinished, fixture.bound) == (False, 40, [])
         executor.carry_out(bind("quick"))
         await settle()
-        assert world.bound == ["quick"]
-        world.release.clear()
-        world.awake.set()
+        assert fixture.bound == ["quick"]
+        fixture.release.clear()
+        fixture.awake.set()
         await settle()
-        assert (executor.is_full(1, SMALL), world.in_flight) == (True, 2)
-        world.release.set()
+        assert (executor.is_full(1, SMALL), fixture.in_flight) == (True, 2)
+        fixture.release.set()
         await settle()
-    assert (len(world.bound), world.most_in_flight, executor.unfinished) == (41, 2, 0)
+    assert (len(fixture.bound), fixture.most_in_flight, executor.unfinished) == (41, 2, 0)
 
 
 async def test_pre_bind_may_reject_and_post_bind_failure_is_ignored() -> None:
-    world = ExecutorFixture()
-    world.release.set()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    fixture.release.set()
+    async with executing(fixture) as executor:
         executor.carry_out(bind("dry", FULL))
         executor.carry_out(bind("loud", FULL))
         await settle()
-    by_uid: Mapping[str, Any] = {event.uid: event for event in world.emitted if isinstance(event, Bound | BindFailed)}
+    by_uid: Mapping[str, Any] = {event.uid: event for event in fixture.emitted if isinstance(event, Bound | BindFailed)}
     assert (by_uid["dry"].message, by_uid["dry"].rejected) == ("no volume", True)
     assert isinstance(by_uid["loud"], Bound)
 
@@ -282,16 +282,16 @@ class Confused(PreBindPlugin, BindPlugin):
 
 async def test_invalid_return_value_or_cancelled_error_fails_the_pod_but_not_the_worker() -> None:
     confused = Confused(None, HANDLE)
-    plan, world = BindingPlan((confused,), (confused,), ()), ExecutorFixture()
+    plan, fixture = BindingPlan((confused,), (confused,), ()), ExecutorFixture()
     names = [f"{at}-{how}" for at in ("prepare", "bind") for how in ("nonsense", "cancelled")]
-    async with executing(world, workers=1) as executor:
+    async with executing(fixture, workers=1) as executor:
         for name in names:
             executor.carry_out(bind(name, plan))
         await settle()
         executor.carry_out(bind("fine", plan))
         await settle()
         assert executor.unfinished == 0
-    emitted = {event.uid: event for event in world.emitted if isinstance(event, Bound | BindFailed)}
+    emitted = {event.uid: event for event in fixture.emitted if isinstance(event, Bound | BindFailed)}
     assert [type(emitted[name]) for name in names] == [BindFailed] * 4
     assert isinstance(emitted["fine"], Bound)
 
@@ -305,85 +305,85 @@ async def test_extender_calls_are_passed_to_consult() -> None:
 
 
 async def test_only_the_newest_condition_of_a_pod_is_written() -> None:
-    world = ExecutorFixture()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         for name, message in (("a", "first"), ("b", "only"), ("a", "second")):
             executor.carry_out(unfit(name, message))
         executor.carry_out(Record(EventType.WARNING, "FailedScheduling", "Scheduling", "first", pod("a").build()))
         await settle()
-    assert sorted(world.patched) == ["a: second", "b: only"]
-    assert world.recorded == ["FailedScheduling"]
+    assert sorted(fixture.patched) == ["a: second", "b: only"]
+    assert fixture.recorded == ["FailedScheduling"]
 
 
 async def test_replaced_status_keeps_the_fields_that_the_newer_one_lacks() -> None:
     nominated = unfit("a", "no room", "n1")
     cleared = PatchStatus(pod("a").build(), None, "")
     assert cleared.after(nominated) == PatchStatus(cleared.pod, nominated.condition, "")
-    world = ExecutorFixture()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         executor.carry_out(nominated)
         executor.carry_out(cleared)
         await settle()
-    assert world.patched == ["a: no room"]
+    assert fixture.patched == ["a: no room"]
 
 
 async def test_status_writes_of_a_pod_are_serialised() -> None:
-    world = Slow()
-    async with executing(world) as executor:
+    fixture = Slow()
+    async with executing(fixture) as executor:
         executor.carry_out(unfit("a", "first"))
         await settle()
         executor.carry_out(unfit("a", "second"))
         executor.carry_out(unfit("b", "other"))
         await settle()
-        assert world.patched == ["b: other"], "the server could apply the older one last"
-        world.awake.set()
+        assert fixture.patched == ["b: other"], "the server could apply the older one last"
+        fixture.awake.set()
         await settle()
-    assert world.patched == ["b: other", "a: first", "a: second"]
+    assert fixture.patched == ["b: other", "a: first", "a: second"]
 
 
 async def test_queued_status_of_a_pod_is_dropped_when_it_is_being_bound() -> None:
     """The API server would reject the nomination but accept the condition: a bound pod marked Unschedulable."""
-    world, others = Slow(), [f"p{number:02}" for number in range(PATCHERS)]
-    world.release.set()
-    async with executing(world) as executor:
+    fixture, others = Slow(), [f"p{number:02}" for number in range(PATCHERS)]
+    fixture.release.set()
+    async with executing(fixture) as executor:
         for name in (*others, "a"):
             message = "no room" if name == "a" else "first"
             executor.carry_out(unfit(name, message, "n1"))
         await settle()  # the others are being written, and `a` waits
         executor.carry_out(bind("a"))
         await settle()
-        world.awake.set()
+        fixture.awake.set()
         await settle()
-    assert world.bound == ["a"]
-    assert sorted(world.patched) == [f"{name}: first" for name in others]
+    assert fixture.bound == ["a"]
+    assert sorted(fixture.patched) == [f"{name}: first" for name in others]
 
 
 async def test_statuses_of_several_pods_are_written_concurrently() -> None:
     """With 4 workers, 10,000 unschedulable pods would take two minutes at a latency of 50 ms."""
-    world = Slow()
-    async with executing(world) as executor:
+    fixture = Slow()
+    async with executing(fixture) as executor:
         for number in range(2 * PATCHERS):
             executor.carry_out(unfit(f"p{number}", "first"))
         await settle()
-        assert (world.patching, PATCHERS) == (PATCHERS, 16)
-        world.awake.set()
+        assert (fixture.patching, PATCHERS) == (PATCHERS, 16)
+        fixture.awake.set()
         await settle()
-    assert len(world.patched) == 2 * PATCHERS
+    assert len(fixture.patched) == 2 * PATCHERS
 
 
 async def test_binding_waits_for_a_status_write_of_its_pod() -> None:
-    world = Slow()
-    world.release.set()
-    async with executing(world) as executor:
+    fixture = Slow()
+    fixture.release.set()
+    async with executing(fixture) as executor:
         executor.carry_out(unfit("a", "first"))
         await settle()
         for name in "ab":
             executor.carry_out(bind(name))
         await settle()
-        assert world.bound == ["b"]
-        world.awake.set()
+        assert fixture.bound == ["b"]
+        fixture.awake.set()
         await settle()
-    assert (world.patched, world.bound) == (["a: first"], ["b", "a"])
+    assert (fixture.patched, fixture.bound) == (["a: first"], ["b", "a"])
 
 
 class Elsewhere(BindPlugin):
@@ -402,9 +402,9 @@ class Elsewhere(BindPlugin):
 async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bound(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world, elsewhere, called_off = Slow(), Elsewhere(), list[tuple[str, ...]]()
-    world.release.set()
-    async with executing(world) as executor:
+    fixture, elsewhere, called_off = Slow(), Elsewhere(), list[tuple[str, ...]]()
+    fixture.release.set()
+    async with executing(fixture) as executor:
         executor.instrument = cast(Instrument, Mock(called_off=lambda *labels: called_off.append(labels)))
         for name, plan in (("a", PLAIN), ("b", BindingPlan((), (elsewhere,), ()))):
             executor.carry_out(unfit(name, "first"))
@@ -412,35 +412,35 @@ async def test_pod_deleted_while_its_binding_waits_for_a_status_write_is_not_bou
             executor.carry_out(bind(name, plan))
             await settle()
             executor.carry_out(CancelBinding(name))
-        world.awake.set()
+        fixture.awake.set()
         await settle()
         assert executor.unfinished == 0
-    assert (world.patched, world.bound, world.emitted) == (["a: first", "b: first"], [], [])
+    assert (fixture.patched, fixture.bound, fixture.emitted) == (["a: first", "b: first"], [], [])
     assert (elsewhere.bound, called_off, caplog.records) == ([], [("", "Bind", "gone")] * 2, [])
 
 
 async def test_failed_binding_is_written_to_the_status() -> None:
-    world = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "taken")})
-    world.release.set()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture(refusals={"a": ApiError(409, "Conflict", "taken")})
+    fixture.release.set()
+    async with executing(fixture) as executor:
         executor.emit = lambda _: executor.carry_out(
             PatchStatus(pod("a").build(), Condition("SchedulerError", "taken"))
         )
         executor.carry_out(bind("a"))
         await settle()
-    assert world.patched == ["a: taken"]
+    assert fixture.patched == ["a: taken"]
 
 
 async def test_failed_eviction_is_emitted_after_a_pause() -> None:
-    world = ExecutorFixture(refusals={"victim": ApiError(500, "InternalError", "etcd is down")})
-    async with executing(world) as executor:
+    fixture = ExecutorFixture(refusals={"victim": ApiError(500, "InternalError", "etcd is down")})
+    async with executing(fixture) as executor:
         executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "preempted", PREEMPTED))
         await settle()
-    (emitted,) = world.emitted
+    (emitted,) = fixture.emitted
     assert isinstance(emitted, EvictFailed)
     assert (emitted.preemptor_uid, emitted.victim_uid, emitted.message) == ("high", "victim", "etcd is down")
     assert emitted.at == VirtualClock().at + REST  # a permanent failure is not retried in a tight loop
-    assert world.recorded == []
+    assert fixture.recorded == []
 
 
 async def test_victim_in_pre_bind_is_cancelled_instead_of_deleted() -> None:
@@ -450,8 +450,8 @@ async def test_victim_in_pre_bind_is_cancelled_instead_of_deleted() -> None:
         async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
             await asyncio.Event().wait()
 
-    world = ExecutorFixture()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         for settled in (0, 1):  # before PreBind has begun, and in it
             executor.carry_out(bind("victim", BindingPlan((Waits(None, HANDLE),), PLAIN.bind, ())))
             if settled:
@@ -459,29 +459,29 @@ async def test_victim_in_pre_bind_is_cancelled_instead_of_deleted() -> None:
             executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
             await settle()
             assert executor.unfinished == 0
-    assert [(type(e), e.message) for e in world.emitted if isinstance(e, BindFailed)] == [
+    assert [(type(e), e.message) for e in fixture.emitted if isinstance(e, BindFailed)] == [
         (BindFailed, "preempted by DefaultPreemption")
     ] * 2
-    assert world.notes == ["by another (in kube-scheduler memory)."] * 2
+    assert fixture.notes == ["by another (in kube-scheduler memory)."] * 2
 
 
 async def test_victim_after_pre_bind_is_deleted() -> None:
-    world = ExecutorFixture()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         executor.carry_out(bind("victim", FULL))
         await settle()
         executor.carry_out(Evict(pod("victim").build(), pod("high").build(), "", PREEMPTED, "DefaultPreemption"))
         await settle()
-    assert world.notes == ["by another"]
+    assert fixture.notes == ["by another"]
 
 
 async def test_only_an_evicted_victim_gets_an_event() -> None:
-    world = ExecutorFixture()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         for name in ("victim", "gone"):
             executor.carry_out(Evict(pod(name).build(), pod("high").build(), "preempted", PREEMPTED))
         await settle()
-    assert (world.recorded, world.emitted) == (["Preempted"], [])
+    assert (fixture.recorded, fixture.emitted) == (["Preempted"], [])
 
 
 PREEMPTED = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", pod("victim").build())
@@ -489,11 +489,11 @@ PREEMPTED = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", po
 
 @pytest.mark.parametrize("release", [True, False])
 async def test_drain_waits_for_bindings_with_a_timeout(release: bool) -> None:
-    world = ExecutorFixture()
-    async with executing(world) as executor:
+    fixture = ExecutorFixture()
+    async with executing(fixture) as executor:
         executor.carry_out(bind("a"))
         await settle()
         if release:
-            world.release.set()
+            fixture.release.set()
         await executor.drain(timeout=5.0)
-    assert world.bound == (["a"] if release else [])
+    assert fixture.bound == (["a"] if release else [])

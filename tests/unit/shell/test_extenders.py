@@ -57,17 +57,19 @@ class ExtenderFixture:
     """Extender clients with raw objects of two nodes, and the emitted events."""
 
     def __init__(self, *configured: Extender) -> None:
-        self.kept = RawObjectCaches(*(RawObjectCache(keep) for keep in required_scopes(configured)))
-        self.extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.kept)
+        self.raw_objects = RawObjectCaches(*(RawObjectCache(scope) for scope in required_scopes(configured)))
+        self.extenders = ExtenderClients(
+            KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.raw_objects
+        )
         self.emitted: asyncio.Queue[Event] = asyncio.Queue()
         self.extenders.emit = self.emitted.put_nowait
         for name in ("n1", "n2"):
             self._show(NODES, "nodes", node(name).manifest)
 
     def _show(self, kind: Any, resource: str, manifest: Any) -> None:
-        kept = self.kept.of(kind)
-        assert kept is not None
-        kept.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
+        cache = self.raw_objects.of(kind)
+        assert cache is not None
+        cache.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
 
     def show(self, built: PodBuilder) -> Pod:
         """Add a pod through the watch."""
@@ -84,7 +86,7 @@ class ExtenderFixture:
 
 
 @asynccontextmanager
-async def world(*configured: Extender) -> AsyncIterator[ExtenderFixture]:
+async def extender_clients(*configured: Extender) -> AsyncIterator[ExtenderFixture]:
     made = ExtenderFixture(*configured)
     yield made
     await made.extenders.close()
@@ -100,7 +102,7 @@ def sent(built: PodBuilder) -> dict[str, Any]:
 
 async def test_whole_nodes_are_sent_to_extenders_without_a_node_cache(extender: FakeExtender) -> None:
     extender.responses["filter"] = {"Nodes": {"items": [node("n2").manifest]}}
-    async with world(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
         (known,) = w.extenders.known
         call = FilterCall(known, ("n1", "n2", "gone"))
         assert await w.call(w.show(SUBJECT), call) == (ExtenderFilterResult(("n2",)),)
@@ -114,10 +116,10 @@ async def test_whole_nodes_are_sent_to_extenders_without_a_node_cache(extender: 
 async def test_node_names_are_sent_to_node_cache_capable_extenders(extender: FakeExtender) -> None:
     extender.responses["filter"] = {"NodeNames": ["n2"]}
     extender.responses["prioritize"] = [{"Host": "n2", "Score": 3}]
-    async with world(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
+    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
         (known,) = w.extenders.known
         subject = w.show(SUBJECT)
-        assert len(w.kept.nodes) == 0, "whole nodes are not sent"
+        assert len(w.raw_objects.nodes) == 0, "whole nodes are not sent"
         assert await w.call(subject, FilterCall(known, ("n1", "n2"))) == (ExtenderFilterResult(("n2",)),)
         assert await w.call(subject, PrioritizeCall(known, ("n1", "n2"))) == (ExtenderPrioritizeResult((("n2", 3),)),)
     body = {"Pod": sent(SUBJECT), "Nodes": None, "NodeNames": ["n1", "n2"]}
@@ -127,7 +129,7 @@ async def test_node_names_are_sent_to_node_cache_capable_extenders(extender: Fak
 @pytest.mark.parametrize("cached", [False, True], ids=["whole pods", "UIDs"])
 async def test_victims_are_sent_whole_or_as_uids(extender: FakeExtender, cached: bool) -> None:
     extender.responses["preempt"] = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}}
-    async with world(Extender(extender.url, **ALL, node_cache_capable=cached)) as w:
+    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=cached)) as w:
         (known,) = w.extenders.known
         running = pod("v").on("n1")
         victim = w.show(running)
@@ -141,16 +143,16 @@ async def test_victims_are_sent_whole_or_as_uids(extender: FakeExtender, cached:
 
 
 async def test_running_pods_are_not_stored_if_no_extender_needs_them(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
+    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
         w.show(pod("v").on("n1"))
         w.show(SUBJECT)
-        assert len(w.kept.pods) == 1
+        assert len(w.raw_objects.pods) == 1
 
 
 async def test_extenders_are_called_concurrently_and_a_failure_keeps_its_position(extender: FakeExtender) -> None:
     extender.responses["prioritize"] = [{"Host": "n1", "Score": 1}]
     broken = Extender(extender.url, prioritize_verb="broken", weight=1)
-    async with world(broken, Extender(extender.url, **ALL)) as w:
+    async with extender_clients(broken, Extender(extender.url, **ALL)) as w:
         calls = [PrioritizeCall(known, ("n1",)) for known in w.extenders.known]
         failed, ranked = await w.call(w.show(SUBJECT), *calls)
     assert failed == ExtenderCallFailed(f"failed broken with extender at URL {extender.url}/broken, code 404")
@@ -159,7 +161,7 @@ async def test_extenders_are_called_concurrently_and_a_failure_keeps_its_positio
 
 async def test_malformed_response_names_extender_and_verb(extender: FakeExtender) -> None:
     extender.responses["filter"] = b"<html>"
-    async with world(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
         (answer,) = await w.call(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert isinstance(answer, ExtenderCallFailed)
     assert answer.message.startswith(
@@ -169,27 +171,27 @@ async def test_malformed_response_names_extender_and_verb(extender: FakeExtender
 
 async def test_error_of_an_extender_is_returned_verbatim(extender: FakeExtender) -> None:
     extender.responses["filter"] = {"Error": "I am out of order"}
-    async with world(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
         answers = await w.call(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert answers == (ExtenderCallFailed("I am out of order"),)
 
 
 async def test_no_extender_is_called_for_a_deleted_pod(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
         answers = await w.call(SUBJECT.build(), FilterCall(w.extenders.known[0], ("n1",)))
     assert answers == (ExtenderCallFailed("pod default/a is gone"),)
     assert not extender.calls
 
 
 async def test_unexpected_exception_is_returned_as_a_failure(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, **ALL)) as w:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
         (answer,) = await w.call(w.show(SUBJECT), cast(Any, FilterCall(w.extenders.known[0], cast(Any, 7))))
     assert isinstance(answer, ExtenderCallFailed)
     assert "could not be called" in answer.message
 
 
 async def test_stop_cancels_calls_in_flight(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, filter_verb="slow")) as w:
+    async with extender_clients(Extender(extender.url, filter_verb="slow")) as w:
         w.extenders.consult(CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
         async with asyncio.timeout(10):
             await extender.called.wait()

@@ -89,7 +89,7 @@ def test_survivors_are_frozen_after_a_long_full_collection(seconds: float, gener
 
 def test_too_many_frozen_objects_are_not_collected_again() -> None:
     watch = Watch()
-    with collection_paused(), GcTuning(watch, most_thorough=1000) as collector:
+    with collection_paused(), GcTuning(watch, max_frozen=1000) as collector:
         collection(collector, watch, seconds=LONG)
         watch.seconds = FULL_COLLECTION_EVERY
         collection(collector, watch, seconds=0.0)
@@ -98,7 +98,7 @@ def test_too_many_frozen_objects_are_not_collected_again() -> None:
 
 def test_frozen_objects_are_collected_once_an_hour() -> None:
     watch = Watch()
-    with collection_paused(), GcTuning(watch, most_thorough=10**9) as collector:
+    with collection_paused(), GcTuning(watch, max_frozen=10**9) as collector:
         collection(collector, watch, seconds=LONG)
         assert gc.get_freeze_count() > 0
         watch.seconds = FULL_COLLECTION_EVERY

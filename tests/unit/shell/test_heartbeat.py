@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from pyscheduler.shell import heartbeat
-from pyscheduler.shell.heartbeat import GIVEN_UP_AFTER, PERIOD, Heartbeat
+from pyscheduler.shell.heartbeat import DEAD_AFTER, PERIOD, Heartbeat
 
 from .virtual import SteppedClock
 
@@ -30,7 +30,7 @@ async def test_a_loop_that_is_blocked_for_a_minute_is_dead_until_it_runs_again()
     clock = SteppedClock()
     async with Heartbeat(clock) as beating:
         await asyncio.sleep(0)
-        clock.at += GIVEN_UP_AFTER
+        clock.at += DEAD_AFTER
         assert beating.check() is None
         clock.at += 1.0
         assert beating.check() == "the main loop has been blocked for 61 s"
@@ -40,4 +40,4 @@ async def test_a_loop_that_is_blocked_for_a_minute_is_dead_until_it_runs_again()
 
 
 def test_a_plugin_may_block_for_longer_than_the_default_lease_lasts() -> None:
-    assert heartbeat.GIVEN_UP_AFTER >= 4 * 15.0
+    assert heartbeat.DEAD_AFTER >= 4 * 15.0

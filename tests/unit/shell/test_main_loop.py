@@ -130,13 +130,13 @@ def test_copy_keeps_its_values_while_the_original_changes() -> None:
     metrics = Metrics()
     counter, histogram, gauges = metrics.attempts, metrics.sli_seconds, metrics.pending_pods
     counter.counts["scheduled", "a"] += 1
-    histogram.noted[("1",)].append(0.5)
+    histogram.observed[("1",)].append(0.5)
     waiting = {"active": 1.0}
     gauges.read = lambda: waiting
     copies = counter.copy(), histogram.copy(), gauges.copy()
     counter.counts["scheduled", "a"] += 1
-    histogram.noted[("1",)].append(0.25)
-    histogram.settle()
+    histogram.observed[("1",)].append(0.25)
+    histogram.aggregate()
     waiting["active"] = 2.0
     assert dict(copies[0].read()) == {("scheduled", "a"): 1}
     assert (int(sum(copies[1].counts[("1",)])), copies[1].sums) == (1, {("1",): 0.5})

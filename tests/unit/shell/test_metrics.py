@@ -236,8 +236,8 @@ def test_status_error_is_not_counted_as_a_plugin_failure(
 def test_buckets_include_their_upper_bound_and_accumulate_over_scrapes() -> None:
     histogram = Histogram("h", "H.", buckets(1, 2, 3))
     for values in ((0.5, 1.0, 1.5), (2.0, 4.0, 4.1)):
-        histogram.noted[()].extend(values)
-        histogram.settle()
+        histogram.observed[()].extend(values)
+        histogram.aggregate()
     [*_, total, summed] = to_metric_family(histogram).samples
     counts = [s.value for s in to_metric_family(histogram).samples if s.name == "h_bucket"]
     assert counts == [2, 4, 5, 6]
@@ -247,7 +247,7 @@ def test_buckets_include_their_upper_bound_and_accumulate_over_scrapes() -> None
 def test_recorded_values_are_bounded_between_scrapes(metrics: Metrics, instrument: MetricsInstrument) -> None:
     for _ in range(10_000):
         instrument.attempted("p", "error", began=0.0)
-    assert len(metrics.attempt_seconds.noted["error", "p"]) < 5_000
+    assert len(metrics.attempt_seconds.observed["error", "p"]) < 5_000
     assert samples(metrics)["scheduler_scheduling_attempt_duration_seconds_count{profile=p,result=error}"] == 10_000
 
 

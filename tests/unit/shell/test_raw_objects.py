@@ -17,85 +17,85 @@ from pyscheduler.testing import pod
 from .fake_api import event
 
 
-def keeping(kept: RawObjectCache) -> ObjectDecoder[PodObject]:
-    return kept.decoder("pods", PodObject, Refusals())
+def keeping(cache: RawObjectCache) -> ObjectDecoder[PodObject]:
+    return cache.decoder("pods", PodObject, Refusals())
 
 
 def page(*items: Any) -> bytes:
     return msgspec.json.encode({"metadata": {"resourceVersion": "7"}, "items": items})
 
 
-def read(kept: RawObjectCache, name: str) -> Any:
-    body = kept.get(name, "default")
+def read(cache: RawObjectCache, name: str) -> Any:
+    body = cache.get(name, "default")
     return None if body is None else msgspec.json.decode(body)
 
 
 def test_listed_objects_are_stored_without_managed_fields() -> None:
-    kept, listed = RawObjectCache(CacheScope.ALL), pod("a").spec(dnsPolicy="Default").manifest
+    cache, listed = RawObjectCache(CacheScope.ALL), pod("a").spec(dnsPolicy="Default").manifest
     managed = {**listed, "metadata": {**listed["metadata"], "managedFields": [{"manager": "kubectl"}]}}
-    found = keeping(kept).page(page(managed, pod("b").manifest))
+    found = keeping(cache).page(page(managed, pod("b").manifest))
     assert [item.identity.name for item in found.items] == ["a", "b"]
-    assert read(kept, "a") == {"metadata": listed["metadata"], "spec": listed["spec"]}
-    assert kept.get("a") is None, "the namespace is part of the key"
+    assert read(cache, "a") == {"metadata": listed["metadata"], "spec": listed["spec"]}
+    assert cache.get("a") is None, "the namespace is part of the key"
 
 
 def test_watch_event_updates_the_object() -> None:
-    kept = RawObjectCache(CacheScope.ALL)
-    decoder = keeping(kept)
+    cache = RawObjectCache(CacheScope.ALL)
+    decoder = keeping(cache)
     for manifest in (pod("a").manifest, pod("a").label("app", "web").manifest):
         decoded = decoder.line(event("MODIFIED", manifest)).item.object
         assert decoded is not None
-    assert read(kept, "a")["metadata"]["labels"] == {"app": "web"}
+    assert read(cache, "a")["metadata"]["labels"] == {"app": "web"}
 
 
 def test_object_that_leaves_the_scope_is_dropped() -> None:
-    kept = RawObjectCache(CacheScope.PENDING)
-    decoder = keeping(kept)
+    cache = RawObjectCache(CacheScope.PENDING)
+    decoder = keeping(cache)
     decoder.line(event("ADDED", pod("a").manifest))
-    assert len(kept) == 1
+    assert len(cache) == 1
     decoder.line(event("MODIFIED", pod("a").on("n1").manifest))
-    assert len(kept) == 0
+    assert len(cache) == 0
 
 
 def test_deleted_object_is_dropped_before_the_event_is_emitted() -> None:
-    kept, emitted = RawObjectCache(CacheScope.ALL), list[tuple[str, int]]()
+    cache, emitted = RawObjectCache(CacheScope.ALL), list[tuple[str, int]]()
 
     def record(change: Upsert[Any] | Gone) -> None:
-        emitted.append((type(change).__name__, len(kept)))
+        emitted.append((type(change).__name__, len(cache)))
 
-    emit = kept.following(record)
-    item = keeping(kept).line(event("ADDED", pod("a").manifest)).item
+    emit = cache.wrap_handler(record)
+    item = keeping(cache).line(event("ADDED", pod("a").manifest)).item
     emit(Upsert(item.object))
     emit(Gone("default", "a", "a"))
     assert emitted == [("Upsert", 1), ("Gone", 0)]
 
 
 def test_undecodable_object_is_not_stored() -> None:
-    kept = RawObjectCache(CacheScope.ALL)
+    cache = RawObjectCache(CacheScope.ALL)
     broken = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"containers": 7}}
-    assert [item.object for item in keeping(kept).page(page(broken)).items] == [None]
-    assert len(kept) == 0
+    assert [item.object for item in keeping(cache).page(page(broken)).items] == [None]
+    assert len(cache) == 0
 
 
 def test_nothing_is_stored_with_an_empty_scope() -> None:
-    kept = RawObjectCache()
-    decoder = keeping(kept)
+    cache = RawObjectCache()
+    decoder = keeping(cache)
     assert [item.identity.name for item in decoder.page(page(pod("a").manifest)).items] == ["a"]
     assert decoder.line(event("ADDED", pod("b").manifest)).item.object is not None
-    assert len(kept) == 0
+    assert len(cache) == 0
 
 
 @pytest.mark.parametrize(
-    ("keep", "left"),
+    ("scope", "left"),
     [(CacheScope.ALL, ["a", "b"]), (CacheScope.PENDING, ["a"]), (CacheScope.NONE, [])],
     ids=lambda each: str(each),
 )
-def test_narrowing_the_scope_drops_objects(keep: CacheScope, left: list[str]) -> None:
-    kept = RawObjectCache(CacheScope.ALL)
-    list(keeping(kept).page(page(pod("a").manifest, pod("b").on("n1").manifest)).items)
-    kept.narrow(keep)
-    assert [name for name in ("a", "b") if kept.get(name, "default")] == left
-    assert kept.keep is keep
+def test_narrowing_the_scope_drops_objects(scope: CacheScope, left: list[str]) -> None:
+    cache = RawObjectCache(CacheScope.ALL)
+    list(keeping(cache).page(page(pod("a").manifest, pod("b").on("n1").manifest)).items)
+    cache.narrow(scope)
+    assert [name for name in ("a", "b") if cache.get(name, "default")] == left
+    assert cache.scope is scope
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def metrics(scheduler: FakeScheduler) -> list[str]:
 async def test_unchanged_file_is_not_reloaded(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
     write(file, GOOD)
-    await follower.look()
+    await follower.reload_if_changed()
     assert scheduler.taken == []
     assert metrics(scheduler) == ["pyscheduler_config_last_reload_successful 1.0"]
 
@@ -110,8 +110,8 @@ async def test_unchanged_file_is_not_reloaded(file: Path, scheduler: FakeSchedul
 async def test_changed_file_is_reloaded_once(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
     write(file, BETTER)
-    await follower.look()
-    await follower.look()
+    await follower.reload_if_changed()
+    await follower.reload_if_changed()
     assert [config.configuration.pod_max_backoff_seconds for config in scheduler.taken] == [20]
     assert metrics(scheduler) == [
         'pyscheduler_config_reloads_total{result="success"} 1.0',
@@ -133,7 +133,7 @@ def mounted(tmp_path: Path) -> Path:
 async def test_replaced_link_is_a_change(mounted: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(mounted, scheduler)
     swap(mounted.parent)
-    await follower.look()
+    await follower.reload_if_changed()
     assert len(scheduler.taken) == 1
 
 
@@ -143,7 +143,7 @@ async def test_invalid_file_is_reported_and_the_next_valid_one_is_loaded(
     follower = reloader(file, scheduler)
     write(file, BAD)
     with caplog.at_level(logging.ERROR, "pyscheduler"):
-        await follower.look()
+        await follower.reload_if_changed()
     (line,) = caplog.records
     problems = vars(line)["fields"]["problems"]
     assert f"{file}:5: parallelism: Invalid value: 0: should be an integer value greater than zero; " in problems
@@ -154,7 +154,7 @@ async def test_invalid_file_is_reported_and_the_next_valid_one_is_loaded(
         "pyscheduler_config_last_reload_successful 0.0",
     ]
     write(file, GOOD)
-    await follower.look()
+    await follower.reload_if_changed()
     assert len(scheduler.taken) == 1
     assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 1.0"
 
@@ -168,15 +168,15 @@ async def test_reload_fails_when_reconfigure_raises(file: Path, scheduler: FakeS
     scheduler.problem = problem
     follower = reloader(file, scheduler)
     write(file, BETTER)
-    await follower.look()
+    await follower.reload_if_changed()
     assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 0.0"
 
 
 async def test_deleted_file_is_reported_once(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
     remove(file)
-    await follower.look()
-    await follower.look()
+    await follower.reload_if_changed()
+    await follower.reload_if_changed()
     assert metrics(scheduler)[0] == 'pyscheduler_config_reloads_total{result="failure"} 1.0'
 
 
@@ -189,9 +189,9 @@ async def test_reload_is_recorded_on_the_schedulers_own_pod(
     scheduler.restart = ("clientConnection", "seed")
     follower = reloader(file, scheduler)
     write(file, BETTER)
-    await follower.look()
+    await follower.reload_if_changed()
     write(file, BAD)
-    await follower.look()
+    await follower.reload_if_changed()
     good, bad = scheduler.recorded
     assert (good.type, good.reason) == (EventType.NORMAL, "ConfigurationReloaded")
     assert good.note == "configuration reloaded; restart needed for: clientConnection, seed"
@@ -207,7 +207,7 @@ async def test_reload_is_not_recorded_without_an_own_pod(
     monkeypatch.delenv("POD_NAME", raising=False)
     follower = reloader(file, scheduler)
     write(file, BETTER)
-    await follower.look()
+    await follower.reload_if_changed()
     assert scheduler.recorded == []
 
 

@@ -65,7 +65,7 @@ async def test_a_resource_that_cannot_be_closed_is_reported() -> None:
 
 
 async def test_cancellation_waits_until_the_work_has_ended() -> None:
-    story: list[str] = []
+    history: list[str] = []
     begun = asyncio.Event()
 
     async def work(there: asyncio.AbstractEventLoop) -> None:
@@ -74,10 +74,10 @@ async def test_cancellation_waits_until_the_work_has_ended() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            story.append("cancelled")
+            history.append("cancelled")
             here.call_soon_threadsafe(lambda: there.call_soon_threadsafe(may_end.set))
             await may_end.wait()
-            story.append("ended")
+            history.append("ended")
 
     here = asyncio.get_running_loop()
     async with LoopThread("elsewhere") as thread:
@@ -87,7 +87,7 @@ async def test_cancellation_waits_until_the_work_has_ended() -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert story == ["cancelled", "ended"]
+        assert history == ["cancelled", "ended"]
 
 
 async def test_each_cancellation_reaches_the_work() -> None:

@@ -112,14 +112,14 @@ class WatchdogFixture:
             self.clock.at += PERIOD
             if beating:
                 self.heartbeat.at = self.clock.at
-            self.watchdog.look()
+            self.watchdog.check()
 
     def blocks(self) -> dict[tuple[str, ...], int]:
         return dict(self.metrics.loop_blocks.counts)
 
 
 @pytest.fixture
-def world(caplog: pytest.LogCaptureFixture) -> WatchdogFixture:
+def fixture(caplog: pytest.LogCaptureFixture) -> WatchdogFixture:
     caplog.set_level(logging.INFO, "pyscheduler")
     return WatchdogFixture()
 
@@ -128,26 +128,28 @@ def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]
     return [record.__dict__["fields"] for record in caplog.records if record.getMessage() == message]
 
 
-def test_running_loop_is_not_reported(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
-    world.pass_time(100.0, beating=True)
-    assert (world.blocks(), world.metrics.loop_blocked.read(), caplog.records) == ({}, {}, [])
+def test_running_loop_is_not_reported(fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+    fixture.pass_time(100.0, beating=True)
+    assert (fixture.blocks(), fixture.metrics.loop_blocked.read(), caplog.records) == ({}, {}, [])
 
 
-def test_blocking_plugin_is_reported_while_it_blocks(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+def test_blocking_plugin_is_reported_while_it_blocks(
+    fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     shown: list[dict[tuple[str, ...], float]] = []
 
     def block() -> None:
-        world.pass_time(3.0)
-        shown.append(dict(world.metrics.loop_blocked.read()))
+        fixture.pass_time(3.0)
+        shown.append(dict(fixture.metrics.loop_blocked.read()))
         assert lines(caplog, "Plugin blocks the scheduling loop")
-        world.pass_time(9.0)
-        shown.append(dict(world.metrics.loop_blocked.read()))
+        fixture.pass_time(9.0)
+        shown.append(dict(fixture.metrics.loop_blocked.read()))
 
     Slow(block).filter(UNUSED, POD, UNUSED)
     assert shown == [{("Slow", "Filter"): 3.0}, {("Slow", "Filter"): 12.0}]
-    assert world.blocks() == {("Slow", "Filter"): 1}
-    world.pass_time(PERIOD, beating=True)
-    assert world.metrics.loop_blocked.read() == {}
+    assert fixture.blocks() == {("Slow", "Filter"): 1}
+    fixture.pass_time(PERIOD, beating=True)
+    assert fixture.metrics.loop_blocked.read() == {}
     reports = lines(caplog, "Plugin blocks the scheduling loop")
     assert [report["seconds"] for report in reports] == [1.0, 2.0, 4.0, 8.0], "at doubled intervals"
     assert (reports[0]["plugin"], reports[0]["extensionPoint"], reports[0]["pod"]) == ("Slow", "Filter", "default/slow")
@@ -155,47 +157,47 @@ def test_blocking_plugin_is_reported_while_it_blocks(world: WatchdogFixture, cap
     assert (over["plugin"], over["seconds"]) == ("Slow", 12.2)
 
 
-def test_each_block_is_counted_and_reported(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_block_is_counted_and_reported(fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
-        Slow(lambda: world.pass_time(1.5)).filter(UNUSED, POD, UNUSED)
-        world.pass_time(1.0, beating=True)
-    assert world.blocks() == {("Slow", "Filter"): 3}
+        Slow(lambda: fixture.pass_time(1.5)).filter(UNUSED, POD, UNUSED)
+        fixture.pass_time(1.0, beating=True)
+    assert fixture.blocks() == {("Slow", "Filter"): 3}
     assert len(lines(caplog, "Plugin blocks the scheduling loop")) == 3
 
 
 def test_block_outside_plugins_is_reported_with_its_line(
-    world: WatchdogFixture, caplog: pytest.LogCaptureFixture
+    fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.pass_time(1.5)
-    assert world.blocks() == {("", ""): 1}
+    fixture.pass_time(1.5)
+    assert fixture.blocks() == {("", ""): 1}
     (report,) = lines(caplog, "Scheduling loop is blocked")
     assert "line" in report
 
 
-def test_frozen_process_is_not_reported_as_blocked(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
-    world.pass_time(1.0, beating=True)
-    world.clock.at += 100.0  # the watchdog was frozen too, and runs before the loop
-    world.watchdog.look()
-    world.pass_time(1.0, beating=True)
-    assert (world.blocks(), caplog.records) == ({}, [])
+def test_frozen_process_is_not_reported_as_blocked(fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+    fixture.pass_time(1.0, beating=True)
+    fixture.clock.at += 100.0  # the watchdog was frozen too, and runs before the loop
+    fixture.watchdog.check()
+    fixture.pass_time(1.0, beating=True)
+    assert (fixture.blocks(), caplog.records) == ({}, [])
 
 
-def test_short_call_is_not_reported(world: WatchdogFixture) -> None:
-    Slow(lambda: world.pass_time(BLOCKED_AFTER - PERIOD)).filter(UNUSED, POD, UNUSED)
-    assert world.blocks() == {}
+def test_short_call_is_not_reported(fixture: WatchdogFixture) -> None:
+    Slow(lambda: fixture.pass_time(BLOCKED_AFTER - PERIOD)).filter(UNUSED, POD, UNUSED)
+    assert fixture.blocks() == {}
 
 
-def test_watchdog_thread_ends_with_the_block(world: WatchdogFixture) -> None:
-    with world.watchdog as watchdog:
+def test_watchdog_thread_ends_with_the_block(fixture: WatchdogFixture) -> None:
+    with fixture.watchdog as watchdog:
         assert watchdog._thread.is_alive()
     assert not watchdog._thread.is_alive()
 
 
 def test_watchdog_continues_after_an_exception(caplog: pytest.LogCaptureFixture) -> None:
-    looks, twice = itertools.count(1), threading.Event()
+    checks, twice = itertools.count(1), threading.Event()
 
     def broken(_: int) -> None:
-        if next(looks) == 2:
+        if next(checks) == 2:
             twice.set()
         raise AttributeError("this plugin has no name")
 
