@@ -118,7 +118,7 @@ async def _run(
             pages = endpoints.pages(checks, scheduler, clock, process_flags.flags)
             await stack.enter_async_context(endpoints.serve_in_thread(serving, pages, calls, clock))
         endpoints.dump_on_signal(scheduler, clock)
-        scheduler.attend = (
+        scheduler.on_kinds_changed = (
             await stack.enter_async_context(PodGroupControllerRunner(process_flags.kubeconfig, process_flags.server))
         ).on_kinds_changed
         if source is not None:

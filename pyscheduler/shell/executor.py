@@ -43,7 +43,7 @@ class Executor:
         self.bindings = Bindings(api, in_flight, clock, limit)
         self.bindings.emit = lambda event: self.emit(event)
         self.bindings.record = recorder.record
-        self.consult: Callable[[CallExtenders], None] = _no_extenders
+        self.call_extenders: Callable[[CallExtenders], None] = _no_extenders
         """Call extenders; the scheduler sets it."""
         self._recorder = recorder
         self._clock = clock
@@ -81,7 +81,7 @@ class Executor:
         elif isinstance(command, PatchStatus):
             self._patcher.add(command)
         elif isinstance(command, CallExtenders):
-            self.consult(command)
+            self.call_extenders(command)
         elif isinstance(command, GetPod):
             self._lookup.add(command)
         elif isinstance(command, CancelBinding):

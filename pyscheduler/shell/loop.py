@@ -115,7 +115,7 @@ class Loop:
                 return False
             before, now = now, self._clock.now()
             if not busy:
-                self._decided(now - before)
+                self._record_step(now - before)
             self._carry_out(commands)
         return True
 
@@ -125,7 +125,7 @@ class Loop:
             self._collected = now
             collect_by_size()
 
-    def _decided(self, seconds: float) -> None:
+    def _record_step(self, seconds: float) -> None:
         """Record the duration of a step; most attempts have one."""
         self._spent += seconds
         if not self._machine.attempting:
@@ -138,14 +138,14 @@ class Loop:
             return  # waking up too early is harmless
         self._stop_alarm()
         self._alarm_at = due
-        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), NAP), self._ring)
+        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), NAP), self._wake)
 
     def _stop_alarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         self._alarm = None
         self._awake.set()
 

@@ -112,7 +112,7 @@ class Scheduler:
             metrics, connections.calls.server
         )
         self._register_gauges(config.gates)
-        self.executor.consult, self._extenders.emit = self._extenders.consult, self.loop.handle_event
+        self.executor.call_extenders, self._extenders.emit = self._extenders.call_extenders, self.loop.handle_event
         assumed = self.machine.context.assumed
         self._extenders.binding_profiles = lambda: (each.profile for each in assumed.values())
         self._refusals = Refusals(metrics.count_decode_failure)
@@ -126,7 +126,7 @@ class Scheduler:
         self._started = config
         self.config = config
         """The configuration in use."""
-        self.attend: Callable[[Iterable[ResourceKind]], None] = lambda _: None
+        self.on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = lambda _: None
         """Called with the kinds that plugins read when scheduling starts and when they change; with none at the end."""
         self._scheduling = False
         self.stopping = False
@@ -182,12 +182,12 @@ class Scheduler:
 
     async def _schedule(self) -> None:
         self._scheduling = True
-        self._attend()
+        self._publish_kinds()
         try:
             await self.loop.run()
         finally:
             self.stopping, self._scheduling = True, False
-            self.attend(())
+            self.on_kinds_changed(())
             self._extenders.stop()
             if not self._leadership.lost:
                 await self.executor.drain(GRACE)
@@ -209,12 +209,14 @@ class Scheduler:
         self.loop.handle_event(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
         self.executor.bindings.timeout = binding_timeout(config)
-        self._attend()
+        self._publish_kinds()
         return rebuilt.restart
 
-    def _attend(self) -> None:
+    def _publish_kinds(self) -> None:
         if self._scheduling:
-            self.attend({kind for profile in self.machine.context.profiles.values() for kind in profile.watches})
+            self.on_kinds_changed(
+                {kind for profile in self.machine.context.profiles.values() for kind in profile.watches}
+            )
 
     async def _watch_more(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
         """List and watch additional kinds and succeeded pods; returns when all are listed."""

@@ -14,7 +14,7 @@ from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import Bind
 
-CANCELLED: Final = "CalledOff"
+CANCELLED: Final = "Cancelled"
 """ApiError.reason: the call was rejected because its binding cycle was cancelled."""
 Response = Coroutine[Any, Any, dict[str, Any]]
 

@@ -55,7 +55,7 @@ async def _pre_bind(command: Bind, client: BindingClient, clock: Clock, instrume
         try:
             rejection = await _call_plugin(pre.pre_bind, command, client, clock, instrument)
         except PluginFailed as failed:
-            return _broken(command, failed, clock, instrument)
+            return _report_failure(command, failed, clock, instrument)
         if rejection is not None:
             return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
     return None
@@ -85,14 +85,14 @@ async def _bind(command: Bind, client: BindingClient, clock: Clock, instrument: 
             answer = await _call_plugin(plugin.bind, command, client, clock, instrument)
         except PluginFailed as failed:
             client.may_be_bound = _may_have_bound(failed.error)
-            return _broken(command, failed, clock, instrument)
+            return _report_failure(command, failed, clock, instrument)
         if isinstance(answer, Rejection):
             return BindFailed(clock.now(), uid, answer.message, plugin.name, rejected=True)
         if answer is not SKIP:
             if client.is_bound or plugin.binds_without_api:
                 return None
             nothing = InvalidReturnValue(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
-            return _broken(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
+            return _report_failure(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
     return BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
 
 
@@ -104,7 +104,7 @@ async def _post_bind(command: Bind, client: BindingClient, clock: Clock, instrum
             await _call_plugin(post.post_bind, command, client, clock, instrument)
         except PluginFailed as failed:
             # The pod is bound: a failure here is reported, but does not change the outcome.
-            _broken(command, failed, clock, instrument)
+            _report_failure(command, failed, clock, instrument)
 
 
 async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> T:
@@ -154,7 +154,7 @@ def _status(failed: BindFailed | None) -> str:
     return Code.UNSCHEDULABLE.camel if failed.rejected else ERROR
 
 
-def _broken(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
+def _report_failure(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
     """Log the failure (API server, plugin and extender errors as they are, anything else as a bug) and return it."""
     pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
     if isinstance(error, ExtenderFailed):

@@ -17,7 +17,7 @@ from pyscheduler.shell.binding.client import BindingClient
 
 STOPPING = 2.0
 """Seconds that cancelled plugins have to stop."""
-log = logs.get("crew")
+log = logs.get("worker_pool")
 
 
 class WorkerPool:

@@ -53,9 +53,9 @@ class ExtenderClients:
         self._tasks: set[asyncio.Task[None]] = set()
         self._raw_objects = raw_objects
 
-    def consult(self, command: CallExtenders) -> None:
+    def call_extenders(self, command: CallExtenders) -> None:
         """Start the calls of a command; the results are emitted."""
-        task = asyncio.create_task(self._consult(command))
+        task = asyncio.create_task(self._call_all(command))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -84,7 +84,7 @@ class ExtenderClients:
         for client in self._clients:
             await client.close()
 
-    async def _consult(self, command: CallExtenders) -> None:
+    async def _call_all(self, command: CallExtenders) -> None:
         answers = await asyncio.gather(*(self._answer(command.pod, call) for call in command.calls))
         self.emit(ExtendersResponded(self._clock.now(), command.id, tuple(answers)))
 

@@ -43,7 +43,7 @@ class ExtenderRegistry:
         """Returns the profiles of the pods that are being bound."""
         self._clock = clock
         self._configured = configuration.extenders
-        self._now = self._made(configuration)
+        self._now = self._create_clients(configuration)
         self._retired: dict[ExtenderClients, asyncio.Task[None]] = {}
         for cache, scope in self.raw_objects.by(required_scopes(configuration.extenders)):
             cache.scope = scope
@@ -57,10 +57,10 @@ class ExtenderRegistry:
         """Return the profiles with the binding extenders placed before their Bind plugins."""
         return self._now.with_binders(profiles, handle) if self._now else tuple(profiles)
 
-    def consult(self, command: CallExtenders) -> None:
+    def call_extenders(self, command: CallExtenders) -> None:
         """Start the calls of a command; the results are emitted."""
         assert self._now is not None, f"no extenders are configured to call for {command.pod}"
-        self._now.consult(command)
+        self._now.call_extenders(command)
 
     async def change(self, configuration: KubeSchedulerConfiguration, watches: Iterable[Reflector[Any]]) -> None:
         """Switch to the extenders of another configuration. ConfigError, with nothing changed, if that fails.
@@ -69,7 +69,7 @@ class ExtenderRegistry:
         """
         if configuration.extenders == self._configured:
             return
-        replacement, needs = self._made(configuration), required_scopes(configuration.extenders)
+        replacement, needs = self._create_clients(configuration), required_scopes(configuration.extenders)
         await self._read(needs, watches)
         before, self._now, self._configured = self._now, replacement, configuration.extenders
         for cache, scope in self.raw_objects.by(needs):
@@ -90,7 +90,7 @@ class ExtenderRegistry:
         for extenders in (*self._retired, *((self._now,) if self._now else ())):
             await extenders.close()
 
-    def _made(self, configuration: KubeSchedulerConfiguration) -> ExtenderClients | None:
+    def _create_clients(self, configuration: KubeSchedulerConfiguration) -> ExtenderClients | None:
         if not configuration.extenders:
             return None
         from pyscheduler.shell.extenders.extender_client import ExtenderClients

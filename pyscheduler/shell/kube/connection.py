@@ -167,9 +167,9 @@ class Connection:
         except ApiError as problem:
             if problem.status == 403:  # authenticated, but not authorised to read /version
                 return
-            raise ConnectionProblem(self._explained(problem)) from None
+            raise ConnectionProblem(self._explain(problem)) from None
 
-    def _explained(self, problem: ApiError) -> str:
+    def _explain(self, problem: ApiError) -> str:
         cannot = f"cannot reach {self.server} named by {self._credentials.described}: {problem}"
         if DISTRUST in str(problem):
             return f"{cannot}; is the certificate-authority the right one?"
@@ -183,7 +183,7 @@ class Connection:
         """Make a call; `path` includes its encoded query. ApiError if it fails after all safe retries."""
         began = self._clock.now()
         try:
-            return await self._repeated(Call(method, path, body, content_type), self._once)
+            return await self._retry(Call(method, path, body, content_type), self._once)
         finally:
             self.client_metrics.observe_latency(method, self._clock.now() - began)
 
@@ -254,7 +254,7 @@ class Connection:
 
     @asynccontextmanager
     async def _stream(self, path: str, limits: Limits) -> AsyncIterator[AsyncIterator[bytes]]:
-        stream = await self._repeated(Call("GET", path), partial(self._opened, limits=limits))
+        stream = await self._retry(Call("GET", path), partial(self._open, limits=limits))
         try:
             yield stream.chunks
         finally:
@@ -282,7 +282,7 @@ class Connection:
         """Close all connections."""
         await self._transport.close()
 
-    async def _repeated(self, call: Call, send: Callable[[Call, bool], Awaitable[T]]) -> T:
+    async def _retry(self, call: Call, send: Callable[[Call, bool], Awaitable[T]]) -> T:
         """Return the result of `send`, retried if that is safe."""
         tries, waited = 0, 0.0
         while True:
@@ -312,7 +312,7 @@ class Connection:
             raise _error_of(answer, self._clock.wall())
         return answer.body
 
-    async def _opened(self, call: Call, again: bool, limits: Limits) -> Stream:
+    async def _open(self, call: Call, again: bool, limits: Limits) -> Stream:
         permission = await self._permission(call.method)
         try:
             stream = await self._transport.stream(call, permission, limits)

@@ -57,7 +57,7 @@ class Credentials:
             await self._refresh()
         key = self._configuration.get_api_key_with_prefix("BearerToken")
         if not isinstance(self._configuration, RestConfig):
-            key = _quietly(key, self.described)  # which may run an exec plugin
+            key = _await_loader(key, self.described)  # which may run an exec plugin
         return (await key or "").rstrip()
 
     async def _refresh(self) -> None:
@@ -71,7 +71,7 @@ class Credentials:
         """Read the tokens again, for example after a 401. ConnectionProblem."""
         self._read_at = self._clock.now()
         if self._loader is not None:
-            await _quietly(self._loader.load_and_set(self._configuration), self.described)
+            await _await_loader(self._loader.load_and_set(self._configuration), self.described)
 
     def _may_change(self) -> bool:
         if isinstance(self._loader, RestConfig):
@@ -90,7 +90,7 @@ async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Crede
         raise ConnectionProblem(f"--master {server} is not a URL (https://…)")
     if kubeconfig is None:
         return _anonymous(server, clock) if server else _in_cluster(clock)
-    name, cluster, user = _checked_context(kubeconfig)
+    name, cluster, user = _read_context(kubeconfig)
     cluster = {**cluster, "server": server or cluster["server"]}
     described = f"context {name} of {kubeconfig}"
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
@@ -126,12 +126,12 @@ async def _with_library(kubeconfig: Path, described: str, clock: Clock, server: 
 
     configuration = client.Configuration()
     loading = config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
-    loader = await _quietly(loading, described)
+    loader = await _await_loader(loading, described)
     configuration.host = server or configuration.host
     return Credentials(configuration, described, clock, loader)
 
 
-async def _quietly(loading: Any, described: str) -> Any:
+async def _await_loader(loading: Any, described: str) -> Any:
     """Await a loader of kubernetes_asyncio; turn any exception or timeout into a one-line ConnectionProblem."""
     try:
         async with asyncio.timeout(DEADLINE):
@@ -146,9 +146,9 @@ def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
     return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
 
 
-def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _read_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the current context's name, its cluster and its user, after checking that all parts exist."""
-    content = _parsed(file)
+    content = _parse(file)
     name = content.get("current-context")
     if not name:
         names = ", ".join(sorted(_named(content, "contexts"))) or "none"
@@ -165,7 +165,7 @@ def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return str(name), cluster, user
 
 
-def _parsed(file: Path) -> Mapping[str, Any]:
+def _parse(file: Path) -> Mapping[str, Any]:
     try:
         content = _value(file.read_text())
     except FileNotFoundError:

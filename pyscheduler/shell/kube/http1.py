@@ -109,7 +109,7 @@ class ResponseParser:
         while self._next == _HEAD:  # more than once after a 100 Continue
             end = data.find(_END)
             if end < 0 or end > LONGEST_HEAD:
-                return self._keep(data, LONGEST_HEAD)
+                return self._buffer(data, LONGEST_HEAD)
             self._begin(data[:end])
             data = data[end + 4 :]
         return self._content(data)
@@ -200,7 +200,7 @@ class ResponseParser:
                 continue
             end = data.find(b"\r\n", at)
             if end < 0:
-                return self._keep(data[at:], _LONGEST_SIZE_LINE)
+                return self._buffer(data[at:], _LONGEST_SIZE_LINE)
             self._line(data[at:end])
             at = end + 2
             if self._next == _NOTHING:
@@ -248,7 +248,7 @@ class ResponseParser:
         if self._size > LONGEST_BODY:
             raise MalformedResponse(f"its answer is longer than {LONGEST_BODY} bytes")
 
-    def _keep(self, data: bytes, longest: int) -> bool:
+    def _buffer(self, data: bytes, longest: int) -> bool:
         """Store incomplete data until more arrives."""
         if len(data) > longest:
             raise MalformedResponse("a line of its answer has no end")

@@ -46,7 +46,7 @@ class LeaseLock:
     async def read(self) -> Lease | None:
         """Return the lease, None if there is none. ApiError."""
         try:
-            return self._keep(await self._connection.request("GET", f"{self._collection}/{self._name}"))
+            return self._store(await self._connection.request("GET", f"{self._collection}/{self._name}"))
         except ApiError as problem:
             if problem.status != _NOT_FOUND:
                 raise
@@ -59,10 +59,10 @@ class LeaseLock:
         if self._object is None:
             metadata = {"name": self._name, "namespace": self._namespace}
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-            self._keep(await self._connection.request("POST", self._collection, _encode(body)))
+            self._store(await self._connection.request("POST", self._collection, _encode(body)))
         else:
             body = {**self._object, "spec": {**self._object.get("spec", {}), **spec}}
-            self._keep(await self._connection.request("PUT", f"{self._collection}/{self._name}", _encode(body)))
+            self._store(await self._connection.request("PUT", f"{self._collection}/{self._name}", _encode(body)))
 
     async def record(self, message: str, wall: float) -> None:
         """Write an Event about the lease as client-go does: core/v1, reason LeaderElection. ApiError."""
@@ -95,7 +95,7 @@ class LeaseLock:
         """Close the connection."""
         await self._connection.close()
 
-    def _keep(self, content: bytes) -> Lease:
+    def _store(self, content: bytes) -> Lease:
         """Return the Lease in a response and store it for the next write."""
         try:
             self._object = msgspec.json.decode(content, type=Json)

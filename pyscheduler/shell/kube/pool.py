@@ -146,12 +146,12 @@ class Pool:
         content = self._request(call, authorization)
         while (idle := self._idle_stream()) is not None:
             try:
-                return await self._begun(idle, content, limits)
+                return await self._start_stream(idle, content, limits)
             except RequestError as problem:
                 if not (problem.reason == LOST and idle.is_stale):
                     raise
         connection = await open_connection(self._address, StreamConnection, self._deadlines.connect)
-        return await self._begun(connection, content, limits)
+        return await self._start_stream(connection, content, limits)
 
     async def warm(self, connections: int) -> None:
         """Open that many connections ahead of the calls; failures are ignored."""
@@ -174,7 +174,7 @@ class Pool:
             self._headers = (authorization, f"{self._fixed_headers}Authorization: {authorization}\r\n".encode())
         return request(call.method, self._address.prefix + call.path, self._headers[1], call.body, call.content_type)
 
-    async def _begun(self, connection: StreamConnection, content: bytes, limits: Limits) -> Stream:
+    async def _start_stream(self, connection: StreamConnection, content: bytes, limits: Limits) -> Stream:
         try:
             connection.send(content, limits)
             return Stream(await connection.error_response(), connection, partial(self._end_stream, connection))

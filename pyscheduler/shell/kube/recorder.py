@@ -152,11 +152,11 @@ class Recorder:
                 continue
             left = self._next()
             if len(left) > 1:
-                left = await self._write_together(left)
+                left = await self._write_batch(left)
             for series in left:
-                await self._write_alone(series)
+                await self._write_one(series)
 
-    async def _write_together(self, some: list[EventSeries]) -> list[EventSeries]:
+    async def _write_batch(self, some: list[EventSeries]) -> list[EventSeries]:
         """Write Events in one batch; return those that were not accepted, to be written one by one."""
         objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
         counts = [series.count for series in some]
@@ -168,20 +168,20 @@ class Recorder:
         left = []
         for series, count, is_taken in zip(some, counts, taken, strict=True):
             if is_taken:
-                self._wrote(series, count)
-                self._settle(series)
+                self._mark_written(series, count)
+                self._finish_write(series)
             else:
                 left.append(series)
         return left
 
-    async def _write_alone(self, series: EventSeries) -> None:
+    async def _write_one(self, series: EventSeries) -> None:
         try:
             await self._write(series)
         except Exception as problem:  # a bug may cost this Event, but not the scheduler
             _log.crash("Failed to write an Event", problem, pod=series.record.regarding.key)
             self._dropped()
         finally:
-            self._settle(series)
+            self._finish_write(series)
 
     def _must_yield(self) -> bool:
         crowded = len(self) * 2 > self._capacity
@@ -200,7 +200,7 @@ class Recorder:
         oldest = self._new or self._repeats
         return bool(oldest) and self._clock.wall() - oldest[0].last > PATIENCE
 
-    def _settle(self, series: EventSeries) -> None:
+    def _finish_write(self, series: EventSeries) -> None:
         """Finish a write; queue the series again if it was repeated meanwhile."""
         self._writing -= 1
         series.queued = False
@@ -232,7 +232,7 @@ class Recorder:
                         await self._clock.sleep(pause)
                         continue
                     self._dropped()
-                self._refused(series, problem)
+                self._drop(series, problem)
             return
 
     async def _send(self, series: EventSeries) -> None:
@@ -251,9 +251,9 @@ class Recorder:
             except ApiError as problem:
                 if problem.status != _EXISTS:
                     raise
-        self._wrote(series, count)
+        self._mark_written(series, count)
 
-    def _wrote(self, series: EventSeries, count: int) -> None:
+    def _mark_written(self, series: EventSeries, count: int) -> None:
         series.created = True
         series.written, series.written_at = count, self._clock.wall()
 
@@ -262,7 +262,7 @@ class Recorder:
             return protobuf.event(series, self._instance)
         return _encode(series.body(self._instance))
 
-    def _refused(self, series: EventSeries, problem: ApiError) -> None:
+    def _drop(self, series: EventSeries, problem: ApiError) -> None:
         """Forget an Event that was not written; log it unless its namespace is being deleted."""
         self._series[series.record.type].pop(series.key, None)
         pod, reason = series.record.regarding.key, series.record.reason

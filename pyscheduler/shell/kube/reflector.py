@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
             try:
                 if self._version is None:
                     self._version = await self._list()
-                    self._listed()
+                    self._mark_synced()
                 await self._watch(self._version)
             except (ApiError, UnreadableList, LineTooLong) as problem:
                 await self._clock.sleep(await self._recover(problem))
@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
                 _log.crash("Following a resource failed, relisting", problem, resource=self.name)
                 await self._clock.sleep(await self._recover(problem))
 
-    def _listed(self) -> None:
+    def _mark_synced(self) -> None:
         self._watched_at = self._clock.now()
         _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
         self.problem = ""
@@ -313,9 +313,9 @@ class Reflector(Generic[T]):
         """Choose between resuming and relisting after a problem; return the seconds to wait before."""
         status = problem.status if isinstance(problem, ApiError) else None
         if status == _ABSENT:
-            return await self._absent()
+            return await self._handle_absent()
         if status == _FORBIDDEN and self._watched.kind.optional and not self._known:
-            return self._closed(problem)
+            return self._handle_forbidden(problem)
         self._failures += 1
         if status in (None, _GONE) or self._failures >= _RELIST_AFTER:
             self._version = None
@@ -330,7 +330,7 @@ class Reflector(Generic[T]):
         level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
         return pause
 
-    async def _absent(self) -> float:
+    async def _handle_absent(self) -> float:
         """Treat a resource that the server does not have as empty."""
         if not self.synced.is_set() or self._known:
             _log.info("Server does not have this resource, retrying periodically", resource=self.name)
@@ -340,7 +340,7 @@ class Reflector(Generic[T]):
         self.synced.set()
         return ABSENT_PAUSE
 
-    def _closed(self, problem: Exception) -> float:
+    def _handle_forbidden(self, problem: Exception) -> float:
         """Mark an optional resource that RBAC forbids as synced; stored objects stay."""
         if not self.problem:
             _log.warning("Optional resource is forbidden, continuing without it", resource=self.name, err=str(problem))

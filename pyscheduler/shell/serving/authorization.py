@@ -22,7 +22,7 @@ from pyscheduler.shell.serving.webserver import Request, Response, Subject
 ANONYMOUS: Final = User(ANONYMOUS_NAME, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"
 _JSON = "application/json"
-_log = logs.get("gate")
+_log = logs.get("authorization")
 
 
 class AuthorizationFilter:

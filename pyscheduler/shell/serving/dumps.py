@@ -73,11 +73,11 @@ class Dumps:
         context = self._context
         _log.info("Dump of the queue", **context.queue.pending_counts())
         pods = [self._pod(QueueEntry.of(tier, queued)) for tier, queued in islice(context.queue.known(), MOST_PODS)]
-        await _logged("Pod in the queue", pods)
+        await _log_all("Pod in the queue", pods)
         _log.info("Dump of the cache", **self._counts())
-        await _logged("Node in the cache", [_node(row) for row in context.state.rows[:MOST_NODES]])
-        await _logged("Pod assumed", list(self._assumed()))
-        await _logged("Pod nominated", list(self._nominated()))
+        await _log_all("Node in the cache", [_node(row) for row in context.state.rows[:MOST_NODES]])
+        await _log_all("Pod assumed", list(self._assumed()))
+        await _log_all("Pod nominated", list(self._nominated()))
         _log.info("End of the dump; see /debug/queue and /debug/cache for more", pods=len(pods))
 
     def _counts(self) -> dict[str, int]:
@@ -138,7 +138,7 @@ def _readable(amounts: Mapping[str, int], pods: int) -> dict[str, Any]:
     return {name: f"{n}m" if name == CPU else n for name, n in amounts.items()} | {"pods": pods}
 
 
-async def _logged(message: str, entries: list[dict[str, Any]]) -> None:
+async def _log_all(message: str, entries: list[dict[str, Any]]) -> None:
     for i, entry in enumerate(entries):
         if i % _AT_ONCE == 0:
             await asyncio.sleep(0)

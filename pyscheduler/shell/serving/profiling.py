@@ -45,7 +45,7 @@ class Profiler:
         return {
             PREFIX: lambda _: Response("".join(f"{line}\n" for line in _INDEX).encode()),
             f"{PREFIX}cmdline": lambda _: Response("\0".join(sys.orig_argv).encode()),
-            f"{PREFIX}goroutine": lambda _: Response("".join(_doing(self._loop)).encode()),
+            f"{PREFIX}goroutine": lambda _: Response("".join(_stacks(self._loop)).encode()),
             f"{PREFIX}profile": self._profile,
         }
 
@@ -55,9 +55,9 @@ class Profiler:
             raise BadRequest("a profile takes at least 1 second")
         if self._busy:
             return Response(b"Could not enable CPU profiling: cpu profiling already in use\n", 500)
-        return Response(self._folded(float(seconds)))
+        return Response(self._sample(float(seconds)))
 
-    async def _folded(self, seconds: float) -> AsyncIterator[bytes]:
+    async def _sample(self, seconds: float) -> AsyncIterator[bytes]:
         self._busy = True
         enough = threading.Event()
         try:
@@ -92,7 +92,7 @@ def _calls(frame: FrameType | None) -> list[str]:
     return calls[::-1]
 
 
-def _doing(loop: asyncio.AbstractEventLoop | None) -> Iterator[str]:
+def _stacks(loop: asyncio.AbstractEventLoop | None) -> Iterator[str]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         yield f"thread {names.get(ident, ident)}\n{''.join(traceback.format_stack(frame))}\n"

@@ -85,51 +85,51 @@ class Tls:
         self._ciphers = _ciphers(options.cipher_suites)
         self._files = _files(options)
         self._has_file_flags = options.cert_file is not None
-        self._made: tuple[bytes, bytes] | None = None
+        self._created: tuple[bytes, bytes] | None = None
         self._context: ssl.SSLContext | None = None
-        self._made_of: object = None
+        self._context_state: object = None
         self._renewing = asyncio.Lock()
         if self._files and (self._has_file_flags or self._files.state()):
-            self._use(self._files.state(), "")
+            self._load_context(self._files.state(), "")
 
     async def context(self) -> ssl.SSLContext:
         """Return the context for the next connection. OSError if there is none."""
         authorities_pem = await self._authorities.current() if self._authorities else ""
         async with self._renewing:
             if self._context is None and not self._has_file_flags:
-                await self._provide()
+                await self._create_certificate()
             state = self._files.state() if self._files else None
-            if (state, authorities_pem) != self._made_of:
+            if (state, authorities_pem) != self._context_state:
                 self._renew(state, authorities_pem)
             if self._context is None:
                 raise OSError("there is no certificate to serve")
             return self._context
 
-    async def _provide(self) -> None:
+    async def _create_certificate(self) -> None:
         """Use the pair in --cert-dir, or create one and store it there, in memory if that fails."""
         if self._files and self._files.state():
             return
-        self._made = await asyncio.to_thread(self._make)
+        self._created = await asyncio.to_thread(self._make)
         if self._files is None:
             return
         try:
-            await asyncio.to_thread(_write, self._files, self._made)
+            await asyncio.to_thread(_write, self._files, self._created)
             _log.info("Created a self-signed certificate", cert=str(self._files.certificate))
         except OSError as problem:
             _log.warning("Cannot write to --cert-dir, keeping the self-signed certificate in memory", problem)
             self._files = None
 
     def _renew(self, state: object, authorities_pem: str) -> None:
-        before, self._made_of = self._made_of, (state, authorities_pem)
+        before, self._context_state = self._context_state, (state, authorities_pem)
         try:
-            self._use(state, authorities_pem)
+            self._load_context(state, authorities_pem)
         except ServerProblem as problem:
             _log.warning("Cannot load the changed certificate, keeping the current one", problem)
             return
         if before is not None:
             _log.info("Reloaded the certificate or the client CAs", v=2)
 
-    def _use(self, state: object, authorities_pem: str) -> None:
+    def _load_context(self, state: object, authorities_pem: str) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._version
         context.num_tickets = 0  # without session resumption, each connection presents its certificate
@@ -140,14 +140,14 @@ class Tls:
                 context.set_ciphers(self._ciphers)
             if self._files:
                 context.load_cert_chain(self._files.certificate, self._files.key, password="")
-            elif self._made:
-                _load(context, self._made)
+            elif self._created:
+                _load(context, self._created)
         except (OSError, ValueError) as problem:
             where = f"{self._files.certificate} and {self._files.key}" if self._files else "TLS"
             raise ServerProblem(f"{where} cannot be served: {' '.join(str(problem).split())}") from None
         if authorities_pem:
             _request_client_certificates(context, authorities_pem)
-        self._context, self._made_of = context, (state, authorities_pem)
+        self._context, self._context_state = context, (state, authorities_pem)
 
 
 def _request_client_certificates(context: ssl.SSLContext, authorities: str) -> None:

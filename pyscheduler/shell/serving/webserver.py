@@ -135,7 +135,7 @@ class WebServer:
         """Respond to all requests of one connection."""
         try:
             async with asyncio.timeout(HANDSHAKE):
-                reader, writer = await self._opened(connected)
+                reader, writer = await self._open(connected)
         except (OSError, TimeoutError) as problem:
             _log.info("Failed to open a connection", v=4, err=str(problem))
             return
@@ -152,7 +152,7 @@ class WebServer:
             if not writer.is_closing():
                 writer.transport.abort()
 
-    async def _opened(self, connected: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _open(self, connected: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return the streams of a connection after the TLS handshake."""
         loop = asyncio.get_running_loop()
         try:

@@ -29,7 +29,7 @@ def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
     """Return a page with the value of every flag."""
 
     def page(_: Request) -> Response:
-        return _answer("flagz", (f"{name}: {_shown(value)}" for name, value in sorted(flags().items())))
+        return _answer("flagz", (f"{name}: {_format(value)}" for name, value in sorted(flags().items())))
 
     return page
 
@@ -42,7 +42,7 @@ def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> 
         began = datetime.fromtimestamp(started, UTC)
         lines = {
             "Started": f"{began:%a %b} {began.day:2d} {began:%H:%M:%S} UTC {began.year}",
-            "Up": _lasted(wall() - started),
+            "Up": _uptime(wall() - started),
             "Python version": platform.python_version(),
             "Binary version": pyscheduler.__version__,
             "Emulation version": EMULATED,
@@ -58,12 +58,12 @@ def _answer(page: str, lines: Iterable[str]) -> Response:
     return Response((head + "".join(f"{line}\n" for line in lines)).encode())
 
 
-def _lasted(seconds: float) -> str:
+def _uptime(seconds: float) -> str:
     whole = max(0, int(seconds))
     return f"{whole // _HOUR} hr {whole % _HOUR // _MINUTE:02d} min {whole % _MINUTE:02d} sec"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     """Format a value as Go does."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -296,10 +296,10 @@ async def test_invalid_return_value_or_cancelled_error_fails_the_pod_but_not_the
     assert isinstance(emitted["fine"], Bound)
 
 
-async def test_extender_calls_are_passed_to_consult() -> None:
+async def test_extender_calls_are_passed_on() -> None:
     commands: list[CallExtenders] = []
     async with executing(ExecutorFixture()) as executor:
-        executor.consult = commands.append
+        executor.call_extenders = commands.append
         executor.carry_out(CallExtenders(1, pod("a").build(), ()))
     assert [command.id for command in commands] == [1]
 

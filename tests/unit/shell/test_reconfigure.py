@@ -161,12 +161,12 @@ async def test_names_are_those_of_the_current_configuration(scheduler: Scheduler
     assert scheduler.names == ("other",)
 
 
-async def test_attend_is_called_with_the_plugins_kinds_while_leading(
+async def test_on_kinds_changed_is_called_with_the_plugins_kinds_while_leading(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
     attended: list[bool] = []
     async with running(api, connection, clock) as scheduler:
-        scheduler.attend = lambda kinds: attended.append(POD_GROUP in kinds)
+        scheduler.on_kinds_changed = lambda kinds: attended.append(POD_GROUP in kinds)
         api.script(collection(POD_GROUP), listed())
         await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
@@ -174,12 +174,12 @@ async def test_attend_is_called_with_the_plugins_kinds_while_leading(
     assert attended[-3:] == [True, False, False]
 
 
-async def test_attend_is_not_called_while_not_leading(
+async def test_on_kinds_changed_is_not_called_while_not_leading(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
     attended: list[bool] = []
     async with running(api, connection, clock, leadership=Standby()) as scheduler:
-        scheduler.attend = lambda kinds: attended.append(POD_GROUP in kinds)
+        scheduler.on_kinds_changed = lambda kinds: attended.append(POD_GROUP in kinds)
         api.script(collection(POD_GROUP), listed())
         await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
