@@ -312,7 +312,7 @@ async def serve(
 
     async def guard(question: Request, served: bool) -> Response | None:
         # Probes come while the scheduler starts; what they need not know is loaded for whoever comes later.
-        return None if allowed.let(question) else await gate().refusal(question, served)
+        return None if allowed.is_exempt(question) else await gate().refusal(question, served)
 
     server = HttpServer(pages, guard, options.bind_address, options.secure_port, tls.context)
     await server.start()

@@ -1,1 +1,1 @@
-"""The imperative shell: sockets, the clock, logs and metrics around a core that has none of them."""
+"""I/O around the core: API client, event loop, clock, logs, metrics and HTTPS endpoints."""

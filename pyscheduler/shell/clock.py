@@ -1,7 +1,7 @@
-"""The only real clock of the scheduler.
+"""Clock of the scheduler: the only place that reads the time or sleeps.
 
-The machine gets monotonic seconds as data, the API gets wall-clock timestamps; everything that waits does so through
-a `Clock`, so that tests can let hours pass at once.
+The core receives monotonic seconds as data, the API receives wall-clock timestamps. All waiting goes through a `Clock`,
+so that tests can skip hours.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the shell gets its time from."""
+    """Source of time of the shell."""
 
     def now(self) -> float:
-        """Seconds that never run backwards; only differences mean anything."""
+        """Return monotonic seconds; only differences are meaningful."""
 
     def wall(self) -> float:
-        """Seconds since 1970, UTC."""
+        """Return the seconds since 1970, UTC."""
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Wait `seconds`."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The operating system's clock."""
 
     now = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
@@ -42,11 +42,11 @@ def _second(whole: int) -> str:
 
 
 def rfc3339(wall: float) -> str:
-    """`wall` as a metav1.Time: whole seconds, UTC."""
+    """Format `wall` as a metav1.Time: whole seconds, UTC."""
     return _second(int(wall)) + "Z"
 
 
 def rfc3339_micro(wall: float) -> str:
-    """`wall` as a metav1.MicroTime: microseconds, UTC."""
+    """Format `wall` as a metav1.MicroTime: microseconds, UTC."""
     whole, micros = divmod(round(wall * 1_000_000), 1_000_000)
     return f"{_second(whole)}.{micros:06d}Z"

@@ -1,7 +1,7 @@
-"""Counters, histograms and gauges that cost next to nothing until somebody asks for them.
+"""Counters, histograms and gauges that are cheap to update; the work is done when they are scraped.
 
-Counting sits on the path of every pod, where prometheus_client's own histograms are too slow. So what happens is only
-noted (an integer, or a float at the end of an array), and sorted into buckets by NumPy when the numbers are asked for.
+Metrics are updated for every pod, and prometheus_client's histograms are too slow for that. An update here is an
+integer increment or a float appended to an array; NumPy sorts the values into buckets at scrape time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 Read = TypeVar("Read", "Counter", "Gauges")
 Labels = tuple[str, ...]
 Reading = Callable[[], Mapping[Any, float]]
-"""Values by labels (or by the one label there is), read from elsewhere when the metrics are asked for."""
+"""Return values by labels (or by the only label), read when the metrics are scraped."""
 
 
 def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Upper bounds that grow by `factor`, each from the one before, as Prometheus's ExponentialBuckets."""
+    """Return `count` upper bounds, each `factor` times the one before, as Prometheus's ExponentialBuckets."""
     bounds = [start]
     for _ in range(count - 1):
         bounds.append(bounds[-1] * factor)
@@ -29,7 +29,7 @@ def buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
 
 
 class Counter:
-    """A counter by labels: `counter.counts[labels] += 1`."""
+    """Counter by labels: `counter.counts[labels] += 1`."""
 
     def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, help, labels
@@ -43,32 +43,32 @@ class Counter:
         self.read = read
 
     def copy(self) -> Counter:
-        """The present values, for another thread to read."""
+        """Return a copy of the current values that another thread can read."""
         return _with_values(self)
 
     def reset(self) -> None:
-        """Begin anew; what is read from elsewhere goes on."""
+        """Set the counts to 0; values that `read` takes from elsewhere are unaffected."""
         self.counts.clear()
         if not self.labels:
             self.counts[()] = 0
 
 
 class Histogram:
-    """A histogram by labels: `histogram.noted[labels].append(seconds)`; `settle` sorts what was noted into buckets."""
+    """Histogram by labels: `histogram.observed[labels].append(seconds)`; `aggregate` sorts them into buckets."""
 
     def __init__(self, name: str, help: str, bounds: tuple[float, ...], labels: Labels = ()) -> None:
         self.name, self.help, self.labels = name, help, labels
         self.bounds = np.array(bounds)
         self.counts: dict[Labels, Any] = {}
         self.sums: dict[Labels, float] = {}
-        self.noted: defaultdict[Labels, array[float]] = defaultdict(lambda: array("d"))
+        self.observed: defaultdict[Labels, array[float]] = defaultdict(lambda: array("d"))
         if not labels:
-            self.noted[()] = array("d")
+            self.observed[()] = array("d")
 
-    def settle(self) -> None:
-        """Sort what was noted into buckets, and keep only those."""
+    def aggregate(self) -> None:
+        """Sort the appended values into buckets and discard them."""
         size = len(self.bounds) + 1
-        for labels, values in self.noted.items():
+        for labels, values in self.observed.items():
             if not values and labels:
                 continue
             seconds = np.array(values)
@@ -78,22 +78,22 @@ class Histogram:
             self.sums[labels] = self.sums.get(labels, 0.0) + float(seconds.sum())
 
     def copy(self) -> Histogram:
-        """The present buckets, for another thread to read."""
-        self.settle()
+        """Return a copy of the current buckets that another thread can read."""
+        self.aggregate()
         taken = copy(self)
-        taken.counts, taken.sums, taken.noted = dict(self.counts), dict(self.sums), defaultdict(lambda: array("d"))
+        taken.counts, taken.sums, taken.observed = dict(self.counts), dict(self.sums), defaultdict(lambda: array("d"))
         return taken
 
     def reset(self) -> None:
-        """Begin anew; the arrays stay those that others append to."""
+        """Set all buckets to 0; the arrays stay the same objects, because other code holds references to them."""
         self.counts.clear()
         self.sums.clear()
-        for values in self.noted.values():
+        for values in self.observed.values():
             del values[:]
 
 
 class Gauges:
-    """A gauge by labels whose values a function returns at each scrape; without a function it has none."""
+    """Gauge by labels; a function returns its values at scrape time."""
 
     def __init__(self, name: str, help: str, labels: Labels) -> None:
         self.name, self.help, self.labels = name, help, labels
@@ -104,7 +104,7 @@ class Gauges:
         self.read = read
 
     def copy(self) -> Gauges:
-        """The present values, for another thread to read."""
+        """Return a copy of the current values that another thread can read."""
         return _with_values(self)
 
 

@@ -1,17 +1,17 @@
-"""File descriptors: each connection takes one, and a process may have been started with room for 256 of them."""
+"""Limit of open files: each connection takes a descriptor, and some systems start a process with a limit of 256."""
 
 from __future__ import annotations
 
 from typing import Final
 
-ENOUGH: Final = 4096
-"""Open files that this process has use for, with room to spare."""
+MAX_OPEN_FILES: Final = 4096
+"""More open files than this process needs."""
 
 
 def connections(wanted: int) -> int:
-    """Raise the soft limit of open files, as Go does at start, and return how many of `wanted` connections fit.
+    """Raise the soft limit of open files, as Go does at start; return how many of `wanted` connections fit.
 
-    Half of the limit is left to watches, the endpoints' clients and files.
+    Half of the limit is reserved for watches, clients of the HTTPS endpoints and files.
     """
     try:
         import resource
@@ -19,7 +19,7 @@ def connections(wanted: int) -> int:
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
-    aim = ENOUGH if hard == unlimited else min(ENOUGH, hard)
+    aim = MAX_OPEN_FILES if hard == unlimited else min(MAX_OPEN_FILES, hard)
     if soft != unlimited and soft < aim:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (aim, hard))

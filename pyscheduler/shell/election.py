@@ -1,8 +1,8 @@
-"""Leader election: of several replicas, the one that holds the Lease schedules. `core/leader_election.py` decides, this acts.
+"""Leader election: the replica that holds the Lease schedules. I/O for `core/leader_election.py`.
 
-A leader renews its lease every retryPeriod. If renewDeadline passes without an accepted renewal it is over: `holds`
-is False from that moment on, even where this process was frozen and has not noticed yet, and `lead` raises LeaseLost.
-`holds`, `lost` and `check` may be called in any thread: each reads single values that the election sets.
+A leader renews its lease every retryPeriod. If renewDeadline passes without a successful renewal, leadership is lost:
+`holds` returns False from that moment, even if this process was frozen, and `lead` raises LeaseLost.
+`holds`, `lost` and `check` are safe in any thread: each reads single values that the election sets.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pyscheduler.shell.leadership import LeaseLost, Work
 from pyscheduler.shell.metrics import Metrics
 
 NAME: Final = "kube-scheduler"
-"""What kube-scheduler calls its election in metrics and in its check, whatever the Lease is called."""
+"""Name of the election in kube-scheduler's metrics and health check; independent of the Lease's name."""
 CHECK: Final = "leaderElection"
-"""The name of the health check."""
+"""Name of the health check."""
 _OVERDUE: Final = 20.0
-"""Seconds that a leader may be alive after its lease has run out before the check fails (kube-scheduler's adaptor)."""
+"""Seconds after expiry of the lease before the check of a still running leader fails (kube-scheduler's adaptor)."""
 _RELEASE: Final = 5.0
-"""Seconds for giving the lease back."""
+"""Seconds that releasing the lease may take."""
 _CALLS: Final = 2
 log = logs.get("election")
 
 
 Check = Callable[[], str | None]
-"""Returns None if all is well, otherwise what is wrong."""
+"""Returns None if healthy, otherwise the problem."""
 
 
 def _healthy() -> None:
@@ -47,19 +47,19 @@ def _healthy() -> None:
 
 
 class Lock(Protocol):
-    """The Lease, wherever it is kept; `LeaseLock` is the real one."""
+    """Access to the stored Lease; `LeaseLock` is the real one."""
 
     async def read(self) -> Lease | None:
-        """What it says; None if there is none. ApiError."""
+        """Return the stored lease, None if there is none. ApiError."""
 
     async def write(self, lease: Lease) -> None:
-        """Make it say so, unless it has changed since it was last read or written here. ApiError."""
+        """Store `lease`. ApiError, also if it was changed since it was last read or written here."""
 
     async def record(self, message: str, wall: float) -> None:
-        """Write an Event about it. ApiError."""
+        """Write a Kubernetes Event about the lease. ApiError."""
 
     async def close(self) -> None:
-        """Let go of it; there will be no more calls."""
+        """Close the connection."""
 
 
 def election(
@@ -69,9 +69,9 @@ def election(
     metrics: Metrics,
     health: Check = _healthy,
 ) -> Election:
-    """The election of a configuration, by a connection of its own to the server that `calls` go to.
+    """Return the election of a configuration, with its own connection to the server of `calls`.
 
-    To be called on the loop that the election is to run on.
+    Must be called on the event loop that runs the election.
     """
     wanted = configuration.leader_election
     # One call that hangs must leave time for another before the deadline, as in client-go's resourcelock.
@@ -80,7 +80,7 @@ def election(
     component = configuration.profiles[0].scheduler_name or ""
     lock = LeaseLock(connection, wanted.resource_namespace, wanted.resource_name, component)
     terms = LeaseTimings(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
-    # The name tells two processes of one host apart.
+    # The identity must differ between two processes on one host.
     candidate = LeaderElector(f"{socket.gethostname()}_{uuid.uuid4()}", terms)
     made = Election(lock, candidate, clock, lambda: metrics.count_slow_renewal(NAME), health)
     metrics.leading.set_function(lambda: {(NAME,): float(made.holds())})
@@ -88,7 +88,7 @@ def election(
 
 
 class Election:
-    """One candidate for one lease; `lead` is for one call."""
+    """Candidacy for one lease; `lead` may be called once."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Election:
         slow_path: Callable[[], None] = lambda: None,
         health: Check = _healthy,
     ) -> None:
-        """`slow_path` is called when a renewal needs a look at the lease first.
+        """Call `slow_path` when a renewal has to read the lease first.
 
         While `health` fails, the lease is neither acquired nor renewed.
         """
@@ -111,31 +111,31 @@ class Election:
         self._unhealthy = False
         self._rng = random.Random()
         self._claimed = False
-        """Whether a claim was sent, so that the lease may be ours even where no answer came."""
+        """True if a claim was sent: the lease may be held even if no response came."""
         self._elected = False
-        self._given_back = False
+        self._released = False
         self._announcing: asyncio.Task[None] | None = None
 
     def holds(self) -> bool:
-        """Whether this is the leader at this very moment."""
+        """Return True if this process holds the lease now."""
         return self._candidate.is_leader(self._clock.now())
 
     @property
     def lost(self) -> bool:
-        return self._elected and not self._given_back and not self.holds()
+        return self._elected and not self._released and not self.holds()
 
     def check(self) -> str | None:
-        """The health check: what is wrong if the lease ran out long ago and this process still lives, else None."""
+        """Return the health check's problem if the lease expired long ago and this process still runs, else None."""
         late = self._clock.now() - self._candidate.deadline
         allowed = self._terms.lease_duration - self._terms.renew_deadline + _OVERDUE
-        if self._elected and allowed < late < inf:  # inf: it has given the lease back
+        if self._elected and allowed < late < inf:  # inf: the lease was released
             return f"failed election to renew leadership on lease {NAME}"
         return None
 
     async def lead(self, work: Work) -> None:
-        """Wait for the lease, do `work` while it is ours, then give it back. LeaseLost if it is lost.
+        """Wait for the lease, run `work` while holding it, then release it. LeaseLost if it is lost.
 
-        Cancelled, it cancels `work` and renews the lease until that has ended.
+        When cancelled, it cancels `work` and renews the lease until `work` has ended.
         """
         log.info("Attempting to acquire the lease", lease=self._lock, identity=self._candidate.identity)
         try:
@@ -147,7 +147,7 @@ class Election:
                 self._announcing.cancel()
 
     async def close(self) -> None:
-        """There will be no more calls."""
+        """Close the connection; call last."""
         await self._lock.close()
 
     async def _acquire(self) -> None:
@@ -184,30 +184,30 @@ class Election:
         raise self._overdue()
 
     async def _try(self) -> bool:
-        """Take the lease or renew it; whether that was done."""
+        """Acquire or renew the lease. Return True if that succeeded."""
         if not self._is_healthy():
             return False
         if self._elected:
             try:
-                # Most of the time nobody else has written it, and one call will do.
+                # Usually no other process has written it, so that one call suffices.
                 await self._claim()
                 return True
             except ApiError as problem:
-                log.info("Renewing needs a look at the lease", v=2, lease=self._lock, err=str(problem))
+                log.info("Renewal failed, reading the lease first", v=2, lease=self._lock, err=str(problem))
         try:
-            return await self._look_and_claim()
+            return await self._read_and_claim()
         except ApiError as problem:
-            log.warning("The lease could not be read or written", problem, lease=self._lock)
+            log.warning("Cannot read or write the lease, retrying", problem, lease=self._lock)
             return False
 
     def _is_healthy(self) -> bool:
         problem = self._health()
         if problem and not self._unhealthy:
-            log.error("Not renewing the lease", lease=self._lock, err=problem)
+            log.error("Not renewing the lease while unhealthy", lease=self._lock, err=problem)
         self._unhealthy = problem is not None
         return not self._unhealthy
 
-    async def _look_and_claim(self) -> bool:
+    async def _read_and_claim(self) -> bool:
         candidate = self._candidate
         candidate.observe(await self._lock.read(), self._clock.now())
         if self._elected and candidate.holder not in ("", candidate.identity):
@@ -234,10 +234,10 @@ class Election:
         return LeaseLost(f"it was not renewed for {self._terms.renew_deadline:g} s")
 
     async def _release(self) -> None:
-        """Let others have the lease at once, unless it may be theirs already."""
+        """Release the lease, so that another replica can acquire it at once, unless it may be another's already."""
         if not self._claimed or self.lost:
             return
-        self._given_back = True
+        self._released = True
         self._candidate.resign()
         try:
             async with asyncio.timeout(_RELEASE):
@@ -247,13 +247,13 @@ class Election:
                     await self._lock.write(self._candidate.resignation(self._wall()))
                     log.info("Released the lease", lease=self._lock)
         except (ApiError, TimeoutError) as problem:
-            log.warning("The lease could not be released; it runs out by itself", problem, lease=self._lock)
+            log.warning("Failed to release the lease, it will expire", problem, lease=self._lock)
 
     async def _announce(self) -> None:
         try:
             await self._lock.record(f"{self._candidate.identity} became leader", self._clock.wall())
         except ApiError as problem:
-            log.warning("The Event on the lease could not be written", problem, lease=self._lock)
+            log.warning("Failed to write the Event about the lease", problem, lease=self._lock)
 
     def _wall(self) -> str:
         return rfc3339_micro(self._clock.wall())

@@ -1,7 +1,7 @@
-"""Carries evictions out: those for one pod side by side, and for several pods at once.
+"""Evict preemption victims: those of one pod concurrently, and those of several pods at once.
 
-The last victim of a pod goes when the others have gone, as in kube-scheduler: its deletion is what wakes the pod, which
-would else be tried in vain.
+The last victim of a pod is evicted after the others, as in kube-scheduler: its deletion requeues the preemptor, which
+would otherwise be attempted before there is room.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from pyscheduler.shell.kube.status import StatusWriter
 
 log = logs.get("evictor")
 WORKERS = 32
-"""Pods for which room is made at the same time."""
+"""Preemptors served concurrently."""
 REST = 1.0
-"""Seconds after a failed eviction before its preemptor is tried again; kube-scheduler does so at once, without end."""
+"""Seconds after a failed eviction before its preemptor is retried; kube-scheduler retries immediately, without end."""
 
 
 class Evictor:
-    """Takes evictions, never blocks; what fails is told through `tell`, after a rest."""
+    """Evict victims without blocking the caller; failures are emitted after a pause."""
 
     def __init__(
         self,
@@ -46,12 +46,12 @@ class Evictor:
         self._in_flight = in_flight
         self._clock = clock
         self._waiting: OrderedDict[str, list[Evict]] = OrderedDict()
-        """What is to be evicted, by the UID of the pod that needs the room."""
+        """Evictions to do, by UID of the preemptor."""
         self._due = asyncio.Event()
-        self._resting: set[asyncio.Task[None]] = set()
+        self._retries: set[asyncio.Task[None]] = set()
 
     def add(self, command: Evict) -> None:
-        """Have a victim evicted."""
+        """Queue an eviction."""
         self._waiting.setdefault(command.preemptor.uid, []).append(command)
         self._due.set()
 
@@ -69,16 +69,16 @@ class Evictor:
                 continue
             _, commands = self._waiting.popitem(last=False)
             began = self._clock.now()
-            went_well = await self._make_room(commands)
-            self._instrument.evictions_finished("success" if went_well else "error", self._clock.now() - began)
+            succeeded = await self._evict_victims(commands)
+            self._instrument.evictions_finished("success" if succeeded else "error", self._clock.now() - began)
 
-    async def _make_room(self, commands: Sequence[Evict]) -> bool:
-        """Evict the victims of one pod; whether none of them refused to go."""
+    async def _evict_victims(self, commands: Sequence[Evict]) -> bool:
+        """Evict the victims of one pod. Return True if all evictions succeeded."""
         *others, last = commands
         self._in_flight.evictions += 1
         try:
-            went_well = await asyncio.gather(*map(self._evict, others))
-            return await self._evict(last) and all(went_well)
+            succeeded = await asyncio.gather(*map(self._evict, others))
+            return await self._evict(last) and all(succeeded)
         finally:
             self._in_flight.evictions -= 1
 
@@ -86,7 +86,7 @@ class Evictor:
         try:
             done = await self._status.evict(command)
         except ApiError as problem:
-            log.warning("A victim could not be evicted", problem, pod=command.victim.key)
+            log.warning("Failed to evict a victim", problem, pod=command.victim.key)
             self._retry_later(command, str(problem))
             return False
         if done and command.then is not None:
@@ -94,10 +94,10 @@ class Evictor:
         return True
 
     def _retry_later(self, command: Evict, problem: str) -> None:
-        """Tell of the failure after a rest: its pod is tried again at once, and what refuses may refuse for ever."""
+        """Emit the failure after a pause: the preemptor is retried at once then, and the failure may be permanent."""
         task = asyncio.create_task(self._emit_failure(command, problem))
-        self._resting.add(task)
-        task.add_done_callback(self._resting.discard)
+        self._retries.add(task)
+        task.add_done_callback(self._retries.discard)
 
     async def _emit_failure(self, command: Evict, problem: str) -> None:
         await self._clock.sleep(REST)

@@ -1,6 +1,6 @@
-"""Carries the machine's commands out: bindings first, on a bounded number of connections, everything else behind them.
+"""Execute the core's commands: bindings on a bounded number of connections, everything else with lower priority.
 
-`Bindings` does the first, the evictor makes room, the recorder writes Events, and a few workers here write statuses.
+`Bindings` binds pods, `Evictor` evicts victims, `Recorder` writes Events, `Patcher` writes pod statuses.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ApiClients:
 
 
 class Executor:
-    """Takes commands, never blocks, and emits their outcomes as events."""
+    """Execute commands without blocking the caller; results are passed to `emit`."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Executor:
 
     @property
     def unfinished(self) -> int:
-        """Binding cycles that have not ended."""
+        """Number of binding cycles that have not ended."""
         return self.bindings.unfinished
 
     def carry_out(self, command: Command) -> None:
-        """Take a command; its outcome, if it has one, comes as an event."""
+        """Start a command; its result, if it has one, is emitted as an event."""
         if isinstance(command, Bind):
             self.bindings.begin(command)
         elif isinstance(command, Record):
@@ -105,13 +105,13 @@ class Executor:
             group.create_task(self._recorder.run())
 
     async def drain(self, timeout: float) -> None:
-        """Wait until no binding is under way and conditions are written, at most `timeout` seconds."""
+        """Wait until no binding is in flight and conditions are written, at most `timeout` seconds."""
         deadline = self._clock.now() + timeout
         while (self.unfinished or self._patcher.left) and self._clock.now() < deadline:
             await self._clock.sleep(0.05)
         if self.unfinished or self._patcher.left:
-            log.warning("Stopped with work left", bindings=self.unfinished, conditions=self._patcher.left)
+            log.warning("Stopped with unfinished work", bindings=self.unfinished, conditions=self._patcher.left)
 
     async def flush(self, timeout: float) -> None:
-        """Wait until Events are written, at most `timeout` seconds; what is left is logged."""
+        """Wait until Events are written, at most `timeout` seconds; log what remains."""
         await self._recorder.flush(timeout)

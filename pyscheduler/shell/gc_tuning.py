@@ -1,14 +1,14 @@
-"""The garbage collector, kept from looking again and again at what is there to stay.
+"""Tune the garbage collector so that it rarely traverses long-lived objects.
 
-Reference counts free nearly everything here; collections are for the few cycles. A full one looks at every object that
-can be part of one, which takes a third of a second with 150,000 pods, and nothing is scheduled meanwhile. So none runs
-while modules are imported and while a cluster is first listed, where nearly everything is made to stay; and whatever
-has lived through one that took long is left alone. Once an hour that is looked at too, unless there is so much of it
-that nothing would be scheduled for long. Full collections come often enough to find little that is new.
+Reference counts free nearly everything here; collections are for the few cycles. A full collection takes 0.3 s with
+150,000 pods and blocks scheduling. So none runs during imports and the first listing of a cluster, where nearly all
+new objects are long-lived, and the objects that survive a long collection are frozen (gc.freeze). They are collected
+once an hour, unless there are so many that scheduling would be blocked for long. Full collections are frequent enough
+to find few new objects.
 
-The collector counts allocations less deallocations. Where new objects replace as many that it leaves alone, as when
-100,000 pods change tiers, it counts none, and the next collection traverses them all in a pause of 300 ms. So the
-scheduling loop collects by the number of objects that there are.
+The collector counts allocations minus deallocations. If new objects replace as many frozen ones, as when 100,000 pods
+move between queues, it counts none, and the next collection traverses all of them in a pause of 300 ms. So the
+scheduling loop collects by the number of existing objects.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from contextlib import contextmanager
 from typing import Any, Final, Self
 
 LONG: Final = 0.01
-"""Seconds from which on a full collection is too long to be repeated."""
+"""Seconds of a full collection after which the surviving objects are frozen."""
 FULL_COLLECTION_EVERY: Final = 3600.0
-"""Seconds after which what was left alone is looked at once more."""
-MOST_THOROUGH: Final = 500_000
-"""Objects that are looked at then, at about 0.1 µs each."""
+"""Seconds between two collections of the frozen objects."""
+MAX_COLLECTED_FROZEN: Final = 500_000
+"""Frozen objects up to which they are collected, at about 0.1 µs each."""
 _IMPORTS: Final = 200_000
-"""Objects: more than all modules together make."""
+"""Objects: more than the imports of all modules create."""
 _THRESHOLDS: Final = (5_000, 5, 5)
 _FULL: Final = 2
-_MOST: Final = (5_000, 20_000, 20_000)
+_MAX_OBJECTS: Final = (5_000, 20_000, 20_000)
 """Objects by generation, traversed at about 0.3 µs each."""
 
 
 def defer_first_collection() -> None:
-    """No collections before so much is there that it cannot be modules alone."""
+    """Run no collection before there are more objects than the imports create."""
     gc.set_threshold(_IMPORTS, *_THRESHOLDS[1:])
 
 
 def collect_by_size() -> None:
-    """Collect the oldest generation that holds many objects, with those that are younger."""
+    """Collect the oldest generation that holds too many objects, and the younger ones."""
     for generation in (_FULL, 1, 0):
-        if len(gc.get_objects(generation)) > _MOST[generation]:
+        if len(gc.get_objects(generation)) > _MAX_OBJECTS[generation]:
             gc.collect(generation)
             return
 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """No collections inside; nested ones count from the outermost."""
+    """Disable collections inside the block; nested blocks end with the outermost."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -59,13 +59,13 @@ def collection_paused() -> Iterator[None]:
 
 
 class GcTuning:
-    """While entered, collections are rare, and what they cannot free is not looked at again soon. For one process."""
+    """Keep collections rare and freeze long-lived objects inside the `with` block. One per process."""
 
-    def __init__(self, now: Callable[[], float] = time.perf_counter, most_thorough: int = MOST_THOROUGH) -> None:
-        """`now` is in seconds. No more than `most_thorough` objects are looked at once more."""
-        self._most_thorough = most_thorough
+    def __init__(self, now: Callable[[], float] = time.perf_counter, max_frozen: int = MAX_COLLECTED_FROZEN) -> None:
+        """`now` returns seconds. At most `max_frozen` frozen objects are collected again."""
+        self._max_frozen = max_frozen
         self._now = now
-        self._began = self._thorough = now()
+        self._began = self._last_full = now()
         self._thresholds = gc.get_threshold()
 
     def __enter__(self) -> Self:
@@ -81,16 +81,16 @@ class GcTuning:
         gc.set_threshold(*self._thresholds)
 
     def on_collection(self, phase: str, info: dict[str, Any]) -> None:
-        """Called by the collector at the `start` and the `stop` of each collection."""
+        """Handle the `start` and the `stop` of a collection; called by the collector."""
         if info["generation"] != _FULL:
             return
         now = self._now()
         if phase == "start":
             self._began = now
             return
-        if now - self._began >= LONG or len(gc.get_objects(_FULL)) > _MOST[_FULL]:
+        if now - self._began >= LONG or len(gc.get_objects(_FULL)) > _MAX_OBJECTS[_FULL]:
             gc.freeze()
-        if now - self._thorough >= FULL_COLLECTION_EVERY:
-            self._thorough = now
-            if gc.get_freeze_count() <= self._most_thorough:
-                gc.unfreeze()  # and the next full collection sees it all
+        if now - self._last_full >= FULL_COLLECTION_EVERY:
+            self._last_full = now
+            if gc.get_freeze_count() <= self._max_frozen:
+                gc.unfreeze()  # the next full collection traverses all

@@ -1,7 +1,7 @@
-"""The main loop's sign of life, for other threads to read.
+"""Heartbeat of the main loop, readable in other threads.
 
-A plugin that blocks the loop is waited for: the lease is renewed and /livez is answered meanwhile. But a loop that is
-blocked for ever must not keep the lease from a replica that could work, so after `GIVEN_UP_AFTER` it counts as dead.
+While a plugin blocks the loop, the lease is renewed and /livez succeeds. But a loop that is blocked for ever must not
+keep the lease from a replica that could work, so after `DEAD_AFTER` it counts as dead.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pyscheduler.shell.clock import Clock
 
 PERIOD: Final = 0.25
 """Seconds between two beats."""
-GIVEN_UP_AFTER: Final = 60.0
+DEAD_AFTER: Final = 60.0
 """Seconds without a beat after which /livez fails and the lease is no longer renewed."""
 
 
 class Heartbeat:
-    """Beats on the event loop that it is entered on, until the `async with` block ends."""
+    """Update `at` periodically on the current event loop inside the `async with` block."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._beating: asyncio.Task[None] | None = None
         self.at = clock.now()
-        """The time of the last beat."""
+        """Time of the last beat."""
 
     async def __aenter__(self) -> Self:
         self.at = self._clock.now()
@@ -37,13 +37,13 @@ class Heartbeat:
             await asyncio.gather(self._beating, return_exceptions=True)
 
     def silence(self) -> float:
-        """Seconds since the last beat."""
+        """Return the seconds since the last beat."""
         return self._clock.now() - self.at
 
     def check(self) -> str | None:
-        """The health check: a message if the loop has been blocked for too long, else None."""
+        """Return the health check's message if the loop has been blocked for too long, else None."""
         silence = self.silence()
-        return f"the main loop has been blocked for {silence:.0f} s" if silence > GIVEN_UP_AFTER else None
+        return f"the main loop has been blocked for {silence:.0f} s" if silence > DEAD_AFTER else None
 
     async def _beat(self) -> None:
         while True:

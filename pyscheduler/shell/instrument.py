@@ -1,4 +1,4 @@
-"""What the core and the shell tell, noted in the metrics with the shell's clock."""
+"""Instrument that records the durations and counts of core and shell in the metrics."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pyscheduler.shell.metrics import Metrics
 
 T = TypeVar("T")
 WATCHED_EVERY: Final = 10
-"""Of so many attempts one has its plugins timed: as many as in kube-scheduler, which chooses by chance."""
-_SETTLE_EVERY = 4096
+"""One attempt of so many has its plugins timed; kube-scheduler samples the same share at random."""
+_AGGREGATE_EVERY = 4096
 _SLI_ATTEMPTS = 15
 _log = logs.get("metrics")
 
 
 class MetricsInstrument(Instrument):
-    """Notes what it is told. `clock` must be the one that the machine's times come from."""
+    """Records into `metrics`. `clock` must be the clock of the core's timestamps."""
 
     def __init__(self, metrics: Metrics, clock: Callable[[], float]) -> None:
         self._metrics = metrics
@@ -34,16 +34,16 @@ class MetricsInstrument(Instrument):
         self._incoming = metrics.incoming.counts
         self._attempts = metrics.attempts.counts
         self._known_points: dict[tuple[str, str], Point] = {}
-        self._points = metrics.point_seconds.noted
-        self._plugins = metrics.plugin_seconds.noted
-        self._events = metrics.event_seconds.noted
-        self._hints = metrics.hint_seconds.noted
-        self._attempt_seconds = metrics.attempt_seconds.noted
-        self._algorithm = metrics.algorithm_seconds.noted[()]
-        self._pod_attempts = metrics.pod_attempts.noted[()]
+        self._points = metrics.point_seconds.observed
+        self._plugins = metrics.plugin_seconds.observed
+        self._events = metrics.event_seconds.observed
+        self._hints = metrics.hint_seconds.observed
+        self._attempt_seconds = metrics.attempt_seconds.observed
+        self._algorithm = metrics.algorithm_seconds.observed[()]
+        self._pod_attempts = metrics.pod_attempts.observed[()]
         self._sli_labels = tuple((str(n) if n < _SLI_ATTEMPTS else "15+",) for n in range(_SLI_ATTEMPTS + 1))
         self._hint_entered = 0.0
-        self._until_settled = _SETTLE_EVERY
+        self._until_aggregation = _AGGREGATE_EVERY
 
     def queue_incoming(self, queue: str, event: str) -> None:
         self._incoming[queue, event] += 1
@@ -52,36 +52,36 @@ class MetricsInstrument(Instrument):
         self._events[(event,)].append(self._clock() - since)
 
     def decided(self, seconds: float) -> None:
-        """The decision of one attempt took so long; binding is not in it."""
+        """Record the seconds of one scheduling decision, binding excluded."""
         self._algorithm.append(seconds)
 
     def preemption_attempted(self) -> None:
         self._metrics.preemption_attempts.counts[()] += 1
 
     def preempted(self, victims: int) -> None:
-        self._metrics.preemption_victims.noted[()].append(victims)
+        self._metrics.preemption_victims.observed[()].append(victims)
 
     def evictions_finished(self, result: str, seconds: float) -> None:
-        self._metrics.rooms.counts[(result,)] += 1
-        self._metrics.room_seconds.noted[(result,)].append(seconds)
+        self._metrics.preemption_executions.counts[(result,)] += 1
+        self._metrics.preemption_execution_seconds.observed[(result,)].append(seconds)
 
     def attempted(self, profile: str, result: str, began: float) -> None:
         labels = (result, profile)
         self._attempts[labels] += 1
         self._attempt_seconds[labels].append(self._clock() - began)
-        self._until_settled -= 1
-        if not self._until_settled:
-            self._until_settled = _SETTLE_EVERY
-            self._metrics.settle()
+        self._until_aggregation -= 1
+        if not self._until_aggregation:
+            self._until_aggregation = _AGGREGATE_EVERY
+            self._metrics.aggregate()
 
     def scheduled(self, attempts: int, seconds: float, flushed: bool) -> None:
         self._pod_attempts.append(attempts)
-        self._metrics.sli_seconds.noted[self._sli_labels[min(attempts, _SLI_ATTEMPTS)]].append(seconds)
+        self._metrics.sli_seconds.observed[self._sli_labels[min(attempts, _SLI_ATTEMPTS)]].append(seconds)
         if flushed:
             self._metrics.after_flush.counts[()] += 1
 
     def permit_waited(self, result: str, seconds: float) -> None:
-        self._metrics.permit_seconds.noted[(result,)].append(seconds)
+        self._metrics.permit_seconds.observed[(result,)].append(seconds)
 
     def point(self, point: str, profile: str) -> Point:
         known = self._known_points.get((point, profile))
@@ -118,31 +118,31 @@ class MetricsInstrument(Instrument):
 
     def plugin_failed(self, plugin: str, point: str, error: BaseException) -> None:
         if isinstance(error, StatusError):
-            # Something in the cluster is amiss, and the pod's own event tells it.
-            _log.warning("A plugin could not decide", error, plugin=plugin, point=point)
+            # A problem of the cluster, not of the plugin; the pod's Event reports it too.
+            _log.warning("Plugin returned an error status", error, plugin=plugin, point=point)
             return
         self._metrics.plugin_failures.counts[plugin, point] += 1
         if isinstance(error, InvalidReturnValue):
-            _log.error("A plugin gave a wrong answer", error, plugin=plugin, point=point, at=code_line(error))
+            _log.error("Plugin returned an invalid value", error, plugin=plugin, point=point, at=code_line(error))
         else:
-            _log.crash("A plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
+            _log.crash("Plugin raised an exception", error, plugin=plugin, point=point, at=code_line(error))
 
 
 class _TimedPoint(Point):
-    """Notes how long the point took; that it went well, as it mostly does, in an array that is at hand."""
+    """Records the duration of an extension point; the array for SUCCESS, the usual status, is looked up once."""
 
-    __slots__ = ("_began", "_clock", "_noted", "_point", "_profile", "_well")
+    __slots__ = ("_began", "_clock", "_observed", "_point", "_profile", "_succeeded")
 
     def __init__(
-        self, noted: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
+        self, observed: Mapping[Labels, array[float]], point: str, profile: str, clock: Callable[[], float]
     ) -> None:
-        self._noted = noted
+        self._observed = observed
         self._point = point
         self._profile = profile
         self._clock = clock
-        self._well = noted[point, SUCCESS, profile]
+        self._succeeded = observed[point, SUCCESS, profile]
         self._began = 0.0
-        """0 where it is not entered."""
+        """Start of the current run, 0 if there is none."""
 
     def enter(self) -> None:
         self._began = self._clock()
@@ -151,9 +151,9 @@ class _TimedPoint(Point):
         seconds = self._clock() - self._began
         self._began = 0.0
         if status is SUCCESS:
-            self._well.append(seconds)
+            self._succeeded.append(seconds)
         else:
-            self._noted[self._point, status, self._profile].append(seconds)
+            self._observed[self._point, status, self._profile].append(seconds)
 
     def broken(self) -> None:
         if self._began:
@@ -161,7 +161,7 @@ class _TimedPoint(Point):
 
 
 class _Calls(NamedTuple):
-    """Where the calls of one method are noted."""
+    """Arrays that record the calls of one HTTP method."""
 
     waited: array[float]
     sent: array[float]
@@ -170,7 +170,7 @@ class _Calls(NamedTuple):
 
 
 class RestClientMetrics(ClientMetrics):
-    """Counts the calls to one API server, given by its URL, as client-go does."""
+    """Client metrics of one API server, given by its URL, as client-go's."""
 
     def __init__(self, metrics: Metrics, server: str) -> None:
         self._host = urlsplit(server).netloc
@@ -182,7 +182,7 @@ class RestClientMetrics(ClientMetrics):
         if known is None:
             metrics, labels = self._metrics, (method, self._host)
             histograms = metrics.limiter_seconds, metrics.request_bytes, metrics.response_bytes, metrics.request_seconds
-            known = self._calls[method] = _Calls(*(histogram.noted[labels] for histogram in histograms))
+            known = self._calls[method] = _Calls(*(histogram.observed[labels] for histogram in histograms))
         return known
 
     def observe_rate_limiter_wait(self, method: str, seconds: float) -> None:

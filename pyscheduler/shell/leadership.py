@@ -1,4 +1,4 @@
-"""Whether this scheduler may act: always where it is alone, else only while it holds the lease."""
+"""Leadership: permission to write, held always without leader election, else only while holding the lease."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ Work = Callable[[], Awaitable[None]]
 
 
 class LeaseLost(Exception):
-    """Another may act from now on. The message says why, in one line."""
+    """Leadership was lost; another process may act now. The message gives the reason in one line."""
 
 
 class Leadership(Protocol):
-    """The right to act."""
+    """Permission to schedule and write."""
 
     @property
     def lost(self) -> bool:
-        """Whether it was ours and is another's by now, without our having given it back."""
+        """Return True if leadership was held and ended without being released."""
 
     def holds(self) -> bool:
-        """Whether it is ours at this very moment; asked before each write."""
+        """Return True if leadership is held now; checked before each write."""
 
     async def lead(self, work: Work) -> None:
-        """Wait for the right, do `work` with it, and give it back. LeaseLost if it is lost meanwhile.
+        """Wait for leadership, run `work` while holding it, then release it. LeaseLost if it is lost.
 
-        Cancelled, it cancels `work`, and keeps the right for as long as that takes to end.
+        When cancelled, it cancels `work` and keeps leadership until `work` has ended.
         """
 
 
 class AlwaysLeader:
-    """There is nobody else."""
+    """Leadership without leader election."""
 
     lost: Final = False
 

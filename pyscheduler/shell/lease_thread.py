@@ -1,8 +1,8 @@
-"""An election with its lease renewed in a thread of its own, so that nothing on the main loop can cost it.
+"""Leader election in its own thread, so that a blocked main loop cannot delay lease renewals.
 
-The work is done on the main loop. It reads from the election's memory whether the lease is held, before each write:
-one number, set by the thread. If the lease is lost while the main loop is blocked, writes are refused from that moment
-on, and the work is cancelled as soon as the loop runs again.
+The work runs on the main loop, which checks before each write that the lease is held: it reads a number that the thread
+sets. If the lease is lost while the main loop is blocked, writes are rejected from that moment, and the work is
+cancelled as soon as the loop runs again.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ __all__ = ["CHECK", "ThreadedElection", "elected"]
 async def elected(
     configuration: KubeSchedulerConfiguration, calls: Connection, clock: Clock, metrics: Metrics, health: Check
 ) -> AsyncIterator[ThreadedElection]:
-    """The election of a configuration, with a thread and a connection of its own."""
+    """Return the election of a configuration, with its own thread and connection."""
 
-    async def made() -> Election:
+    async def create() -> Election:
         return election(configuration, calls, clock, metrics, health)
 
     async with LoopThread("lease") as thread:
-        own = await thread.run(made)
+        own = await thread.run(create)
         thread.resources.push_async_callback(own.close)
         yield ThreadedElection(own, thread)
 
 
 class ThreadedElection:
-    """An election on the loop of a thread, for work on another loop."""
+    """Election on the loop of a thread, for work on another loop."""
 
     def __init__(self, election: Election, thread: LoopThread) -> None:
-        """`election` must have been made in the thread."""
+        """`election` must have been created in the thread."""
         self._election = election
         self._thread = thread
 
@@ -55,13 +55,13 @@ class ThreadedElection:
         return self._election.holds()
 
     def check(self) -> str | None:
-        """The health check of the election."""
+        """Return the problem that the election's health check found, None if healthy."""
         return self._election.check()
 
     async def lead(self, work: Work) -> None:
-        """Wait for the lease, do `work` on this loop while it is held, and release it. LeaseLost if it is lost.
+        """Wait for the lease, run `work` on this loop while it is held, then release it. LeaseLost if it is lost.
 
-        Cancelled, it cancels `work`, and the lease is renewed until that has ended.
+        When cancelled, it cancels `work` and renews the lease until `work` has ended.
         """
         here = asyncio.get_running_loop()
         await self._thread.run(partial(self._election.lead, partial(run_on, here, work)))

@@ -1,7 +1,7 @@
-"""Structured logs: a sentence and its facts, as klog's text or as JSON lines.
+"""Structured logs: a message with fields, as klog's text or as JSON lines.
 
-`--v N` works as in Kubernetes: a line says from which verbosity on it is written, 0 always. Libraries that log through
-the standard module (aiohttp, kopf) come out in the same format.
+`--v N` works as in Kubernetes: a line with verbosity v is written if v <= N; most have 0. Libraries that use the
+standard logging module (aiohttp, kopf) are written in the same format.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, TextIO
 import msgspec
 
 FORMATS = ("text", "json")
-"""What `--logging-format` takes."""
+"""Values of `--logging-format`."""
 
 _LIBRARIES_FROM = 6
 _state = {"verbosity": 0}
 
 
 class Log:
-    """A named source of log lines. Fields are facts: `log.info("Pod bound", pod="a/b", node="n1")`."""
+    """Named logger. Fields are keyword arguments: `log.info("Pod bound", pod="a/b", node="n1")`."""
 
     __slots__ = ("_logger",)
 
@@ -30,20 +30,20 @@ class Log:
         self._logger = logging.getLogger(f"pyscheduler.{name}")
 
     def info(self, message: str, /, v: int = 0, **fields: object) -> None:
-        """A line that is written from verbosity `v` on."""
+        """Log a line that is written from verbosity `v` on."""
         if v <= _state["verbosity"]:
             self._logger.info(message, extra={"fields": fields, "v": v})
 
     def warning(self, message: str, /, error: BaseException | None = None, **fields: object) -> None:
-        """Something is wrong, the scheduler copes."""
+        """Log a problem that the scheduler handles by itself."""
         self._write(logging.WARNING, message, error, fields)
 
     def error(self, message: str, /, error: BaseException | None = None, **fields: object) -> None:
-        """Something is wrong and somebody should look."""
+        """Log a problem that needs an operator."""
         self._write(logging.ERROR, message, error, fields)
 
     def crash(self, message: str, /, error: BaseException, **fields: object) -> None:
-        """A bug: the line carries the error's type and, as one field, the traceback."""
+        """Log a bug: the line contains the error's type and, as one field, the traceback."""
         named = {"err": "".join(traceback.format_exception_only(error)).strip()}
         lines = {"traceback": "".join(traceback.format_exception(error))}
         self._write(logging.ERROR, message, error, named | fields | lines)
@@ -55,19 +55,19 @@ class Log:
 
 
 def get(name: str) -> Log:
-    """The log of one part of the scheduler."""
+    """Return the logger of one part of the scheduler."""
     return Log(name)
 
 
 def enabled(v: int) -> bool:
-    """Whether lines of verbosity `v` are written: ask before computing something costly for one."""
+    """Return True if lines of verbosity `v` are written; check it before computing costly fields."""
     return v <= _state["verbosity"]
 
 
 def setup(format: str = "text", verbosity: int = 0, stream: TextIO | None = None) -> None:
     """Send all logs to `stream` (stderr) in a format of FORMATS. ValueError for another one."""
     if format not in FORMATS:
-        raise ValueError(f"--logging-format {format!r} is not known; use {' or '.join(FORMATS)}")
+        raise ValueError(f"--logging-format {format!r} is not supported; use {' or '.join(FORMATS)}")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Json() if format == "json" else _Text())
     root = logging.getLogger()
@@ -96,7 +96,7 @@ class _Text(logging.Formatter):
 
 
 class _Json(logging.Formatter):
-    """One JSON object a line, with the keys that Kubernetes components use: ts, v, msg, err."""
+    """One JSON object per line, with the keys of Kubernetes components: ts, v, msg, err."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {"ts": round(record.created, 6), "level": record.levelname.lower()}

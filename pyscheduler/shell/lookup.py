@@ -1,4 +1,4 @@
-"""Looks pods up one by one, for the machine to learn what no watch has shown."""
+"""Read single pods from the API server when no watch event arrived for them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube import paths
 
 WORKERS: Final = 4
-"""Pods looked up at the same time."""
+"""Pods read concurrently."""
 _NOT_FOUND = 404
 log = logs.get("lookup")
 
 
 class PodLookup:
-    """Takes GetPod commands, never blocks, answers with events; the machine repeats a command without an answer."""
+    """Executes GetPod commands without blocking the caller; emits results. The core repeats a failed command."""
 
     def __init__(self, api: ApiWriter, clock: Clock, emit: Callable[[Event], None]) -> None:
         self._api = api
@@ -33,7 +33,7 @@ class PodLookup:
         self._due = asyncio.Event()
 
     def add(self, command: GetPod) -> None:
-        """Have a pod looked up."""
+        """Queue a pod to read."""
         self._waiting.append(command)
         self._due.set()
 
@@ -59,12 +59,12 @@ class PodLookup:
             if problem.status == _NOT_FOUND:
                 self._emit(PodGone(self._clock.now(), pod.namespace, pod.name, pod.uid))
             else:
-                log.warning("Pod could not be looked up", problem, pod=pod.key)
+                log.warning("Failed to look up a pod", problem, pod=pod.key)
             return
         except msgspec.ValidationError as problem:
-            log.warning("Pod could not be looked up", problem, pod=pod.key)
+            log.warning("Failed to look up a pod", problem, pod=pod.key)
             return
-        log.info("Looked up a bound pod that no watch has shown", pod=pod.key, node=found.spec.node_name or "none")
+        log.info("Looked up a bound pod without a watch event", pod=pod.key, node=found.spec.node_name or "none")
         if found.metadata.uid != pod.uid:
             self._emit(PodGone(self._clock.now(), pod.namespace, pod.name, pod.uid))
         else:

@@ -1,8 +1,8 @@
-"""The loop that drives the machine: events in, attempts while there are pods, commands out.
+"""Scheduling loop: passes events to the core, runs scheduling attempts and executes the resulting commands.
 
-Scheduling runs in one thread. Attempts are made in bursts of a few milliseconds, so that watches and bindings never
-starve behind a long queue, and no burst starts while the API server is behind with bindings. An event that comes
-between two steps of an attempt waits until its end: it would void the attempt.
+Scheduling runs in one thread. Attempts run in bursts of a few milliseconds, so that a long queue does not starve
+watches and bindings, and no burst starts while the concurrency limit of bindings is reached. An event that arrives
+between two steps of an attempt is deferred to its end, because it would invalidate the attempt.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pyscheduler.shell.gc_tuning import collect_by_size
 
 ErrorHandler = Callable[[Exception], None]
 BURST = 0.005
-"""Seconds of attempts before the event loop gets its turn."""
+"""Seconds of attempts before the event loop gets a turn."""
 NAP = 0.001
-"""Seconds to rest at least, however early something is due."""
+"""Minimum seconds between two wake-ups by the timer."""
 
 
 def _raise(problem: Exception) -> None:
@@ -30,7 +30,7 @@ def _raise(problem: Exception) -> None:
 
 
 class Loop:
-    """One machine, one executor. `tell` takes events at any time; attempts begin with `run`."""
+    """Runs one `Machine` with one `Executor`. `handle_event` takes events at any time; attempts begin with `run`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Loop:
         clock: Clock,
         took: Callable[[float], None] = lambda _: None,
     ) -> None:
-        """`took` is told the seconds that each attempt's decision cost."""
+        """`took` is called with the seconds of each attempt's decision."""
         self._machine = machine
         self.executor = make_executor(self.handle_event)
         self._clock = clock
@@ -48,16 +48,16 @@ class Loop:
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
         self._spent = 0.0
-        """Seconds that the attempt under way has cost."""
+        """Seconds of the current attempt so far."""
         self._running = False
         self._held: deque[tuple[Event, ErrorHandler]] = deque()
         self._collected = 0.0
-        """When the garbage collector last had its turn."""
+        """Time of the last garbage collection."""
 
     def handle_event(self, event: Event, refused: ErrorHandler = _raise) -> None:
-        """Give the machine an event, at once or after the attempt under way.
+        """Pass an event to the core, at once or after the current attempt.
 
-        `refused` is called with what the machine raises, a ValueError if the object cannot be read.
+        `refused` is called with the exception that the core raises, a ValueError for an invalid object.
         """
         if self._running and (self._held or self._machine.attempting):
             self._held.append((event, refused))
@@ -74,7 +74,7 @@ class Loop:
             self._carry_out(commands)
 
     async def run(self) -> None:
-        """Make attempts until cancelled."""
+        """Run attempts until cancelled."""
         self._running = True
         try:
             while True:
@@ -102,7 +102,7 @@ class Loop:
             self._carry_out(self._machine.handle(Tick(now)))
 
     def _burst(self) -> bool:
-        """Make attempts for a few milliseconds; whether there may be more to do."""
+        """Run attempts for a few milliseconds. Return True if there may be more."""
         machine = self._machine
         now = start = self._clock.now()
         while now - start < BURST:
@@ -118,7 +118,7 @@ class Loop:
                 return False
             before, now = now, self._clock.now()
             if not busy:
-                self._decided(now - before)
+                self._record_step(now - before)
             self._carry_out(commands)
         return True
 
@@ -128,27 +128,27 @@ class Loop:
             self._collected = now
             collect_by_size()
 
-    def _decided(self, seconds: float) -> None:
-        """A step of an attempt has been made; most attempts have one."""
+    def _record_step(self, seconds: float) -> None:
+        """Record the duration of a step; most attempts have one."""
         self._spent += seconds
         if not self._machine.attempting:
             self._took(self._spent)
             self._spent = 0.0
 
     def _set_alarm(self, due: float | None) -> None:
-        """See to it that the loop is awake when time is up for somebody; one timer, not one for each time it rests."""
+        """Set the timer for the next timed event; an earlier timer is kept rather than replaced."""
         if due is None or (self._alarm is not None and self._alarm_at <= due):
-            return  # an alarm that has become too early does no harm
+            return  # waking up too early is harmless
         self._stop_alarm()
         self._alarm_at = due
-        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), NAP), self._ring)
+        self._alarm = asyncio.get_running_loop().call_later(max(due - self._clock.now(), NAP), self._wake)
 
     def _stop_alarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         self._alarm = None
         self._awake.set()
 

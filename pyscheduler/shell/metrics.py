@@ -1,6 +1,6 @@
-"""The scheduler's metrics, under kube-scheduler's names, labels and buckets, so that its dashboards work here.
+"""Metrics under kube-scheduler's names, labels and buckets, so that its dashboards work.
 
-docs/metrics.md lists them, and tells where a number means something else than kube-scheduler's.
+docs/metrics.md lists them, with the differences to kube-scheduler's.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _BODY_BYTES: Final = (64.0, 256.0, 512.0, *(1024.0 * 4**i for i in range(8)))
 
 
 class _Family:
-    """Metrics that belong together."""
+    """Group of metrics."""
 
     @property
     def all(self) -> list[Metric]:
-        """Every one, in the order in which they were made."""
+        """All metrics of the group, in order of creation."""
         return [metric for metric in vars(self).values() if isinstance(metric, Metric)]
 
 
 class AttemptMetrics(_Family):
-    """What became of pods, and how long it took."""
+    """Results and durations of attempts."""
 
     def __init__(self) -> None:
         self.attempts = Counter(
@@ -55,7 +55,7 @@ class AttemptMetrics(_Family):
         )
         self.after_flush = Counter(
             "scheduler_pod_scheduled_after_flush",
-            "Pods bound in an attempt that only the flush of long unschedulable pods had brought about.",
+            "Pods bound in an attempt that only the flush of long unschedulable pods triggered.",
         )
         self.permit_seconds = Histogram(
             "scheduler_permit_wait_duration_seconds",
@@ -63,21 +63,23 @@ class AttemptMetrics(_Family):
             buckets(0.001, 2, 15),
             ("result",),
         )
-        self.preemption_attempts = Counter("scheduler_preemption_attempts", "Times that preemption looked for room.")
+        self.preemption_attempts = Counter("scheduler_preemption_attempts", "Preemption attempts.")
         self.preemption_victims = Histogram("scheduler_preemption_victims", "Victims per preemption.", buckets(1, 2, 7))
-        self.room_seconds = Histogram(
+        self.preemption_execution_seconds = Histogram(
             "scheduler_preemption_goroutines_duration_seconds",
-            "Seconds that it took to evict the victims of one pod.",
+            "Seconds to evict the victims of one pod.",
             buckets(0.01, 2, 20),
             ("result",),
         )
-        self.rooms = Counter("scheduler_preemption_goroutines_execution", "Pods for which room was made.", ("result",))
-        self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods known.", ("type",))
-        self.goroutines = Gauges("scheduler_goroutines", "Operations under way beside the loop.", ("operation",))
+        self.preemption_executions = Counter(
+            "scheduler_preemption_goroutines_execution", "Pods with evicted victims, by result.", ("result",)
+        )
+        self.cache_size = Gauges("scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type",))
+        self.goroutines = Gauges("scheduler_goroutines", "Operations in flight outside the loop.", ("operation",))
 
 
 class QueueMetrics(_Family):
-    """What waits, why, and what moves it."""
+    """Queue lengths, events and queueing hints."""
 
     def __init__(self) -> None:
         self.pending_pods = Gauges("scheduler_pending_pods", "Pods waiting, by queue.", ("queue",))
@@ -90,17 +92,17 @@ class QueueMetrics(_Family):
             "scheduler_queue_incoming_pods", "Pods added to a queue, by queue and event.", ("queue", "event")
         )
         self.inflight_events = Gauges(
-            "scheduler_inflight_events", "Events kept for pods that are being attempted, and those pods.", ("event",)
+            "scheduler_inflight_events", "Events stored for in-flight pods, and those pods.", ("event",)
         )
         self.event_seconds = Histogram(
             "scheduler_event_handling_duration_seconds",
-            "Seconds to work in what a watch showed.",
+            "Seconds to handle a watch event.",
             buckets(0.0001, 2, 12),
             ("event",),
         )
         self.hint_seconds = Histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
-            "Seconds in a plugin's queueing hint.",
+            "Seconds in one call of a plugin's queueing hint.",
             buckets(0.00001, 1.5, 20),
             ("plugin", "event", "hint"),
         )
@@ -118,13 +120,13 @@ class PluginMetrics(_Family):
         )
         self.plugin_seconds = Histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "Seconds in one call of a plugin, in one of ten attempts.",
+            "Seconds in one call of a plugin, sampled in one of ten attempts.",
             buckets(0.00001, 1.5, 20),
             ("plugin", "extension_point", "status"),
         )
         self.evaluations = Counter(
             "scheduler_plugin_evaluation",
-            "Times that a plugin was asked: of a pod, or of a pod and a node.",
+            "Evaluations by a plugin of a pod, or of a pod and a node.",
             ("plugin", "extension_point", "profile"),
         )
         self.plugin_failures = Counter(
@@ -132,83 +134,85 @@ class PluginMetrics(_Family):
         )
         self.held_up = Gauges(
             "pyscheduler_bindings_held_up",
-            "Pods that a plugin keeps from being bound for long.",
+            "Pods that a slow plugin keeps in the binding cycle.",
             ("plugin", "extension_point"),
         )
         self.called_off = Counter(
             "pyscheduler_bindings_called_off",
-            "Binding cycles that were ended while a plugin was at work: gone, preempted, timeout.",
+            "Binding cycles cancelled while a plugin was running: gone, preempted, timeout.",
             ("plugin", "extension_point", "reason"),
         )
 
 
 class ProcessMetrics(_Family):
-    """The process and its calls to the API server, under the names of Kubernetes components."""
+    """Metrics of the process and its API server calls, under the names of Kubernetes components."""
 
     def __init__(self) -> None:
         self.requests = Counter(
             "rest_client_requests", "Calls to the API server, by status code.", ("code", "method", "host")
         )
-        self.retries = Counter("rest_client_request_retries", "Those that were repetitions.", ("code", "verb", "host"))
+        self.retries = Counter("rest_client_request_retries", "Retried calls.", ("code", "verb", "host"))
         self.request_seconds = Histogram(
             "rest_client_request_duration_seconds",
-            "Seconds of a call, repetitions included.",
+            "Seconds of a call, including retries.",
             _CALL_SECONDS,
             ("verb", "host"),
         )
         self.limiter_seconds = Histogram(
             "rest_client_rate_limiter_duration_seconds",
-            "Seconds that a call waited for its turn under clientConnection.qps.",
+            "Seconds that a call waited for the rate limiter (clientConnection.qps).",
             _CALL_SECONDS,
             ("verb", "host"),
         )
         self.request_bytes = Histogram(
-            "rest_client_request_size_bytes", "Bytes of a call's body.", _BODY_BYTES, ("verb", "host")
+            "rest_client_request_size_bytes", "Bytes of a request body.", _BODY_BYTES, ("verb", "host")
         )
         self.response_bytes = Histogram(
-            "rest_client_response_size_bytes", "Bytes of an answer's body.", _BODY_BYTES, ("verb", "host")
+            "rest_client_response_size_bytes", "Bytes of a response body.", _BODY_BYTES, ("verb", "host")
         )
-        self.features = Gauges("kubernetes_feature_enabled", "1 for a feature gate that is on.", ("name", "stage"))
+        self.features = Gauges("kubernetes_feature_enabled", "1 if a feature gate is on.", ("name", "stage"))
         self.decode_failures = Counter(
-            "pyscheduler_decode_failures", "Objects skipped because they cannot be read.", ("resource",)
+            "pyscheduler_decode_failures", "Objects that could not be decoded completely.", ("resource",)
         )
-        self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because too many were waiting.")
+        self.events_dropped = Counter("pyscheduler_events_dropped", "Events lost because the queue was full.")
         self.config_reloads = Counter(
-            "pyscheduler_config_reloads", "Changed configuration files, by result.", ("result",)
+            "pyscheduler_config_reloads", "Reloads of a changed configuration file, by result.", ("result",)
         )
-        self.config_taken = Gauges("pyscheduler_config_last_reload_successful", "1 if the file is what decides.", ())
-        self.config_taken.set_function(lambda: {(): 1.0})
+        self.config_reload_succeeded = Gauges(
+            "pyscheduler_config_last_reload_successful", "1 if the last reload succeeded.", ()
+        )
+        self.config_reload_succeeded.set_function(lambda: {(): 1.0})
 
 
 class ThreadMetrics(_Family):
-    """Metrics of other threads than the loop's. They may be read in any thread, while the loop is blocked too."""
+    """Metrics that are safe to read in any thread, even while the loop is blocked."""
 
     def __init__(self) -> None:
         self.leading = Gauges(
             "leader_election_master_status", "1 while this process holds the lease, 0 while it waits.", ("name",)
         )
         self.slow_renewals = Counter(
-            "leader_election_slowpath", "Renewals of the lease that needed a look at it first.", ("name",)
+            "leader_election_slowpath", "Renewals that had to read the lease first.", ("name",)
         )
         self.loop_blocked = Gauges(
             "pyscheduler_loop_blocked_seconds",
-            "Seconds for which the loop has been blocked now, by what blocks it; nothing while it runs.",
+            "Seconds for which the loop has been blocked, by the plugin that blocks it; absent while it runs.",
             ("plugin", "extension_point"),
         )
         self.loop_blocks = Counter(
             "pyscheduler_loop_blocks",
-            "Times that the loop was blocked for more than a second, by what blocked it.",
+            "Times that the loop was blocked for more than a second, by the plugin that blocked it.",
             ("plugin", "extension_point"),
         )
 
 
 class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, ThreadMetrics):
-    """All metrics and the registry that serves them. The gauges show nothing until their `read` is set."""
+    """All metrics and the registry that serves them. Gauges have no values until their `read` is set."""
 
     def __init__(self) -> None:
         ThreadMetrics.__init__(self)
         self.of_threads: Final = self.all
-        """Those that may be read in any thread; the others belong to the loop."""
+        """Metrics that are safe to read in any thread; the others belong to the loop."""
         AttemptMetrics.__init__(self)
         QueueMetrics.__init__(self)
         PluginMetrics.__init__(self)
@@ -217,39 +221,39 @@ class Metrics(AttemptMetrics, QueueMetrics, PluginMetrics, ProcessMetrics, Threa
 
     @cached_property
     def registry(self) -> CollectorRegistry:
-        """The registry for the loop's thread, made when first needed."""
+        """Registry for the loop's thread, created on first use."""
         from pyscheduler.shell.prometheus_text import build_registry
 
         return build_registry(lambda: self.all)
 
     def copies(self) -> list[Metric]:
-        """The present values of all that belong to the loop, for another thread to read."""
+        """Return copies of the loop's metrics, for another thread to read."""
         return [metric.copy() for metric in self.all if metric not in self.of_threads]
 
-    def settle(self) -> None:
-        """Sort all that was noted into buckets, so that the notes do not grow between two scrapes."""
+    def aggregate(self) -> None:
+        """Sort the recorded values into buckets, which bounds their memory between two scrapes."""
         for histogram in self._histograms:
-            histogram.settle()
+            histogram.aggregate()
 
     def reset(self) -> None:
-        """Count anew from now on, as `DELETE /metrics` asks of kube-scheduler; gauges tell what is, as ever."""
+        """Set counters and histograms to 0, as `DELETE /metrics` does in kube-scheduler; gauges are unaffected."""
         for metric in self.all:
             if isinstance(metric, Counter | Histogram):
                 metric.reset()
 
     def count_decode_failure(self, resource: str) -> None:
-        """For `Refusals`: an object was skipped."""
+        """Count an object that `Refusals` reported."""
         self.decode_failures.counts[(resource,)] += 1
 
     def count_slow_renewal(self, name: str) -> None:
-        """For the election: the lease had to be read before it was renewed."""
+        """Count a renewal for which the election had to read the lease first."""
         self.slow_renewals.counts[(name,)] += 1
 
-    def count_reload(self, taken: bool) -> None:
-        """For the `Reloader`: the configuration file has changed, and was taken or refused."""
-        self.config_reloads.counts[("success" if taken else "failure",)] += 1
-        self.config_taken.set_function(lambda: {(): float(taken)})
+    def count_reload(self, succeeded: bool) -> None:
+        """Count a reload of the configuration file; `succeeded` is False if it was invalid."""
+        self.config_reloads.counts[("success" if succeeded else "failure",)] += 1
+        self.config_reload_succeeded.set_function(lambda: {(): float(succeeded)})
 
     def count_dropped_event(self) -> None:
-        """For the `Recorder`: an Event was lost."""
+        """Count an Event that the `Recorder` dropped."""
         self.events_dropped.counts[()] += 1

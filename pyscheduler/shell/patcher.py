@@ -1,9 +1,9 @@
-"""Writes conditions and nominations of pods, behind the bindings that are under way.
+"""Write pod conditions and nominations with lower priority than bindings.
 
-Only the newest of what a pod's status is to say matters: what has not been sent yet is replaced, and is not sent at all
-once the pod is being bound. And one write about a pod follows the other, a binding too, since the server would else be
-free to take the older one last: a bound pod would say that it fits nowhere. kube-scheduler's asynchronous calls keep to
-the same (KEP-5229).
+Only the newest status of a pod matters: a queued write is replaced by a newer one, and dropped when the pod is being
+bound. Writes of one pod, including its binding, are serialised, because the server could otherwise apply the older one
+last: a bound pod would be reported as unschedulable. kube-scheduler's asynchronous API calls follow the same rules
+(KEP-5229).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pyscheduler.shell.kube.status import StatusWriter
 
 log = logs.get("patcher")
 WORKERS = 16
-"""Concurrent writes of pods' status: 320 a second on a server that is 50 ms away."""
+"""Concurrent status writes: 320 a second with a server at 50 ms."""
 YIELD = 0.08
-"""Seconds that each of them leaves to the bindings under way before it writes: at most 200 a second beside those."""
+"""Seconds that each worker waits while bindings are in flight: at most 200 writes a second then."""
 
 
 class Patcher:
-    """Takes statuses, never blocks; what fails for good is logged, and the pod's next attempt says it anew."""
+    """Writes statuses without blocking the caller; failures are logged, and the next attempt writes again."""
 
     def __init__(self, status: StatusWriter, in_flight: InFlightCounter, clock: Clock) -> None:
         self._status = status
@@ -34,22 +34,22 @@ class Patcher:
         self._clock = clock
         self._waiting: OrderedDict[str, PatchStatus] = OrderedDict()
         self._writing: dict[str, asyncio.Event] = {}
-        """Pods that are being written about, by UID, and what is set when that is done."""
+        """Pods with a write in flight, by UID; the event is set when it ends."""
         self._due = asyncio.Event()
 
     @property
     def left(self) -> int:
-        """Writes that have not begun."""
+        """Number of queued writes."""
         return len(self._waiting)
 
     def add(self, command: PatchStatus) -> None:
-        """Have it written."""
+        """Queue a status write."""
         waiting = self._waiting.get(command.pod.uid)
         self._waiting[command.pod.uid] = command if waiting is None else command.after(waiting)
         self._due.set()
 
     def withdraw(self, uid: str) -> asyncio.Event | None:
-        """Write nothing of what waits to be said of a pod; what is set when the write under way ends, if one is."""
+        """Drop the queued write of a pod; return an event that is set when a write in flight ends, None without one."""
         self._waiting.pop(uid, None)
         return self._writing.get(uid)
 
@@ -77,7 +77,7 @@ class Patcher:
         try:
             await self._status.patch(command)
         except ApiError as problem:
-            log.warning("A pod's status could not be written", problem, pod=command.pod.key)
+            log.warning("Failed to write the status of a pod", problem, pod=command.pod.key)
         finally:
             del self._writing[command.pod.uid]
             written.set()

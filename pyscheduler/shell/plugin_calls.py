@@ -1,4 +1,4 @@
-"""The plugin that a thread is running, found in the thread's stack: plugin calls need no bookkeeping for it."""
+"""Find the running plugin in a thread's stack, so that plugin calls need no bookkeeping."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _POINT_OF: Final = {
     for method, function in vars(base).items()
     if inspect.isfunction(function) and not method.startswith("_")
 }
-"""The extension points by the methods that serve them."""
+"""Extension points by method name."""
 
 
 class Running(msgspec.Struct, frozen=True):
-    """The plugin call that a thread is running. All but `line` is empty where it is running none."""
+    """The plugin call that a thread runs; all fields but `line` are empty if it runs none."""
 
     plugin: str = ""
     point: str = ""
-    """The extension point; the method's name for one that serves none, such as a queueing hint."""
+    """Extension point, or the method's name if it has none, such as a queueing hint."""
     pod: str = ""
     line: str = ""
-    """The innermost line of the file that defines the called method."""
+    """Innermost line in the file that defines the called method."""
 
 
 def running(stack: FrameType | None) -> Running:
-    """The innermost plugin call of a stack, given by its innermost frame."""
+    """Return the innermost plugin call of a stack, given by its innermost frame."""
     frame, beyond = stack, None
     while frame is not None:
         found = _call(frame, stack)
@@ -45,11 +45,11 @@ def running(stack: FrameType | None) -> Running:
 
 
 def _call(frame: FrameType, stack: FrameType | None) -> Running | None:
-    """The call of a plugin's method that a frame stands for, None if it does not."""
+    """Return the plugin call that a frame represents, None if it is none."""
     code = frame.f_code
     if not code.co_argcount or code.co_varnames[0] != "self":
         return None
-    # Reading them copies all local variables, and the copy lives as long as the frame.
+    # f_locals copies all local variables, and the copy lives as long as the frame.
     values = frame.f_locals
     plugin = values.get("self")
     if not isinstance(plugin, Plugin):
@@ -61,7 +61,7 @@ def _call(frame: FrameType, stack: FrameType | None) -> Running | None:
 
 
 def _innermost(stack: FrameType | None, file: str) -> FrameType | None:
-    """The innermost frame that runs code of a file."""
+    """Return the innermost frame that runs code of a file."""
     while stack is not None and stack.f_code.co_filename != file:
         stack = stack.f_back
     return stack

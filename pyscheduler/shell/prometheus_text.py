@@ -1,7 +1,7 @@
-"""The metrics as Prometheus reads them.
+"""Convert the metrics to Prometheus's format.
 
-Imported when they are first asked for: prometheus_client brings a web server and e-mail along, and importing all that
-would be a tenth of the CPU that a scheduler takes to start.
+Imported at the first scrape: prometheus_client imports a web server and e-mail modules, which would add a tenth to the
+CPU of a scheduler's start.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pyscheduler.shell.counting import Counter, Gauges, Histogram, Metric
 
 
 def build_registry(metrics: Callable[[], Sequence[Metric]]) -> CollectorRegistry:
-    """A registry of what `metrics` returns at each scrape, and of metrics of the process and the build."""
+    """Return a registry of the metrics that `metrics` returns at each scrape, and of process and build metrics."""
     registry = CollectorRegistry()
     registry.register(_Families(metrics))
     ProcessCollector(registry=registry)
-    info = Info("pyscheduler_build", "What is running.", registry=registry)
+    info = Info("pyscheduler_build", "Version of pyscheduler and Python.", registry=registry)
     info.info({"version": pyscheduler.__version__, "python": platform.python_version()})
     return registry
 
@@ -38,7 +38,7 @@ class _Families(Collector):
 
 
 def to_metric_family(metric: Metric) -> Exposed:
-    """All that a metric has counted so far."""
+    """Return the current values of a metric."""
     if isinstance(metric, Counter):
         return _counter(metric)
     return _histogram(metric) if isinstance(metric, Histogram) else _gauges(metric)
@@ -52,7 +52,7 @@ def _counter(counter: Counter) -> Exposed:
 
 
 def _histogram(histogram: Histogram) -> Exposed:
-    histogram.settle()
+    histogram.aggregate()
     family = HistogramMetricFamily(histogram.name, histogram.help, labels=histogram.labels)
     names = [*map(bound_as_go_prints, histogram.bounds.tolist()), "+Inf"]
     for labels, counts in histogram.counts.items():
@@ -70,7 +70,7 @@ def _gauges(gauges: Gauges) -> Exposed:
 
 
 def bound_as_go_prints(bound: float) -> str:
-    """A bucket's bound in Go's shortest form, `1` and `1.048576e+06`: queries name buckets by this text."""
+    """Format a bucket's bound as Go does, `1` and `1.048576e+06`: queries contain this text."""
     if bound >= 1e6:
         return np.format_float_scientific(bound, trim="-", exp_digits=2)
     return repr(bound).removesuffix(".0")

@@ -1,6 +1,6 @@
-"""Follows the configuration file: what it says anew is taken up between two attempts, what is wrong with it is told.
+"""Reload a changed configuration file between two attempts; an invalid one is reported and ignored.
 
-A mounted ConfigMap is a link that the kubelet swaps, so it is the content that is compared, every few seconds.
+The content is compared every few seconds, because a mounted ConfigMap is a symbolic link that the kubelet replaces.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.scheduler import Scheduler
 
 PERIOD: Final = 5.0
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 _log = logs.get("reload")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """The file that the scheduler was started with, the feature gates that it is read by, and what goes before it."""
+    """The configuration file, its feature gates, and the flags that override it."""
 
     path: Path
     gates: FeatureGates
     election: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """What flags said instead of its leaderElection."""
+    """Values of flags, which override the file's leaderElection."""
 
 
 class Reloader:
-    """Follows a file for as long as the `async with` block lasts."""
+    """Reloads the file when it changes, inside the `async with` block."""
 
     def __init__(self, source: Source, scheduler: Scheduler, clock: Clock) -> None:
         self._source = source
@@ -59,10 +59,10 @@ class Reloader:
     async def _follow(self) -> None:
         while True:
             await self._clock.sleep(PERIOD)
-            await self.look()
+            await self.reload_if_changed()
 
-    async def look(self) -> None:
-        """Take the file up if it is another one than it was."""
+    async def reload_if_changed(self) -> None:
+        """Reload the file if its content has changed."""
         content = _content(self._source.path)
         if content == self._seen:
             return
@@ -70,36 +70,36 @@ class Reloader:
         try:
             config = load(self._source.path, self._source.gates, self._source.election)
             restart = await self._scheduler.reconfigure(config)
-        except ConfigError as refused:
-            self._refuse(refused)
-        except Exception as error:  # whatever a user's plugin does, the scheduler goes on as it was
-            _log.crash("The configuration could not be taken up", error)
-            self._refuse(error)
+        except ConfigError as error:
+            self._report_failure(error)
+        except Exception as error:  # users' plugins may raise anything; the current configuration stays
+            _log.crash("Failed to apply the changed configuration", error)
+            self._report_failure(error)
         else:
             for warning in config.warnings:
                 _log.warning(warning)
-            self._take(restart)
+            self._report_success(restart)
 
-    def _take(self, restart: tuple[str, ...]) -> None:
+    def _report_success(self, restart: tuple[str, ...]) -> None:
         waiting = ", ".join(restart)
-        _log.info("The changed configuration is followed", restart=waiting or "not needed")
-        self._scheduler.metrics.count_reload(taken=True)
-        note = "the changed configuration is followed" + (f"; to be restarted for: {waiting}" if waiting else "")
-        self._tell(EventType.NORMAL, "ConfigurationReloaded", note)
+        _log.info("Configuration reloaded", restart=waiting or "not needed")
+        self._scheduler.metrics.count_reload(succeeded=True)
+        note = "configuration reloaded" + (f"; restart needed for: {waiting}" if waiting else "")
+        self._record(EventType.NORMAL, "ConfigurationReloaded", note)
 
-    def _refuse(self, problem: Exception) -> None:
+    def _report_failure(self, problem: Exception) -> None:
         lines = str(problem).splitlines() or [type(problem).__name__]
-        _log.error("The changed configuration is refused, the old one stays", problems="; ".join(lines))
-        self._scheduler.metrics.count_reload(taken=False)
-        note = f"the changed configuration is refused, the old one stays: {'; '.join(lines)}"
-        self._tell(EventType.WARNING, "ConfigurationRefused", note)
+        _log.error("Invalid configuration, keeping the current one", problems="; ".join(lines))
+        self._scheduler.metrics.count_reload(succeeded=False)
+        note = f"invalid configuration, keeping the current one: {'; '.join(lines)}"
+        self._record(EventType.WARNING, "ConfigurationRefused", note)
 
-    def _tell(self, type: EventType, reason: str, note: str) -> None:
-        """Write an Event about the scheduler's own Pod, where the environment names one that is known."""
+    def _record(self, type: EventType, reason: str, note: str) -> None:
+        """Write an Event about the scheduler's own Pod, if the environment names it and it is in the cache."""
         namespace, name = os.environ.get("POD_NAMESPACE", ""), os.environ.get("POD_NAME", "")
         uid = self._scheduler.machine.context.uid_of.get(f"{namespace}/{name}")
         if uid is not None:
-            # In the API our Pod is somebody else's to schedule; what is told of it is told by us.
+            # Another scheduler may have placed this Pod; the reporting controller of the Event is this one.
             spec = PodSpec(containers=(), scheduler_name=self._scheduler.names[0])
             own = PodSignatures().pod(
                 PodObject(metadata=ObjectMeta(name=name, namespace=namespace, uid=uid), spec=spec)
@@ -108,7 +108,7 @@ class Reloader:
 
 
 def _content(path: Path) -> bytes | None:
-    """What is in the file; None if it cannot be read, which is for `load` to explain."""
+    """Return the file's content; None if it cannot be read, which `load` reports."""
     try:
         return path.read_bytes()
     except OSError:

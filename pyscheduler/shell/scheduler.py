@@ -1,4 +1,4 @@
-"""One scheduler put together: watches, machine, executor; started, made ready, stopped gracefully."""
+"""Scheduler: connects reflectors, core and executor; starts them, waits for sync, stops gracefully."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ from pyscheduler.shell.metrics import Metrics
 
 log = logs.get("scheduler")
 LISTING = 30.0
-"""Seconds that the kinds which a changed configuration asks for may take to be listed."""
+"""Seconds that listing the additional resources of a changed configuration may take."""
 GRACE = 10.0
-"""Seconds that bindings and conditions under way are given when the scheduler stops."""
+"""Seconds that bindings and conditions in flight may take when the scheduler stops."""
 EVENT_FLUSH_TIMEOUT = 5.0
-"""Seconds that Events are given after that."""
+"""Seconds that writing the queued Events may take after that."""
 Change = Upsert[Any] | Gone
 
 
 class Connections(msgspec.Struct):
-    """Where the scheduler's calls go. Events have a connection of their own, so that they never take a binding's."""
+    """Connections to the API server. Events have their own, so that they never occupy one of a binding."""
 
     calls: Connection
     events: Connection
@@ -74,7 +74,7 @@ def _ignore_kinds(_: Iterable[ResourceKind]) -> None:
 
 
 class Scheduler:
-    """A scheduler for one API server. `run` lasts until it is cancelled."""
+    """Scheduler for one API server. `run` lasts until it is cancelled."""
 
     def __init__(
         self,
@@ -86,9 +86,9 @@ class Scheduler:
         longest_unschedulable: float = 300.0,
         on_kinds_changed: Callable[[Iterable[ResourceKind]], None] = _ignore_kinds,
     ) -> None:
-        """ConfigError if a plugin of the configuration cannot be constructed, or an extender not be reached by it.
+        """ConfigError if a plugin cannot be constructed, or an extender's TLS settings are invalid.
 
-        A pod that has been unschedulable for `longest_unschedulable` seconds is retried without a reason.
+        A pod that has been unschedulable for `longest_unschedulable` seconds is retried without an event.
         `on_kinds_changed` receives the kinds that plugins watch when scheduling starts and whenever they change, and
         none once it stops.
         """
@@ -118,7 +118,7 @@ class Scheduler:
             clock,
             self._limit,
             instrument=instrument,
-            call_extenders=self._extenders.call,
+            call_extenders=self._extenders.call_extenders,
             binding_timeout=binding_timeout(config),
         )
         self.loop = Loop(self.machine, make_executor, clock, instrument.decided)
@@ -127,45 +127,45 @@ class Scheduler:
         self._refusals = Refusals(metrics.count_decode_failure)
         self._rng = random.Random()
         self.kinds = sorted({kind for p in profiles for kind in p.watches}, key=lambda k: (k.group, k.plural))
-        """The kinds that plugins read beyond the scheduler's own."""
+        """Resource kinds that plugins read, in addition to pods and nodes."""
         self._succeeded = {key for p in profiles for key in p.succeeded}
-        """The label keys of the succeeded pods that are watched, "" for all of them."""
+        """Label keys of the succeeded pods that are watched; "" for all of them."""
         self.reflectors = self._reflectors()
         self._watches: _Running | None = None
         self._started = config
         self.config = config
-        """The configuration that was taken up last."""
+        """The configuration in use."""
         self._on_kinds_changed = on_kinds_changed
         self._scheduling = False
         self.stopping = False
-        """Whether no more attempts are made, and only what is under way is brought to its end."""
+        """True while no new attempts are made and only running work is finished."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The scheduler names that it serves."""
+        """Scheduler names of its profiles."""
         return tuple(self.machine.context.profiles)
 
     @property
     def leads(self) -> bool:
-        """Whether this is the scheduler that decides."""
+        """Return True if this process is the leader."""
         return self._leadership.holds()
 
     @property
     def unsynced(self) -> str:
-        """The resources that have not been listed yet, "" when all are there."""
+        """Resources that have not been listed yet; "" if none."""
         return ", ".join(r.name for r in self.reflectors if not r.synced.is_set())
 
     @property
     def unwatched(self) -> str:
-        """The listed resources that have gone unwatched for too long, with the reasons; "" when there are none."""
+        """Listed resources that have been unwatched for too long, with the reasons; "" if none."""
         now, longest = self._clock.now(), self._connection.deadlines.unwatched
         found = [r for r in self.reflectors if r.synced.is_set() and r.unwatched(now) > longest]
         return ", ".join(f"{r.name} for {r.unwatched(now):.0f} s ({r.problem or 'no answer'})" for r in found)
 
     async def run(self) -> None:
-        """Follow the cluster; schedule once everything has been listed and we lead. Stops gracefully when cancelled.
+        """Watch the cluster; schedule once all is listed and leadership is held. Stops gracefully when cancelled.
 
-        With delayCacheUntilActive nothing is listed before we lead. LeaseLost if we lead no more.
+        With delayCacheUntilActive nothing is listed before. LeaseLost if leadership is lost.
         """
         if self._delay_cache:
             await self._leadership.lead(partial(self._follow, ALWAYS_LEADER.lead))
@@ -184,13 +184,13 @@ class Scheduler:
             try:
                 await work.or_failure(watches.or_failure(lead(self._schedule)))
             finally:
-                # Events only tell of what was done: who leads next need not wait for them.
+                # Events only report what was done: the next leader need not wait for them.
                 if not self._leadership.lost:
                     await self.executor.flush(EVENT_FLUSH_TIMEOUT)
 
     async def _schedule(self) -> None:
         self._scheduling = True
-        self._report_kinds()
+        self._publish_kinds()
         try:
             await self.loop.run()
         finally:
@@ -201,9 +201,9 @@ class Scheduler:
                 await self.executor.drain(GRACE)
 
     async def reconfigure(self, config: LoadedConfig) -> tuple[str, ...]:
-        """Decide by another configuration from the next attempt on; what of it waits for a restart.
+        """Use another configuration from the next attempt on; return its fields that need a restart.
 
-        ConfigError, with nothing changed, if it cannot be followed.
+        ConfigError, with nothing changed, if it is invalid.
         """
         context, settings = self.machine.context, config.configuration
         rebuilt = rebuild_profiles(self._started, config, context.active_profiles, context.handle)
@@ -218,10 +218,10 @@ class Scheduler:
         self.loop.handle_event(Reconfigured(self._clock.now(), profiles, *backoffs, self._extenders.known))
         self.config = config
         self.executor.bindings.timeout = binding_timeout(config)
-        self._report_kinds()
+        self._publish_kinds()
         return rebuilt.restart
 
-    def _report_kinds(self) -> None:
+    def _publish_kinds(self) -> None:
         if self._scheduling:
             self._on_kinds_changed(
                 {kind for profile in self.machine.context.profiles.values() for kind in profile.watches}
@@ -232,7 +232,7 @@ class Scheduler:
         return (each.profile for each in self.machine.context.assumed.values())
 
     async def _watch_more(self, kinds: set[ResourceKind], succeeded: set[str]) -> None:
-        """List and watch further kinds and succeeded pods; returns once all of them have been listed."""
+        """List and watch additional kinds and succeeded pods; returns when all are listed."""
         self.machine.context.handle.count_succeeded(succeeded)
         more: list[Reflector[Any]] = [self._succeeded_reflector(key) for key in sorted(succeeded)]
         more += [self._reflector(_Source(Watched(kind), dict[str, Any], self._object_of(kind))) for kind in kinds]
@@ -251,7 +251,7 @@ class Scheduler:
 
     async def _sync(self, watches: _Running) -> None:
         started = self._clock.now()
-        # The first pods should not wait for connections that could be made while the lists are written.
+        # Open connections while the lists are read, so that the first bindings need not wait for them.
         async with _Running([self._warm()]):
             await watches.or_failure(asyncio.gather(*(r.synced.wait() for r in self.reflectors)))
         for _ in self.machine.warm_up():
@@ -259,12 +259,12 @@ class Scheduler:
         log.info("Caches synced", seconds=round(self._clock.now() - started, 3), **self._sizes())
 
     async def _warm(self) -> None:
-        """Open as many connections as bindings will be in flight at first, by how far away the server is."""
+        """Open as many connections as bindings are expected in flight at first, given the server's latency."""
         self._limit.expect(await self._connection.latency())
         await self._connection.warm(int(self._limit.limit(waiting=0, nodes=0)))
 
     def _register_gauges(self, gates: FeatureGates) -> None:
-        """Let the metrics read what nobody counts for them."""
+        """Connect the gauges to the values that they read at scrape time."""
         metrics, queue = self.metrics, self.machine.context.queue
         metrics.pending_pods.set_function(queue.pending_counts)
         metrics.unschedulable_pods.set_function(queue.rejected_by)
@@ -299,18 +299,18 @@ class Scheduler:
         return [*(self._reflector(source) for source in (nodes, *others)), *succeeded, self._reflector(pods)]
 
     def _succeeded_reflector(self, label: str) -> Reflector[Any]:
-        """A watch of the pods that have succeeded and carry a label, of all for ""."""
+        """Return a reflector of the succeeded pods with a label key, of all for ""."""
         watched = Watched(PODS, SUCCEEDED_PODS, label_selector=label)
         decoder: ObjectDecoder[Any] = ObjectDecoder(PODS.plural, PodObject, self._refusals)
         return Reflector(self._connection, watched, decoder, self._succeeded_pod, self._clock, self._rng)
 
     def _reflector(self, source: _Source) -> Reflector[Any]:
         kind, emit = source.watched.kind, source.emit
-        kept = self._extenders.kept.of(kind)
-        if kept is None:
+        cache = self._extenders.raw_objects.of(kind)
+        if cache is None:
             decoder: ObjectDecoder[Any] = ObjectDecoder(kind.plural, source.type, self._refusals)
         else:
-            decoder, emit = kept.decoder(kind.plural, source.type, self._refusals), kept.following(emit)
+            decoder, emit = cache.decoder(kind.plural, source.type, self._refusals), cache.wrap_handler(emit)
         return Reflector(self._connection, source.watched, decoder, emit, self._clock, self._rng)
 
     def _pod(self, change: Change) -> None:
@@ -319,7 +319,7 @@ class Scheduler:
             self.loop.handle_event(PodGone(now, change.namespace, change.name, change.uid))
             return
         pod: PodObject = change.object
-        # Anybody may create a pod; whatever it raises, the others are to be scheduled.
+        # Any tenant may create an invalid pod; it must not keep other pods from being scheduled.
         refused = partial(self._refusals.report, "pods", pod.metadata.namespace, pod.metadata.name)
         self.loop.handle_event(PodChanged(now, pod), refused)
 
@@ -353,7 +353,7 @@ class Scheduler:
 
 
 class _Source(msgspec.Struct, frozen=True):
-    """One resource to follow."""
+    """A resource to watch, and the handler of its changes."""
 
     watched: Watched
     type: Any
@@ -361,7 +361,7 @@ class _Source(msgspec.Struct, frozen=True):
 
 
 class _Running(msgspec.Struct):
-    """Tasks that live as long as the `async with` block, and whose failure ends whatever waits beside them."""
+    """Tasks that run inside the `async with` block; the failure of one ends the wait in `or_failure`."""
 
     coroutines: list[Any]
     tasks: list[asyncio.Task[None]] = msgspec.field(default_factory=list)
@@ -376,20 +376,20 @@ class _Running(msgspec.Struct):
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """One more; nobody waits beside it yet, so that its failure is only told."""
+        """Start another task; its failure is only logged until the next `or_failure`."""
         task = asyncio.create_task(coroutine)
         task.add_done_callback(_log_failure)
         self.tasks.append(task)
         return task
 
     def stop(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """These are not needed any more."""
+        """Cancel and forget tasks."""
         for task in tasks:
             task.cancel()
             self.tasks.remove(task)
 
     async def or_failure(self, awaitable: Any) -> None:
-        """Wait for `awaitable`; if one of the tasks ends first, stop waiting and raise what it raised."""
+        """Wait for `awaitable`; if one of the tasks ends first, stop waiting and raise its exception."""
         waiting = asyncio.ensure_future(awaitable)
         try:
             done, _ = await asyncio.wait({waiting, *self.tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -403,11 +403,11 @@ class _Running(msgspec.Struct):
 def _log_failure(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log.crash("A watch has ended", error)
+        log.crash("A reflector has ended", error)
 
 
 def _api_clients(connections: Connections, clock: Clock, metrics: Metrics) -> ApiClients:
-    """Bindings and statuses on one connection, Events on the other, which yields to the bindings in flight."""
+    """Create the writers: bindings and statuses on one connection, Events on the other with lower priority."""
     in_flight = InFlightCounter()
     recorder = Recorder(connections.events, clock, in_flight, dropped=metrics.count_dropped_event)
     return ApiClients(KubeWriter(connections.calls, clock), StatusWriter(connections.calls, clock), recorder, in_flight)

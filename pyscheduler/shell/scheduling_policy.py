@@ -1,8 +1,8 @@
-"""How the kernel shares the cores between us and whoever else is at work there, such as the API server.
+"""CPU scheduling policy of the process, which often shares its cores with the API server.
 
-A process that mostly waits is given a core as soon as something comes for it, and whoever has the core is put aside.
-For a scheduler that may be two thousand times a second: the API server, which has most of the work, is put aside for
-each of its own answers, and they are taken one by one, with cold caches.
+The kernel wakes a process that mostly waits as soon as data arrives, and preempts the process on that core. For a
+scheduler this happens up to two thousand times a second: the API server, which does most of the work, would be
+preempted by each of its own responses, and they would be handled one by one with cold caches.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 
 
 def set_batch_scheduling_policy() -> bool:
-    """Wait for a free core, or for a slice to end (SCHED_BATCH of sched(7)); whether the kernel has it so now.
+    """Set SCHED_BATCH (sched(7)), under which a woken process preempts no other. Return True if it is in effect.
 
-    Our share of the cores stays the same, and where one is idle nothing changes. It holds for this thread and those
-    that it starts. A policy that somebody has chosen for the process stays as it is.
+    The share of CPU time stays the same, and with idle cores nothing changes. It applies to this thread and those that
+    it starts. A policy other than the default is not changed.
     """
     try:
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
         return os.sched_getscheduler(0) == os.SCHED_BATCH
     except (AttributeError, OSError):
-        return False  # not Linux, or a sandbox that knows of no policies
+        return False  # not Linux, or a sandbox without scheduling policies

@@ -1,8 +1,8 @@
-"""Event loops in threads of their own: what has to go on while the main loop is blocked.
+"""Event loops in separate threads, for work that must continue while the main loop is blocked.
 
-CPython lets one thread run at a time. Python code gives way to another thread after 5 ms, and so do sleeps, I/O and
-most of NumPy; an extension that keeps the interpreter's lock (a pathological regular expression, for one) stops all
-threads until it returns.
+CPython runs one thread at a time. Python code yields to another thread after 5 ms, and so do sleeps, I/O and most of
+NumPy; an extension that does not release the GIL (for example a pathological regular expression) blocks all threads
+until it returns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a thread of its own, for as long as the `async with` block lasts."""
+    """Event loop in a separate thread, running inside the `async with` block."""
 
     def __init__(self, name: str) -> None:
         self.resources = AsyncExitStack()
@@ -57,19 +57,19 @@ class LoopThread:
 
 
 async def run_on(loop: asyncio.AbstractEventLoop, work: Callable[[], Awaitable[T]]) -> T:
-    """Await `work()` on a loop of another thread, as if it were awaited here.
+    """Await `work()` on the loop of another thread, as if it were awaited here.
 
-    Cancelled, it cancels the work and waits until that has ended.
+    When cancelled, it cancels the work and waits until that has ended.
     """
     here = asyncio.get_running_loop()
     ending: asyncio.Future[asyncio.Task[T]] = here.create_future()
     tasks: list[asyncio.Task[T]] = []
 
-    async def awaited() -> T:
+    async def run() -> T:
         return await work()
 
     def start() -> None:
-        tasks.append(loop.create_task(awaited()))
+        tasks.append(loop.create_task(run()))
         tasks[0].add_done_callback(lambda task: here.call_soon_threadsafe(ending.set_result, task))
 
     loop.call_soon_threadsafe(start)

@@ -1,4 +1,4 @@
-"""Names what blocks the main loop, while it does: in the log and in metrics, from a thread of its own."""
+"""Watchdog thread that reports, in the log and in metrics, which plugin call blocks the main loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logs.get("watchdog")
 
 
 class Watchdog:
-    """Watches over the loop of the thread that enters it."""
+    """Watches the event loop of the thread that enters it."""
 
     def __init__(
         self, heartbeat: Heartbeat, metrics: Metrics, stack: Callable[[int], FrameType | None] | None = None
@@ -35,9 +35,9 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self._beat = heartbeat.at
         self._missed = 0
-        """Looks since the last beat."""
+        """Number of checks since the last beat."""
         self._running: Running | None = None
-        """The call that blocks the loop; None while nothing does."""
+        """Plugin call that blocks the loop; None while it is not blocked."""
         self._next_report = BLOCKED_AFTER
 
     def __enter__(self) -> Self:
@@ -49,14 +49,14 @@ class Watchdog:
         self._stopped.set()
         self._thread.join()
 
-    def look(self) -> None:
-        """Report a loop that has been blocked, and whether it still is; to be called every `PERIOD`."""
+    def check(self) -> None:
+        """Check the loop and report if it is or was blocked; call it every `PERIOD`."""
         before, self._beat = self._beat, self._heartbeat.at
         if self._beat != before:
             self._missed = 0
             self._end(self._beat - before)
             return
-        # Not by the clock: where the whole process was frozen, the loop has its chance to beat first.
+        # Count checks instead of seconds: after a freeze of the whole process, the loop may beat first.
         self._missed += 1
         if self._missed * PERIOD < BLOCKED_AFTER:
             return
@@ -80,19 +80,19 @@ class Watchdog:
                 line=call.line,
             )
         else:
-            _log.warning("The scheduling loop is blocked", seconds=seconds, line=call.line)
+            _log.warning("Scheduling loop is blocked", seconds=seconds, line=call.line)
 
     def _end(self, seconds: float) -> None:
         call, self._running, self._next_report = self._running, None, BLOCKED_AFTER
         if call is not None:
-            _log.info("The scheduling loop runs again", plugin=call.plugin, seconds=round(seconds, 1))
+            _log.info("Scheduling loop is no longer blocked", plugin=call.plugin, seconds=round(seconds, 1))
 
     def _watch(self) -> None:
         while not self._stopped.wait(PERIOD):
             try:
-                self.look()
-            except Exception as error:  # a stack holds objects of users' classes, and reading those may raise anything
-                _log.crash("The main loop could not be looked at", error)
+                self.check()
+            except Exception as error:  # attributes of users' objects may raise anything
+                _log.crash("Watchdog failed to inspect the main loop", error)
 
     def _blocked_seconds(self) -> Mapping[Labels, float]:
         call = self._running

@@ -78,9 +78,9 @@ async def test_a_changed_file_takes_effect_under_load_and_a_broken_one_does_not(
         found = await api.until(pods, lambda found: len(placed(found)) >= 50)
         assert len(set(placed(found).values())) == 10
         mounted.write(packed)
-        await _logged(running, "The changed configuration is followed")
+        await _logged(running, "Configuration reloaded")
         mounted.write(packed + "parallelism: 0\n")
-        await _logged(running, "The changed configuration is refused, the old one stays")
+        await _logged(running, "Invalid configuration, keeping the current one")
         load.cancel()
         await asyncio.gather(load, return_exceptions=True)
         await api.until(pods, lambda found: len(placed(found)) >= len(created) - 1, labelSelector="app=load")
@@ -121,7 +121,7 @@ async def test_a_plugin_that_comes_by_a_reload_knows_what_it_watches(
         group = {"metadata": {"name": "crew"}, "spec": {"minMember": 3}}
         await api.create(groups, {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", **group})
         mounted.write(Configured(namespace, {"multiPoint": {"enabled": [{"name": "Gang"}]}}).document())
-        await _logged(running, "The changed configuration is followed")
+        await _logged(running, "Configuration reloaded")
         members = [
             pod(f"crew-{i}", pod_spec(namespace, namespace), {"scheduling.x-k8s.io/pod-group": "crew"})
             for i in range(3)
@@ -161,7 +161,7 @@ async def test_profiles_and_extenders_come_and_go(control_plane: Plane, namespac
         assert call["Pod"]["metadata"]["name"] == "early"
         assert len(call["Nodes"]["items"]) >= 2
         mounted.write(alone)
-        await _logged(running, "The changed configuration is followed", times=2)
+        await _logged(running, "Configuration reloaded", times=2)
         await api.create(pods, of("late", other))
         await api.create(pods, of("mine-too", namespace))
         found = await api.until(pods, lambda found: len(placed(found)) == 3)

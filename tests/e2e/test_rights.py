@@ -103,7 +103,7 @@ async def test_a_kind_that_its_user_may_not_read_does_not_hold_it_up(audited: Au
         demands = await demanding(plane, "gangs", "default-scheduler")
         await demands.all()
     assert {asked.right.resource for asked in forbidden(audited.log.of(KUBE_SCHEDULER))} >= {"podgroups"}
-    assert "Going on without a kind that may not be listed" in running.log.read_text()
+    assert "Optional resource is forbidden, continuing without it" in running.log.read_text()
 
 
 @pytest.mark.parametrize("overlay", ["second-scheduler", "batch"])

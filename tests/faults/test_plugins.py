@@ -124,7 +124,7 @@ async def test_a_leader_that_a_plugin_blocks_for_ever_is_followed(world: FaultNa
             await world.many_bound(5)
             assert await holder(world.plane) not in ("", leads)
             assert await is_dead(leader.address)
-            assert "Not renewing the lease" in leader.log.read_text()
+            assert "Not renewing the lease while unhealthy" in leader.log.read_text()
     await world.plane.api.delete(f"{world.pods}/blocks", gracePeriodSeconds=0)
 
 

@@ -1,1 +1,1 @@
-"""Binding cycles: how one is run, who runs them, how many at once, and how one is ended before its time."""
+"""Binding cycles: execution, worker pool, concurrency limit and cancellation."""

@@ -1,12 +1,12 @@
-"""The binding cycles under way: begun, looked after, and ended before their time where that must be.
+"""Binding cycles in flight: start, supervise and cancel them.
 
-Bindings wait in one line and are made by a fixed set of workers, so that a burst neither opens a thousand connections
-nor starves the watches. A decision that only waits for its turn is one on an older cluster: `is_full` stops the loop
-from deciding on more pods while the concurrency limit is reached. PreBind may wait for minutes (volumes), so such pods
-get a task of their own until they can be bound.
+Pods wait in one queue for a fixed number of workers, so that a burst neither opens a thousand connections nor starves
+the watches. A pod that waits there was placed on a cluster that has changed since, so `is_full` stops the scheduling
+loop while the concurrency limit is reached. PreBind may take minutes (volumes), so pods with PreBind plugins run in
+their own task until they can be bound.
 
-Once a second somebody looks after those that take long: a plugin that keeps a pod is named, others wait for it no more,
-and when its time is up the cycle is called off. So is that of a pod that has lost its place.
+Slow cycles are checked every second: a slow plugin is logged, its worker is replaced by a new one, and after the
+binding timeout the cycle is cancelled. The cycle of a deleted or preempted pod is cancelled too.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.in_flight import InFlightCounter
 
 LONG: Final = 5.0
-"""Seconds that a worker's plugin may take, a binding's own call not counted, before nobody waits for it any more.
+"""Seconds that a plugin may block a worker, without the binding call itself, before the worker is replaced.
 
-The more pods it keeps already, the fewer.
+Divided by one more than the number of pods that the plugin blocks already.
 """
 SLOW_PRE_BIND: Final = 120.0
-"""Seconds after which PreBind is said to take long; volumes may take a minute to be made."""
-_LOOK_EVERY: Final = 1.0
+"""Seconds before a PreBind plugin is reported as slow; provisioning a volume may take a minute."""
+_CHECK_EVERY: Final = 1.0
 log = logs.get("bindings")
 
 
@@ -55,7 +55,7 @@ class BindingPorts:
 
 
 class Bindings:
-    """Takes pods to be bound, never blocks, and answers through `tell`."""
+    """Run binding cycles without blocking the caller; results are passed to `emit`."""
 
     def __init__(
         self,
@@ -67,9 +67,9 @@ class Bindings:
         timeout: float = 0.0,
     ) -> None:
         self.timeout = timeout
-        """Seconds that PreBind, or Bind and PostBind, may take for a pod until it is called off; 0 for any time."""
+        """Seconds that PreBind, or Bind with PostBind, may take before the cycle is cancelled; 0 for no limit."""
         self.unfinished = 0
-        """Binding cycles that have not ended."""
+        """Number of binding cycles that have not ended."""
         self._api = api
         self._ports = ports
         self._in_flight = in_flight
@@ -77,47 +77,47 @@ class Bindings:
         self._limit = limit
         self._workers = WorkerPool(api, self._bind, limit.most)
         self._preparing: dict[str, BindingClient] = {}
-        """Those in PreBind, by the pod's UID."""
+        """Clients of the pods in PreBind, by pod UID."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_full(self, waiting: int, nodes: int) -> bool:
         """Return True while the concurrency limit is reached, with `waiting` pods ready for an attempt.
 
-        An event is emitted when it no longer is. Pods that PreBind has not let through yet, and those that a plugin
-        keeps for long, wait for something else than a worker.
+        An event is emitted when it no longer is. Pods in PreBind and pods that a slow plugin blocks do not count: they
+        occupy no worker.
         """
         return self._workers.busy >= self._limit.limit(waiting, nodes)
 
     def detached_by_plugin(self) -> dict[tuple[str, ...], float]:
-        """How many pods each plugin keeps for long, by its name and the extension point."""
-        held = (hand for hand, _ in self._in_progress() if hand.is_detached and not hand.is_cancelled)
-        return dict(Counter((hand.plugin, hand.point) for hand in held))
+        """Return the number of pods that each plugin blocks for long, by plugin name and extension point."""
+        held = (client for client, _ in self._in_progress() if client.is_detached and not client.is_cancelled)
+        return dict(Counter((client.plugin, client.point) for client in held))
 
     def begin(self, command: Bind) -> None:
-        """Bind a pod; how it came out is told."""
+        """Start the binding cycle of a pod; its result is emitted."""
         self.unfinished += 1
         if command.plan.pre_bind:
-            hand = self._preparing[command.pod.uid] = BindingClient(self._api)
-            hand.start(command, self._clock.now())
-            hand.point, hand.plugin = PRE_BIND, command.plan.pre_bind[0].name
-            hand.task = self._spawn(self._pre_bind(hand, command))
+            client = self._preparing[command.pod.uid] = BindingClient(self._api)
+            client.start(command, self._clock.now())
+            client.point, client.plugin = PRE_BIND, command.plan.pre_bind[0].name
+            client.task = self._spawn(self._pre_bind(client, command))
         else:
             self._workers.put(command)
 
     def cancel(self, uid: str) -> None:
-        """The pod has lost its place: end its cycle, of which nobody wants to hear any more."""
+        """Cancel the binding cycle of a deleted pod; no result is emitted."""
         if self._workers.remove(uid):
             self.unfinished -= 1
-        for hand, command in self._in_progress():
-            if command.pod.uid == uid and not hand.is_cancelled:
-                self._cancel(hand, "gone", self._forget(hand))
+        for client, command in self._in_progress():
+            if command.pod.uid == uid and not client.is_cancelled:
+                self._cancel(client, "gone", self._forget(client))
 
     def preempt(self, eviction: Evict) -> bool:
-        """End the cycle of a victim that is in PreBind; whether it is."""
-        hand = self._preparing.get(eviction.victim.uid)
-        if hand is not None and not hand.is_cancelled:
-            self._cancel(hand, "preempted", self._finish_preempted(hand, eviction))
-        return hand is not None
+        """Cancel the binding cycle of a victim in PreBind. Return True if it is in PreBind."""
+        client = self._preparing.get(eviction.victim.uid)
+        if client is not None and not client.is_cancelled:
+            self._cancel(client, "preempted", self._finish_preempted(client, eviction))
+        return client is not None
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -128,46 +128,46 @@ class Bindings:
         finally:
             await cancel_and_wait(self._tasks)
 
-    def look(self) -> None:
-        """Look after the cycles under way."""
+    def check_cycles(self) -> None:
+        """Report and detach slow binding cycles, and cancel those that exceed the timeout."""
         now, held = self._clock.now(), self.detached_by_plugin()
         late: dict[tuple[str, str], list[BindingClient]] = {}
-        for hand, command in self._in_progress():
-            took, who = now - hand.began, (hand.plugin, hand.point)
-            if hand.is_binding or hand.is_cancelled:
+        for client, command in self._in_progress():
+            took, key = now - client.began, (client.plugin, client.point)
+            if client.is_binding or client.is_cancelled:
                 continue
             if self.timeout and took > self.timeout:
-                self._cancel(hand, "timeout", self._finish_timed_out(hand, command))
-            elif not hand.is_detached and took > _long(hand.point) / (1 + held.get(who, 0)):
-                late.setdefault(who, []).append(hand)
-        for (plugin, point), hands in late.items():
-            self._report_slow(plugin, point, hands, now)
+                self._cancel(client, "timeout", self._finish_timed_out(client, command))
+            elif not client.is_detached and took > _long(client.point) / (1 + held.get(key, 0)):
+                late.setdefault(key, []).append(client)
+        for (plugin, point), clients in late.items():
+            self._report_slow(plugin, point, clients, now)
         if late:
-            self._ports.emit(Tick(now))  # it may be that there is room for more now
+            self._ports.emit(Tick(now))  # detached cycles no longer count, so the loop may go on
 
-    def _report_slow(self, plugin: str, point: str, hands: Sequence[BindingClient], now: float) -> None:
-        """One line for all of them: a plugin that never ends may keep hundreds."""
-        first = min(hands, key=lambda hand: hand.began)
+    def _report_slow(self, plugin: str, point: str, clients: Sequence[BindingClient], now: float) -> None:
+        """Log one line for all pods that a plugin blocks (it may be hundreds), and detach their cycles."""
+        first = min(clients, key=lambda client: client.began)
         if first.command is not None:
             pod, node, took = first.command.pod.key, first.command.node_name, round(now - first.began, 1)
-            text = "A plugin takes long, and others wait no more"
-            log.warning(text, plugin=plugin, point=point, pod=pod, node=node, seconds=took, pods=len(hands))
-        for hand in hands:
-            self._detach(hand)
-            if point == POST_BIND and hand.command is not None:
-                self._end(hand, Bound(now, hand.command.pod.uid))
+            text = "Binding plugin is slow, detaching its pods"
+            log.warning(text, plugin=plugin, point=point, pod=pod, node=node, seconds=took, pods=len(clients))
+        for client in clients:
+            self._detach(client)
+            if point == POST_BIND and client.command is not None:
+                self._end(client, Bound(now, client.command.pod.uid))
 
-    def _detach(self, hand: BindingClient) -> None:
-        if hand.is_detached:
+    def _detach(self, client: BindingClient) -> None:
+        if client.is_detached:
             return
-        if hand in self._workers.clients:
+        if client in self._workers.clients:
             self._in_flight.end()
-            self._workers.replace(hand)
-        hand.is_detached = True
+            self._workers.replace(client)
+        client.is_detached = True
 
     def _in_progress(self) -> list[tuple[BindingClient, Bind]]:
-        hands = (*self._preparing.values(), *self._workers.clients)
-        return [(hand, hand.command) for hand in hands if hand.command is not None]
+        clients = (*self._preparing.values(), *self._workers.clients)
+        return [(client, client.command) for client in clients if client.command is not None]
 
     def _spawn(self, doing: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(doing)
@@ -177,89 +177,89 @@ class Bindings:
 
     async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
-            self.look()
+            await asyncio.sleep(_CHECK_EVERY)
+            self.check_cycles()
 
-    async def _pre_bind(self, hand: BindingClient, command: Bind) -> None:
-        failed = await prepare(command, hand, self._clock, self._ports.instrument)
-        if hand.is_cancelled:
-            return  # whoever did that sees to the rest
-        self._pre_bind_done(hand)
+    async def _pre_bind(self, client: BindingClient, command: Bind) -> None:
+        failed = await prepare(command, client, self._clock, self._ports.instrument)
+        if client.is_cancelled:
+            return  # the canceller cleans up
+        self._pre_bind_done(client)
         if failed is None:
             self._workers.put(command)
         else:
-            self._end(hand, failed)
+            self._end(client, failed)
 
-    def _pre_bind_done(self, hand: BindingClient) -> None:
-        uid = hand.command.pod.uid if hand.command is not None else ""
-        if self._preparing.get(uid) is hand:
+    def _pre_bind_done(self, client: BindingClient) -> None:
+        uid = client.command.pod.uid if client.command is not None else ""
+        if self._preparing.get(uid) is client:
             del self._preparing[uid]
 
-    async def _bind(self, hand: BindingClient, command: Bind) -> None:
+    async def _bind(self, client: BindingClient, command: Bind) -> None:
         began, in_flight = self._clock.now(), self._workers.busy
-        hand.start(command, began)
+        client.start(command, began)
         self._in_flight.begin()
         try:
-            if not await self._wait_for_status_write(hand, command.pod.uid):
+            if not await self._wait_for_status_write(client, command.pod.uid):
                 return
-            outcome = await bind(command, hand, self._clock, self._ports.instrument)
+            outcome = await bind(command, client, self._clock, self._ports.instrument)
         finally:
-            if not hand.is_detached:
+            if not client.is_detached:
                 self._in_flight.end()
-        if hand.is_cancelled:
+        if client.is_cancelled:
             return
         took = self._clock.now() - began
-        if isinstance(outcome, Bound) or took > TOO_LONG:  # what fails at once would make all others look slow
+        if isinstance(outcome, Bound) or took > TOO_LONG:  # fast failures would make successful bindings look slow
             self._limit.observe(took, in_flight)
-        if isinstance(outcome, BindFailed) and hand.may_be_bound:
-            outcome = await resolve_outcome(hand, command, outcome, self._api, self._clock)
-        self._end(hand, outcome)
+        if isinstance(outcome, BindFailed) and client.may_be_bound:
+            outcome = await resolve_outcome(client, command, outcome, self._api, self._clock)
+        self._end(client, outcome)
 
-    async def _wait_for_status_write(self, hand: BindingClient, uid: str) -> bool:
-        """Whether a pod is still to be bound once nothing is being said of it any more."""
-        said = self._ports.withdraw(uid)
-        if said is not None:
-            hand.point, hand.plugin = BIND, ""  # no plugin is at work yet
-            await hand.wait_for_write(said)
-        return not hand.is_cancelled
+    async def _wait_for_status_write(self, client: BindingClient, uid: str) -> bool:
+        """Wait until no status write of the pod is in flight. Return False if its cycle was cancelled meanwhile."""
+        written = self._ports.withdraw(uid)
+        if written is not None:
+            client.point, client.plugin = BIND, ""  # no plugin is running yet
+            await client.wait_for_write(written)
+        return not client.is_cancelled
 
-    def _end(self, hand: BindingClient, outcome: Bound | BindFailed) -> None:
-        if not hand.is_reported:
-            hand.is_reported = True
+    def _end(self, client: BindingClient, outcome: Bound | BindFailed) -> None:
+        if not client.is_reported:
+            client.is_reported = True
             self.unfinished -= 1
             self._ports.emit(outcome)
 
-    def _cancel(self, hand: BindingClient, reason: str, then: Coroutine[Any, Any, None]) -> None:
-        """Have a cycle ended; nothing comes of it any more, but for what was sent to the API server already."""
-        self._ports.instrument.called_off(hand.plugin, hand.point, reason)
-        hand.cancel()
-        self._detach(hand)
+    def _cancel(self, client: BindingClient, reason: str, then: Coroutine[Any, Any, None]) -> None:
+        """Cancel a cycle; only a call that was already sent to the API server can still have an effect."""
+        self._ports.instrument.called_off(client.plugin, client.point, reason)
+        client.cancel()
+        self._detach(client)
         self._spawn(then)
 
-    async def _forget(self, hand: BindingClient) -> None:
-        await wait_until_stopped(hand, self._ports.instrument)
-        self._pre_bind_done(hand)
-        if not hand.is_reported:
-            hand.is_reported = True
+    async def _forget(self, client: BindingClient) -> None:
+        await wait_until_stopped(client, self._ports.instrument)
+        self._pre_bind_done(client)
+        if not client.is_reported:
+            client.is_reported = True
             self.unfinished -= 1
 
-    async def _finish_preempted(self, hand: BindingClient, eviction: Evict) -> None:
-        await wait_until_stopped(hand, self._ports.instrument)
-        self._pre_bind_done(hand)
+    async def _finish_preempted(self, client: BindingClient, eviction: Evict) -> None:
+        await wait_until_stopped(client, self._ports.instrument)
+        self._pre_bind_done(client)
         record = eviction.cancelled_record()
         if record is not None:
             self._ports.record(record)
         uid = eviction.victim.uid
-        self._end(hand, BindFailed(self._clock.now(), uid, f"preempted by {eviction.plugin}"))
+        self._end(client, BindFailed(self._clock.now(), uid, f"preempted by {eviction.plugin}"))
 
-    async def _finish_timed_out(self, hand: BindingClient, command: Bind) -> None:
-        point, plugin, uid = hand.point, hand.plugin, command.pod.uid
+    async def _finish_timed_out(self, client: BindingClient, command: Bind) -> None:
+        point, plugin, uid = client.point, client.plugin, command.pod.uid
         message = f'running {point} plugin "{plugin}": no end after {self.timeout:g}s'
-        await wait_until_stopped(hand, self._ports.instrument)
-        self._pre_bind_done(hand)
+        await wait_until_stopped(client, self._ports.instrument)
+        self._pre_bind_done(client)
         failed = BindFailed(self._clock.now(), uid, message, plugin)
-        is_sure = point == PRE_BIND or hand.is_reported
-        self._end(hand, failed if is_sure else await resolve_outcome(hand, command, failed, self._api, self._clock))
+        is_sure = point == PRE_BIND or client.is_reported
+        self._end(client, failed if is_sure else await resolve_outcome(client, command, failed, self._api, self._clock))
 
 
 def _long(point: str) -> float:

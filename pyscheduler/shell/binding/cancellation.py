@@ -1,8 +1,8 @@
-"""How a binding cycle is ended before its time: its plugin is cancelled, and what it may have done is looked at.
+"""Cancellation of a binding cycle: stop its plugin, then find out if the pod was bound.
 
-A binding that was sent is not cut off: its answer says how it ended, and comes in time. A plugin that does not stop is
-named and left to itself; whatever it tries to do to the cluster from then on is refused. Where nobody can say whether
-the pod was bound, it is looked up, as often as it takes: its place is not another's before that is known.
+A binding that was sent is not interrupted: its response comes before the call's deadline and settles the outcome. A
+plugin that ignores the cancellation is reported and abandoned; its later API calls are rejected. If the outcome is
+unknown, the pod is read from the API server until it is known; the pod keeps its place on the node until then.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube import paths
 
 PATIENCE: Final = 2.0
-"""Seconds that a plugin is given to stop once it is cancelled."""
+"""Seconds that a cancelled plugin has to stop."""
 _PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Seconds between two looks at a pod, the last again and again."""
+"""Seconds between two reads of a pod; the last one repeats."""
 log = logs.get("binding")
 
 
 class CancellationIgnored(Exception):
-    """A plugin goes on though it was cancelled."""
+    """A plugin kept running after its cancellation."""
 
 
-async def wait_until_stopped(hand: BindingClient, instrument: Instrument) -> None:
-    """Return when the plugin of a hand that is shut has stopped, or is known not to."""
-    command, plugin, point, task = hand.command, hand.plugin, hand.point, hand.task
-    await hand.wait_for_responses()
+async def wait_until_stopped(client: BindingClient, instrument: Instrument) -> None:
+    """Wait until the plugin of a cancelled client has stopped; report the plugin if it does not."""
+    command, plugin, point, task = client.command, client.plugin, client.point, client.task
+    await client.wait_for_responses()
     if command is None or task is None:
         return
     task.cancel()
     await asyncio.wait({task}, timeout=PATIENCE)
     if not task.done():
-        goes_on = f"for pod {command.pod.key} it goes on {PATIENCE:g}s after it was cancelled; it is left alone now"
-        instrument.plugin_failed(plugin, point, CancellationIgnored(goes_on))
+        message = f"still running {PATIENCE:g}s after cancellation for pod {command.pod.key}; abandoned"
+        instrument.plugin_failed(plugin, point, CancellationIgnored(message))
 
 
 async def resolve_outcome(
-    hand: BindingClient, command: Bind, failed: BindFailed, api: ApiWriter, clock: Clock
+    client: BindingClient, command: Bind, failed: BindFailed, api: ApiWriter, clock: Clock
 ) -> Bound | BindFailed:
-    """How a binding came out that ended with `failed`, as far as one knows, and may have been made all the same."""
-    if hand.is_bound or await _node_of(command, api, clock) == command.node_name:
+    """Return `failed`, or Bound if the pod was bound nevertheless, reading the pod if that is unknown."""
+    if client.is_bound or await _node_of(command, api, clock) == command.node_name:
         return Bound(clock.now(), command.pod.uid)
     return msgspec.structs.replace(failed, at=clock.now())
 
 
 async def _node_of(command: Bind, api: ApiWriter, clock: Clock) -> str:
-    """The node that the pod is on, "" for none; returns once the API server has said it, or that it will not."""
+    """Return the pod's node, "" for none or if the API server rejects the read; retry all other failures."""
     pod, tries = command.pod, 0
     while True:
         try:
@@ -63,7 +63,7 @@ async def _node_of(command: Bind, api: ApiWriter, clock: Clock) -> str:
         except ApiError as problem:
             if 400 <= problem.status < 500 and problem.status != 429:
                 return ""
-            log.warning("A pod that may be bound cannot be looked up", problem, pod=pod.key, node=command.node_name)
+            log.warning("Cannot read a pod that may be bound, retrying", problem, pod=pod.key, node=command.node_name)
         await clock.sleep(_PAUSES[min(tries, len(_PAUSES) - 1)])
         tries += 1
 

@@ -1,7 +1,7 @@
-"""A hand acts for one pod at a time: it knows which plugin is at work, and is the plugin's way to the API server.
+"""API client of one binding cycle: records the running plugin and makes the plugin's API calls.
 
-What was called off may go on all the same, if a plugin will have it so: its hand is shut then, and nothing can be done
-to the cluster through it any more. A binding that was sent before is waited for, so that it is known how it ended.
+A plugin may ignore the cancellation of its cycle, so a cancelled client rejects all further calls. A binding that was
+sent before is awaited, so that its outcome is known.
 """
 
 from __future__ import annotations
@@ -14,56 +14,56 @@ from pyscheduler.api.handle import ApiError, ApiWriter
 from pyscheduler.api.pod import Pod
 from pyscheduler.core.commands import Bind
 
-CANCELLED: Final = "CalledOff"
-"""ApiError.reason: the call was not made, because the binding cycle that it belongs to is over."""
+CANCELLED: Final = "Cancelled"
+"""ApiError.reason: the call was rejected because its binding cycle was cancelled."""
 Response = Coroutine[Any, Any, dict[str, Any]]
 
 
 class BindingClient(ApiWriter):
-    """Who acts for a pod in its binding cycle, through `api`."""
+    """API access of the plugins of one binding cycle, through `api`; reused for the next pod of the worker."""
 
     def __init__(self, api: ApiWriter) -> None:
         self._api = api
         self.task: asyncio.Task[None] | None = None
         self.command: Bind | None = None
-        """Whose binding cycle it is busy with."""
+        """The binding cycle that is running; None while there is none."""
         self.began = 0.0
         self.point = self.plugin = ""
-        """Who is at work, and where."""
+        """The running plugin and its extension point."""
         self.is_bound = False
-        """Whether the API server has said that the pod is bound now."""
+        """True if the API server confirmed the binding of the pod."""
         self.may_be_bound = False
-        """Whether a call that may have bound the pod had no answer that says so."""
+        """True if a call that may have bound the pod failed without a definite response."""
         self.is_detached = False
-        """Whether it takes so long that others need not wait for it; it takes no other pod."""
+        """True if the cycle is slow and occupies no worker any more; the client takes no other pod then."""
         self.is_cancelled = False
         self.is_reported = False
-        """Whether the outcome was told; it may be before the end."""
+        """True if the result was emitted, possibly before the cycle ends."""
         self._sent = 0
         self._all_answered: asyncio.Event | None = None
 
     def start(self, command: Bind, now: float) -> None:
-        """Begin with a pod."""
+        """Begin the binding cycle of `command` at time `now`."""
         self.command, self.began = command, now
         self.is_bound = self.may_be_bound = self.is_reported = False
 
     def cancel(self) -> None:
-        """Let nothing through any more."""
+        """Reject all further calls."""
         self.is_cancelled = True
 
     @property
     def is_binding(self) -> bool:
-        """Whether a binding was sent, or waits for another call to end, and its answer is not there yet."""
+        """Return True while a binding, or a status write that it waits for, is in flight."""
         return self._sent > 0
 
     async def wait_for_responses(self) -> None:
-        """Wait until every call that was sent has its answer; the connection bounds how long that takes."""
+        """Wait until no call is in flight; the connection's deadline bounds the time."""
         if self._sent:
             self._all_answered = asyncio.Event()
             await self._all_answered.wait()
 
     async def wait_for_write(self, written: asyncio.Event) -> None:
-        """Wait for a call that the binding must not overtake, as if that were part of the binding."""
+        """Wait for a status write that the binding must not overtake; counts as part of the binding."""
         self._sent += 1
         try:
             await written.wait()
@@ -116,4 +116,4 @@ class BindingClient(ApiWriter):
 
     def _check(self) -> None:
         if self.is_cancelled:
-            raise ApiError(0, CANCELLED, "the binding cycle was called off")
+            raise ApiError(0, CANCELLED, "the binding cycle was cancelled")

@@ -1,6 +1,6 @@
-"""The binding cycle of one pod: PreBind, Bind and PostBind plugins act, in order, and an event tells how it ended.
+"""Binding cycle of one pod: run its PreBind, Bind and PostBind plugins in order and return the outcome.
 
-A plugin that raises costs its pod one backoff and is named; nothing it does can stop the loop.
+A plugin that raises is reported and its pod is requeued with backoff; the loop continues.
 """
 
 from __future__ import annotations
@@ -33,57 +33,57 @@ Act = Callable[[Cycle, Pod, str, ApiWriter], Coroutine[Any, Any, T]]
 
 
 async def run_binding(command: Bind, api: ApiWriter, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
-    """Run the cycle to its end."""
-    hand = BindingClient(api)
-    hand.start(command, clock.now())
-    return await prepare(command, hand, clock, instrument) or await bind(command, hand, clock, instrument)
+    """Run a whole binding cycle and return its outcome."""
+    client = BindingClient(api)
+    client.start(command, clock.now())
+    return await prepare(command, client, clock, instrument) or await bind(command, client, clock, instrument)
 
 
-async def prepare(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
-    """The first half, PreBind, which may wait for minutes; None if the pod can be bound now."""
+async def prepare(command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
+    """Run PreBind, which may take minutes. Return None if the pod can be bound now."""
     if not command.plan.pre_bind:
         return None
     began = clock.now()
-    failed = await _pre_bind(command, hand, clock, instrument)
+    failed = await _pre_bind(command, client, clock, instrument)
     instrument.point_took(PRE_BIND, command.cycle.profile, _status(failed), clock.now() - began)
     return failed
 
 
-async def _pre_bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
-    hand.point = PRE_BIND
+async def _pre_bind(command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> BindFailed | None:
+    client.point = PRE_BIND
     for pre in command.plan.pre_bind:
-        hand.plugin = pre.name
+        client.plugin = pre.name
         try:
-            rejection = await _call_plugin(pre.pre_bind, command, hand, clock, instrument)
+            rejection = await _call_plugin(pre.pre_bind, command, client, clock, instrument)
         except PluginFailed as failed:
-            return _broken(command, failed, clock, instrument)
+            return _report_failure(command, failed, clock, instrument)
         if rejection is not None:
             return BindFailed(clock.now(), command.pod.uid, rejection.message, pre.name, rejected=True)
     return None
 
 
-async def bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
+async def bind(command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> Bound | BindFailed:
     """Run the second half of the cycle: Bind plugins until one does not skip the pod, then PostBind plugins."""
     began, profile, uid = clock.now(), command.cycle.profile, command.pod.uid
     outcome: Bound | BindFailed
-    hand.point = BIND
+    client.point = BIND
     for plugin in command.plan.bind:
-        hand.plugin = plugin.name
+        client.plugin = plugin.name
         try:
-            answer = await _call_plugin(plugin.bind, command, hand, clock, instrument)
+            answer = await _call_plugin(plugin.bind, command, client, clock, instrument)
         except PluginFailed as failed:
-            hand.may_be_bound = _may_have_bound(failed.error)
-            outcome = _broken(command, failed, clock, instrument)
+            client.may_be_bound = _may_have_bound(failed.error)
+            outcome = _report_failure(command, failed, clock, instrument)
             break
         if answer is not SKIP:
-            outcome = _bind_outcome(plugin, answer, command, hand, clock, instrument)
+            outcome = _bind_outcome(plugin, answer, command, client, clock, instrument)
             break
     else:
         outcome = BindFailed(clock.now(), uid, "bind status: every Bind plugin skipped the pod")
     now = clock.now()
     instrument.point_took(BIND, profile, _status(outcome), now - began)
     if isinstance(outcome, Bound) and command.plan.post_bind:
-        await _post_bind(command, hand, clock, instrument)
+        await _post_bind(command, client, clock, instrument)
         instrument.point_took(POST_BIND, profile, SUCCESS, clock.now() - now)
         return Bound(clock.now(), uid)
     return outcome
@@ -93,52 +93,52 @@ def _bind_outcome(
     plugin: BindPlugin,
     answer: Rejection | Skip | None,
     command: Bind,
-    hand: BindingClient,
+    client: BindingClient,
     clock: Clock,
     instrument: Instrument,
 ) -> Bound | BindFailed:
     """Return what a Bind plugin's result means. A plugin that returns None must have made the binding."""
     if isinstance(answer, Rejection):
         return BindFailed(clock.now(), command.pod.uid, answer.message, plugin.name, rejected=True)
-    if hand.is_bound or plugin.binds_without_api:
+    if client.is_bound or plugin.binds_without_api:
         return Bound(clock.now(), command.pod.uid)
     nothing = InvalidReturnValue(plugin.bind, answer, "a binding made by `api.bind`, a Rejection or SKIP")
-    return _broken(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
+    return _report_failure(command, PluginFailed(plugin.name, BIND, nothing), clock, instrument)
 
 
-async def _post_bind(command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> None:
-    hand.point = POST_BIND
+async def _post_bind(command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> None:
+    client.point = POST_BIND
     for post in command.plan.post_bind:
-        hand.plugin = post.name
+        client.plugin = post.name
         try:
-            await _call_plugin(post.post_bind, command, hand, clock, instrument)
+            await _call_plugin(post.post_bind, command, client, clock, instrument)
         except PluginFailed as failed:
-            # The pod is bound; all that is left to do is to say so.
-            _broken(command, failed, clock, instrument)
+            # The pod is bound: a failure here is reported, but does not change the outcome.
+            _report_failure(command, failed, clock, instrument)
 
 
-async def _call_plugin(act: Act[T], command: Bind, hand: BindingClient, clock: Clock, instrument: Instrument) -> T:
-    """Return what a plugin's method returns; the instrument observes its duration where the attempt is watched.
+async def _call_plugin(act: Act[T], command: Bind, client: BindingClient, clock: Clock, instrument: Instrument) -> T:
+    """Return what a plugin's method returns; observe its duration if the attempt is sampled.
 
-    PluginFailed if it fails, by whatever it raises. Cancelled if the task itself is cancelled: a plugin that waited for
-    something that was cancelled, or raises CancelledError itself, has only failed.
+    PluginFailed if the plugin raises anything. CancelledError only if this task was cancelled: a CancelledError that
+    the plugin raises itself, or gets from a task that it awaited, is a failure of the plugin.
     """
     began, status = clock.now(), ERROR
     try:
-        acting: object = act(command.cycle, command.pod, command.node_name, hand)
-        if not isinstance(acting, Awaitable):
-            raise InvalidReturnValue(act, acting, "a coroutine (async def)")
-        answer: T = await acting
-        check_answer(hand.point, act, answer)
+        coroutine: object = act(command.cycle, command.pod, command.node_name, client)
+        if not isinstance(coroutine, Awaitable):
+            raise InvalidReturnValue(act, coroutine, "a coroutine (async def)")
+        answer: T = await coroutine
+        check_answer(client.point, act, answer)
         status = status_of(answer)
         return answer
     except BaseException as error:
         if _is_our_cancellation(error):
             raise
-        raise_plugin_failed(hand.plugin, hand.point, error)
+        raise_plugin_failed(client.plugin, client.point, error)
     finally:
         if command.cycle.call_observer is not None:
-            instrument.plugin_took(hand.plugin, hand.point, status, clock.now() - began)
+            instrument.plugin_took(client.plugin, client.point, status, clock.now() - began)
 
 
 def _is_our_cancellation(error: BaseException) -> bool:
@@ -152,7 +152,7 @@ def _is_our_cancellation(error: BaseException) -> bool:
 
 
 def _may_have_bound(error: BaseException) -> bool:
-    """Whether the API server may have done what was asked of it, though it has not said so."""
+    """Return True if the API server may have bound the pod although the call failed."""
     if isinstance(error, ExtenderFailed):
         return True
     return isinstance(error, ApiError) and (unanswered(error) or error.status >= 500)
@@ -164,8 +164,8 @@ def _status(outcome: Bound | BindFailed | None) -> str:
     return Code.UNSCHEDULABLE.camel if outcome.rejected else ERROR
 
 
-def _broken(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
-    """Log the failure: errors of the API server and of plugins as they are, anything else as a bug."""
+def _report_failure(command: Bind, failed: PluginFailed, clock: Clock, instrument: Instrument) -> BindFailed:
+    """Log the failure (API server, plugin and extender errors as they are, anything else as a bug) and return it."""
     pod, node, plugin, error = command.pod.key, command.node_name, failed.plugin, failed.error
     if isinstance(error, ExtenderFailed):
         log.warning("An extender failed to bind", error, pod=pod, node=node)

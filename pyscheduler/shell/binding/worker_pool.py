@@ -1,8 +1,7 @@
-"""The crew that binds: one line, and a fixed number of hands that work it off.
+"""Worker pool for bindings: one queue and a fixed number of workers.
 
-A hand that a plugin holds up is set aside with its pod, and a new one takes its place: it is not the others who are to
-wait for it. A burst still opens no more connections than there are hands, since whoever waits for the API server is not
-held up.
+A worker that a slow plugin blocks is detached and replaced, so that other pods do not wait for it. A burst still opens
+no more connections than there are workers, because a worker that waits for the API server is not detached.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.binding.client import BindingClient
 
 STOPPING = 2.0
-"""Seconds that plugins are given to stop once they are cancelled."""
-log = logs.get("crew")
+"""Seconds that cancelled plugins have to stop."""
+log = logs.get("worker_pool")
 
 
 class WorkerPool:
-    """`work` is what a hand does with a pod."""
+    """Run `work` for each queued pod, in at most `size` workers at once, detached ones not counted."""
 
     def __init__(self, api: ApiWriter, work: Callable[[BindingClient, Bind], Awaitable[None]], size: int) -> None:
         self.busy = 0
-        """Pods in the line and at hands that have not been set aside."""
+        """Pods in the queue and in workers that are not detached."""
         self.clients: set[BindingClient] = set()
-        """Those that are there, with the ones that were set aside and have not come back."""
+        """Clients of all running workers, detached ones included."""
         self._api = api
         self._work = work
         self._size = size
@@ -37,7 +36,7 @@ class WorkerPool:
         self._crashed: asyncio.Future[None] | None = None
 
     def put(self, command: Bind) -> None:
-        """The pod is bound when its turn comes."""
+        """Queue a pod for binding."""
         self.busy += 1
         self._queue.append(command)
         while self._idle:
@@ -47,7 +46,7 @@ class WorkerPool:
                 return
 
     def remove(self, uid: str) -> bool:
-        """Take a pod out of the line; whether it was there."""
+        """Remove a pod from the queue. Return True if it was there."""
         for i, command in enumerate(self._queue):
             if command.pod.uid == uid:
                 del self._queue[i]
@@ -55,9 +54,9 @@ class WorkerPool:
                 return True
         return False
 
-    def replace(self, hand: BindingClient) -> None:
-        """Let nobody wait for this hand any more: it goes when it is done with its pod, and another comes now."""
-        hand.is_detached = True
+    def replace(self, client: BindingClient) -> None:
+        """Detach a worker, which ends after its current pod, and start a new one."""
+        client.is_detached = True
         self.busy -= 1
         self._start_worker()
 
@@ -69,36 +68,36 @@ class WorkerPool:
         try:
             await self._crashed
         finally:
-            await cancel_and_wait({hand.task for hand in self.clients if hand.task is not None})
+            await cancel_and_wait({client.task for client in self.clients if client.task is not None})
 
     def _start_worker(self) -> None:
-        hand = BindingClient(self._api)
-        hand.task = asyncio.create_task(self._run_worker(hand))
-        hand.task.add_done_callback(lambda task: self._worker_ended(hand, task))
-        self.clients.add(hand)
+        client = BindingClient(self._api)
+        client.task = asyncio.create_task(self._run_worker(client))
+        client.task.add_done_callback(lambda task: self._worker_ended(client, task))
+        self.clients.add(client)
 
-    def _worker_ended(self, hand: BindingClient, task: asyncio.Task[None]) -> None:
-        self.clients.discard(hand)
+    def _worker_ended(self, client: BindingClient, task: asyncio.Task[None]) -> None:
+        self.clients.discard(client)
         error = None if task.cancelled() else task.exception()
         if error is not None and self._crashed is not None and not self._crashed.done():
             self._crashed.set_exception(error)
 
-    async def _run_worker(self, hand: BindingClient) -> None:
-        while not hand.is_detached:
+    async def _run_worker(self, client: BindingClient) -> None:
+        while not client.is_detached:
             while not self._queue:
                 turn = asyncio.get_running_loop().create_future()
                 self._idle.append(turn)
                 await turn
-            await self._work(hand, self._queue.popleft())
-            hand.command = None
-            if not hand.is_detached:
+            await self._work(client, self._queue.popleft())
+            client.command = None
+            if not client.is_detached:
                 self.busy -= 1
 
 
 async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait until they have ended; who does not stop in time is left alone, and that is told.
+    """Cancel tasks and wait until they have ended; log and abandon those that do not stop in time.
 
-    Asyncio forgets them then, or the process would wait for them at its end.
+    Asyncio would otherwise wait for the abandoned tasks when the process exits.
     """
     for task in tasks:
         task.cancel()
@@ -108,4 +107,4 @@ async def cancel_and_wait(tasks: set[asyncio.Task[None]]) -> None:
     for task in running:
         asyncio._unregister_task(task)
     if running:
-        log.error("Plugins go on though they were cancelled", tasks=len(running))
+        log.error("Plugins ignored their cancellation, abandoning their tasks", tasks=len(running))

@@ -1,1 +1,1 @@
-"""HTTP extenders: what goes over the wire, who sends it, and the objects as the API server wrote them."""
+"""HTTP extenders: wire format, HTTP client and raw JSON objects for the requests."""

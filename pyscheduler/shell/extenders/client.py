@@ -1,6 +1,6 @@
-"""One extender over HTTP: its calls are made here, and everything that can go wrong with one becomes one line.
+"""HTTP client of one extender; every failure of a call becomes a one-line ExtenderFailed.
 
-The rules are those of kube-scheduler's HTTPExtender, its TLS included: without an authority, enableHTTPS trusts anyone.
+Follows kube-scheduler's HTTPExtender, its TLS included: without a CA, enableHTTPS accepts any server certificate.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pyscheduler.config.types import ExtenderTLS
 from pyscheduler.core.extender import ExtenderFailed
 
 MOST_BYTES = 256 * 1024 * 1024
-"""The longest answer that is read: extenders may send back every node that they were sent."""
+"""Bytes of the longest response that is read: extenders may send back every node of the request."""
 IDLE = 4.0
-"""Seconds that a connection is kept for the next call: less than servers usually keep theirs."""
+"""Seconds that an idle connection is kept for the next call: less than servers usually keep theirs."""
 _OK = 200
 
 
 class UnusableTLS(ValueError):
-    """The TLS settings of an extender cannot be used; the message says why."""
+    """The TLS settings of an extender are invalid; the message names the problem."""
 
 
 class Client:
-    """Calls one extender. Its connections are made in the event loop that first calls."""
+    """Client of one extender. Its connections belong to the event loop of the first call."""
 
     def __init__(self, configured: Configured) -> None:
-        """UnusableTLS if it cannot be reached as configured."""
+        """UnusableTLS if the TLS settings are invalid."""
         self.url = configured.url_prefix
         self._timeout = configured.http_timeout
         self._tls = tls_of(configured)
@@ -40,7 +40,7 @@ class Client:
         self._opened: aiohttp.ClientSession | None = None
 
     async def send(self, verb: str, body: bytes) -> bytes:
-        """What it answers with 200. ExtenderFailed, naming extender and verb, for anything else."""
+        """Return the body of a response with status 200. ExtenderFailed, with extender and verb, for anything else."""
         try:
             async with self._session().post(
                 URL(f"{self.url.rstrip('/')}/{verb}", encoded=True),
@@ -57,11 +57,11 @@ class Client:
             raise self.failure(verb, " ".join(str(problem).split()) or type(problem).__name__) from None
 
     def failure(self, verb: str, problem: str) -> ExtenderFailed:
-        """A failure that the extender has not told of itself."""
+        """Return the error for a failure that is not in the extender's own response."""
         return ExtenderFailed(f"{self._failed(verb)}: {problem}")
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         if self._opened is not None:
             await self._opened.close()
 
@@ -91,7 +91,7 @@ class Client:
 
 
 def tls_of(configured: Configured) -> ssl.SSLContext | None:
-    """How the extender and we prove who we are; None leaves it to what the system trusts. UnusableTLS."""
+    """Return the TLS context with the CA and the client certificate; None for the system's defaults. UnusableTLS."""
     tls = configured.tls_config or ExtenderTLS()
     authority = bool(tls.ca_file or tls.ca_data)
     if tls.insecure and authority:
@@ -121,7 +121,7 @@ def _context(tls: ExtenderTLS, insecure: bool) -> ssl.SSLContext:
 
 
 def _file(path: Path, data: str, named: str) -> str | None:
-    """Where a certificate or key is, or is put: data goes before the file named, as in client-go."""
+    """Return the path of a certificate or key; inline data, which is written to `path`, precedes, as in client-go."""
     if data:
         path.write_bytes(base64.b64decode(data, validate=True))
         return str(path)

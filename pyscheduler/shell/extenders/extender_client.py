@@ -1,6 +1,6 @@
-"""Carries out what the machine wants to know of extenders, and lets those that bind do so.
+"""Call the configured extenders for the core, and bind pods through extenders with a bind verb.
 
-Nothing that an extender does can hold the machine up for longer than its httpTimeout: whatever goes wrong is an answer.
+A call blocks its pod for at most httpTimeout: every failure is returned as a result.
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ log = logs.get("extenders")
 
 
 class ExtenderClients:
-    """The extenders of a configuration: who asks them, and what they are sent."""
+    """Clients of all extenders of a configuration."""
 
-    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock, kept: RawObjectCaches) -> None:
-        """ConfigError if one of them cannot be reached as it is configured. What they are sent is in `kept`."""
+    def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock, raw_objects: RawObjectCaches) -> None:
+        """ConfigError if the TLS settings of one are invalid. `raw_objects` holds the raw objects for the requests."""
         self.known = build_extenders(configuration)
         self._configured = configuration.extenders
         self._clients = [_client(place, given) for place, given in enumerate(configuration.extenders)]
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._kept = kept
+        self._raw_objects = raw_objects
 
-    def call(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
-        """Make the calls, and emit what they return."""
-        task = asyncio.create_task(self._call(command, emit))
+    def call_extenders(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
+        """Start the calls of a command; the results are emitted."""
+        task = asyncio.create_task(self._call_all(command, emit))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def with_binders(self, profiles: Sequence[Profile], handle: Handle) -> tuple[Profile, ...]:
-        """The profiles, with the extenders that bind before their Bind plugins."""
+        """Return the profiles with the binding extenders placed before their Bind plugins."""
         binders = tuple(
             ExtenderBinder(extender, self._clients[extender.place], self._configured[extender.place], handle)
             for extender in self.known
@@ -67,38 +67,38 @@ class ExtenderClients:
         return tuple(replace(profile, plan=_with_binders(profile.plan, binders)) for profile in profiles)
 
     def bind_by(self, plan: BindingPlan) -> bool:
-        """Whether one of these extenders is among those that bind by the plan."""
+        """Return True if the plan binds through one of these extenders."""
         return any(isinstance(plugin, ExtenderBinder) and plugin.client in self._clients for plugin in plan.bind)
 
     def stop(self) -> None:
-        """Ask nothing more; pods that extenders were asked about stay as they are."""
+        """Cancel all calls; the pods that they are for stay as they are."""
         for task in self._tasks:
             task.cancel()
 
     async def close(self) -> None:
-        """Stop, and drop all connections."""
+        """Cancel all calls and close all connections."""
         self.stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for client in self._clients:
             await client.close()
 
-    async def _call(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
+    async def _call_all(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
         answers = await asyncio.gather(*(self._answer(command.pod, call) for call in command.calls))
         emit(ExtendersResponded(self._clock.now(), command.id, tuple(answers)))
 
     async def _answer(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
-        """What comes of one call; never raises."""
+        """Return the result of one call; never raises."""
         extender = call.extender
         try:
-            return await self._ask(pod, call)
+            return await self._call(pod, call)
         except ExtenderFailed as failed:
-            log.warning("An extender failed", failed, pod=pod.key, url=extender.url, ignorable=extender.ignorable)
+            log.warning("Extender call failed", failed, pod=pod.key, url=extender.url, ignorable=extender.ignorable)
             return ExtenderCallFailed(str(failed))
         except Exception as error:
-            log.crash("An extender could not be asked", error, pod=pod.key, url=extender.url)
-            return ExtenderCallFailed(f"extender at URL {extender.url} could not be asked: {error!r}")
+            log.crash("Extender call raised an exception", error, pod=pod.key, url=extender.url)
+            return ExtenderCallFailed(f"extender at URL {extender.url} could not be called: {error!r}")
 
-    async def _ask(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
+    async def _call(self, pod: Pod, call: ExtenderCall) -> ExtenderResult:
         configured, client = self._configured[call.extender.place], self._clients[call.extender.place]
         verb, body = self._request(pod, call, configured)
         answer = await client.send(verb, body)
@@ -113,10 +113,10 @@ class ExtenderClients:
                 else wire.parse_preemption_result(answer)
             )
         except wire.UnreadableResponse as problem:
-            raise client.failure(verb, f"its answer cannot be read: {problem}") from None
+            raise client.failure(verb, f"cannot decode its response: {problem}") from None
 
     def _request(self, pod: Pod, call: ExtenderCall, configured: Configured) -> tuple[str, bytes]:
-        """The verb and the body of a call. ExtenderFailed if the pod is gone, so that there is nothing to be sent."""
+        """Return the verb and the body of a call. ExtenderFailed if the pod no longer exists."""
         whole = self._whole(pod)
         if whole is None:
             raise ExtenderFailed(f"pod {pod.key} is gone")
@@ -127,15 +127,15 @@ class ExtenderClients:
         verb = configured.filter_verb if isinstance(call, FilterCall) else configured.prioritize_verb
         if configured.node_cache_capable:
             return verb, wire.names_request(whole, call.nodes)
-        nodes = (self._kept.nodes.get(name) for name in call.nodes)
+        nodes = (self._raw_objects.nodes.get(name) for name in call.nodes)
         return verb, wire.nodes_request(whole, [node for node in nodes if node is not None])
 
     def _whole(self, pod: Pod) -> bytes | None:
-        return self._kept.pods.get(pod.name, pod.namespace)
+        return self._raw_objects.pods.get(pod.name, pod.namespace)
 
 
 class ExtenderBinder(BindPlugin):
-    """Lets an extender bind the pods that are its business."""
+    """Bind plugin that delegates to an extender the pods that it manages."""
 
     name = EXTENDER
     reads_labels = False
@@ -151,7 +151,7 @@ class ExtenderBinder(BindPlugin):
         return ()
 
     async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Skip | None:  # noqa: ARG002
-        """ExtenderFailed if it does not bind the pod; one that is ignorable leaves it to the next."""
+        """Return SKIP if the extender is not interested, or failed and is ignorable. ExtenderFailed."""
         if not self._extender.is_interested(pod):
             return SKIP
         try:
@@ -159,11 +159,11 @@ class ExtenderBinder(BindPlugin):
             try:
                 wire.parse_binding_result(answer)
             except wire.UnreadableResponse as problem:
-                raise self.client.failure(self._verb, f"its answer cannot be read: {problem}") from None
+                raise self.client.failure(self._verb, f"cannot decode its response: {problem}") from None
         except ExtenderFailed as failed:
             if not self._extender.ignorable:
                 raise
-            log.warning("An extender failed to bind and is ignored", failed, pod=pod.key, url=self._extender.url)
+            log.warning("Extender failed to bind, ignoring it", failed, pod=pod.key, url=self._extender.url)
             return SKIP
         return None
 

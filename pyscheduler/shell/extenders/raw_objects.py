@@ -1,9 +1,8 @@
-"""Objects in JSON, as the API server wrote them: what extenders are sent.
+"""Cache of API objects as raw JSON, for requests to extenders.
 
-The scheduler itself keeps only what scheduling reads. Where there are extenders, the bytes of the objects that they
-may have to be sent are kept beside that, as the watches bring them: no call is spent on them, and extenders see the
-same versions as the scheduler. Extenders may come by a reload: how much is kept changes then, and whoever watches reads
-through here from the start.
+The scheduler decodes only the fields that it reads. If extenders are configured, the watches also store the raw bytes
+of the objects that they may be sent: no extra API call is made, and extenders get the same versions as the scheduler.
+A reload may add extenders and change the scope, so the reflectors of pods and nodes always decode through this module.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ Key = tuple[str, str]
 
 
 class CacheScope(enum.IntEnum):
-    """Which objects of a kind are kept; each step takes in what the one before does."""
+    """Objects of a kind that are stored; each scope includes the one before."""
 
     NONE = 0
     PENDING = 1
@@ -35,86 +34,88 @@ class CacheScope(enum.IntEnum):
 
 
 class RawObjectCache:
-    """The JSON of objects of one kind, by namespace and name."""
+    """Raw JSON of objects of one kind, by namespace and name."""
 
-    def __init__(self, keep: CacheScope = CacheScope.NONE) -> None:
-        self.keep = keep
-        self._kept: dict[Key, bytes] = {}
+    def __init__(self, scope: CacheScope = CacheScope.NONE) -> None:
+        self.scope = scope
+        self._objects: dict[Key, bytes] = {}
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._objects)
 
-    def narrow(self, keep: CacheScope) -> None:
-        """Keep no more than that from now on, and let go of the rest."""
-        if keep < self.keep:
-            self._kept = {k: raw for k, raw in self._kept.items() if keep is CacheScope.PENDING and not _node_of(raw)}
-        self.keep = keep
+    def narrow(self, scope: CacheScope) -> None:
+        """Reduce the scope to `scope` and drop the objects outside it."""
+        if scope < self.scope:
+            self._objects = {
+                k: raw for k, raw in self._objects.items() if scope is CacheScope.PENDING and not _node_of(raw)
+            }
+        self.scope = scope
 
     def get(self, name: str, namespace: str = "") -> bytes | None:
-        """The newest version of an object, None if it is not kept."""
-        return self._kept.get((namespace, name))
+        """Return the newest version of an object, None if it is not stored."""
+        return self._objects.get((namespace, name))
 
     def put(self, item: Item[Any], raw: msgspec.Raw) -> None:
-        """An object has been read."""
+        """Store an object that was decoded, or drop it if it is out of scope."""
         key = item.identity[:2]
-        if item.object is not None and self._wants(item.object):
-            self._kept[key] = _as_sent(raw)
+        if item.object is not None and self._is_in_scope(item.object):
+            self._objects[key] = _as_sent(raw)
         else:
-            self._kept.pop(key, None)
+            self._objects.pop(key, None)
 
-    def _wants(self, found: Any) -> bool:
-        return self.keep is CacheScope.ALL or (self.keep is CacheScope.PENDING and not found.spec.node_name)
+    def _is_in_scope(self, found: Any) -> bool:
+        return self.scope is CacheScope.ALL or (self.scope is CacheScope.PENDING and not found.spec.node_name)
 
     def decoder(self, resource: str, type: type[T], refusals: Refusals) -> ObjectDecoder[T]:
-        """A decoder that keeps what it reads."""
+        """Return a decoder that stores the objects that it decodes."""
         return _CachingDecoder(resource, type, refusals, self)
 
-    def following(self, emit: Callable[[Upsert[Any] | Gone], None]) -> Callable[[Upsert[Any] | Gone], None]:
-        """`emit`, and what is gone is let go of."""
+    def wrap_handler(self, emit: Callable[[Upsert[Any] | Gone], None]) -> Callable[[Upsert[Any] | Gone], None]:
+        """Return `emit` preceded by dropping deleted objects."""
 
         def emit_and_drop(change: Upsert[Any] | Gone) -> None:
             if isinstance(change, Gone):
-                self._kept.pop((change.namespace, change.name), None)
+                self._objects.pop((change.namespace, change.name), None)
             emit(change)
 
         return emit_and_drop
 
 
 class _CachingDecoder(ObjectDecoder[T]):
-    def __init__(self, resource: str, type: type[T], refusals: Refusals, kept: RawObjectCache) -> None:
+    def __init__(self, resource: str, type: type[T], refusals: Refusals, cache: RawObjectCache) -> None:
         super().__init__(resource, type, refusals)
-        self._kept = kept
+        self._cache = cache
 
     def page(self, body: bytes) -> Page[T]:
-        return self._one_by_one(body) if self._kept.keep else super().page(body)
+        return self._one_by_one(body) if self._cache.scope else super().page(body)
 
     def line(self, line: bytes) -> Line[T]:
-        return self._part_by_part(line) if self._kept.keep else super().line(line)
+        return self._part_by_part(line) if self._cache.scope else super().line(line)
 
     def _item(self, raw: msgspec.Raw) -> Item[T]:
         item = super()._item(raw)
-        if self._kept.keep:
-            self._kept.put(item, raw)
+        if self._cache.scope:
+            self._cache.put(item, raw)
         return item
 
 
 class RawObjectCaches(NamedTuple):
-    """What is kept of the two kinds that extenders are sent."""
+    """Raw objects of the two kinds that extenders are sent."""
 
     pods: RawObjectCache
     nodes: RawObjectCache
 
     def of(self, kind: ResourceKind) -> RawObjectCache | None:
-        """Where objects of the kind are kept; None for any other kind."""
+        """Return the cache of a kind, None for kinds other than pods and nodes."""
         return {PODS: self.pods, NODES: self.nodes}.get(kind)
 
-    def by(self, keeps: Sequence[CacheScope]) -> Iterator[tuple[RawObjectCache, CacheScope]]:
-        """Both, each with what is given for it: first pods, then nodes."""
-        return zip(self, keeps, strict=True)
+    def by(self, scopes: Sequence[CacheScope]) -> Iterator[tuple[RawObjectCache, CacheScope]]:
+        """Return both caches with their scopes in `scopes`: first pods, then nodes."""
+        return zip(self, scopes, strict=True)
 
 
 def required_scopes(extenders: Sequence[Extender]) -> tuple[CacheScope, CacheScope]:
-    """How much has to be kept of the pods, and of the nodes, that these extenders may be sent."""
+    """Return the scopes of pods and of nodes that requests to these extenders need."""
     whole = [extender for extender in extenders if not extender.node_cache_capable]
     victims = any(extender.preempt_verb for extender in whole)
     nodes = any(extender.filter_verb or extender.prioritize_verb for extender in whole)
@@ -138,7 +139,7 @@ def _node_of(pod: bytes) -> str:
 
 
 def _as_sent(raw: msgspec.Raw) -> bytes:
-    """The object as kube-scheduler would send it: without what only API servers read, and without kind and version."""
+    """Return the object as kube-scheduler would send it: without managedFields, kind and apiVersion."""
     try:
         parts: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except RecursionError:

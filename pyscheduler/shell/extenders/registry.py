@@ -1,7 +1,7 @@
-"""The extenders of the configuration that is followed now: none, some, and others after a reload.
+"""Registry of the extenders in the current configuration, which a reload may change.
 
-It stands between the scheduler and `ExtenderClients`, whose HTTP client is slow to import: where there are none, nothing of
-that is loaded. Extenders that are left out go on binding the pods whose binding they have begun, and are closed then.
+`ExtenderClients` is imported only if extenders are configured, because its HTTP client is slow to import. Extenders
+that a reload removed finish the bindings in flight and are closed then.
 """
 
 from __future__ import annotations
@@ -25,96 +25,98 @@ if TYPE_CHECKING:
     from pyscheduler.shell.extenders.extender_client import ExtenderClients
 
 LISTING: Final = 30.0
-"""Seconds that listing what extenders are to be sent may take."""
+"""Seconds that listing the objects for extenders may take."""
 RETIRING: Final = 1.0
-"""Seconds between two looks whether extenders that are left out still have pods to bind."""
+"""Seconds between two checks for bindings in flight of removed extenders."""
 
 
 class ExtenderRegistry:
-    """Whoever is to be asked."""
+    """The configured extenders."""
 
     def __init__(self, configuration: KubeSchedulerConfiguration, clock: Clock) -> None:
-        """ConfigError if one of them cannot be reached as it is configured."""
-        self.kept = RawObjectCaches(RawObjectCache(), RawObjectCache())
-        """What they may have to be sent; to be filled by whoever watches pods and nodes."""
+        """ConfigError if the TLS settings of one are invalid."""
+        self.raw_objects = RawObjectCaches(RawObjectCache(), RawObjectCache())
+        """Raw objects for the requests; the reflectors of pods and nodes fill it."""
         self._clock = clock
         self._configured = configuration.extenders
-        self._now = self._made(configuration)
+        self._now = self._create_clients(configuration)
         self._retired: dict[ExtenderClients, asyncio.Task[None]] = {}
-        for kept, keep in self.kept.by(required_scopes(configuration.extenders)):
-            kept.keep = keep
+        for cache, scope in self.raw_objects.by(required_scopes(configuration.extenders)):
+            cache.scope = scope
 
     @property
     def known(self) -> tuple[Extender, ...]:
-        """The extenders as the core knows them."""
+        """The extenders in the core's form."""
         return self._now.known if self._now else ()
 
     def with_binders(self, profiles: Sequence[Profile], handle: Handle) -> tuple[Profile, ...]:
-        """The profiles, with the extenders that bind before their Bind plugins."""
+        """Return the profiles with the binding extenders placed before their Bind plugins."""
         return self._now.with_binders(profiles, handle) if self._now else tuple(profiles)
 
-    def call(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
-        """Make the calls, and emit what they return."""
-        assert self._now is not None, f"no extenders are configured, but one is called for {command.pod}"
-        self._now.call(command, emit)
+    def call_extenders(self, command: CallExtenders, emit: Callable[[Event], None]) -> None:
+        """Start the calls of a command; the results are emitted."""
+        assert self._now is not None, f"no extenders are configured to call for {command.pod}"
+        self._now.call_extenders(command, emit)
 
     async def change(
         self,
         configuration: KubeSchedulerConfiguration,
         watches: Iterable[Reflector[Any]],
-        active_profiles: Callable[[], Iterable[Profile]],
+        binding_profiles: Callable[[], Iterable[Profile]],
     ) -> None:
-        """Have the extenders of another configuration asked from now on. ConfigError, with nothing changed, if not.
+        """Switch to the extenders of another configuration. ConfigError, with nothing changed, if that fails.
 
-        What they need and nobody has kept so far is read by those of `watches` that see it, from the beginning.
+        `binding_profiles` returns the profiles of the pods that are being bound.
+
+        Objects that they need and that are not stored yet are listed again by the matching reflectors of `watches`.
         """
         if configuration.extenders == self._configured:
             return
-        coming, needs = self._made(configuration), required_scopes(configuration.extenders)
+        replacement, needs = self._create_clients(configuration), required_scopes(configuration.extenders)
         await self._read(needs, watches)
-        before, self._now, self._configured = self._now, coming, configuration.extenders
-        for kept, keep in self.kept.by(needs):
-            kept.narrow(keep)
+        before, self._now, self._configured = self._now, replacement, configuration.extenders
+        for cache, scope in self.raw_objects.by(needs):
+            cache.narrow(scope)
         if before is not None:
             before.stop()
-            self._retired[before] = asyncio.create_task(self._retire(before, active_profiles))
+            self._retired[before] = asyncio.create_task(self._retire(before, binding_profiles))
 
     def stop(self) -> None:
-        """Ask nothing more; pods that extenders were asked about stay as they are."""
+        """Cancel all calls; the pods that they are for stay as they are."""
         if self._now is not None:
             self._now.stop()
 
     async def close(self) -> None:
-        """Stop, and drop all connections."""
+        """Cancel all calls and close all connections."""
         for task in self._retired.values():
             task.cancel()
         for extenders in (*self._retired, *((self._now,) if self._now else ())):
             await extenders.close()
 
-    def _made(self, configuration: KubeSchedulerConfiguration) -> ExtenderClients | None:
+    def _create_clients(self, configuration: KubeSchedulerConfiguration) -> ExtenderClients | None:
         if not configuration.extenders:
             return None
         from pyscheduler.shell.extenders.extender_client import ExtenderClients
 
-        return ExtenderClients(configuration, self._clock, self.kept)
+        return ExtenderClients(configuration, self._clock, self.raw_objects)
 
     async def _read(self, needs: Sequence[CacheScope], watches: Iterable[Reflector[Any]]) -> None:
-        before = [kept.keep for kept in self.kept]
-        wanting = [kept for kept, keep in self.kept.by(needs) if keep > kept.keep]
-        for kept, keep in self.kept.by(needs):
-            kept.keep = max(kept.keep, keep)
-        reading = [watch for watch in watches if self.kept.of(watch.kind) in wanting]
+        before = [cache.scope for cache in self.raw_objects]
+        incomplete = [cache for cache, scope in self.raw_objects.by(needs) if scope > cache.scope]
+        for cache, scope in self.raw_objects.by(needs):
+            cache.scope = max(cache.scope, scope)
+        listing = [watch for watch in watches if self.raw_objects.of(watch.kind) in incomplete]
         try:
             async with asyncio.timeout(LISTING):
-                await asyncio.gather(*(watch.list_again() for watch in reading))
+                await asyncio.gather(*(watch.list_again() for watch in listing))
         except TimeoutError:
-            for kept, keep in self.kept.by(before):
-                kept.narrow(keep)
-            missing = ", ".join(f"{watch.name} ({watch.problem or 'no answer'})" for watch in reading)
-            raise ConfigError([Problem("extenders", f"what they are to be sent cannot be listed: {missing}")]) from None
+            for cache, scope in self.raw_objects.by(before):
+                cache.narrow(scope)
+            missing = ", ".join(f"{watch.name} ({watch.problem or 'no answer'})" for watch in listing)
+            raise ConfigError([Problem("extenders", f"cannot list objects for requests: {missing}")]) from None
 
-    async def _retire(self, extenders: ExtenderClients, active_profiles: Callable[[], Iterable[Profile]]) -> None:
-        while any(extenders.bind_by(profile.plan) for profile in active_profiles()):
+    async def _retire(self, extenders: ExtenderClients, binding_profiles: Callable[[], Iterable[Profile]]) -> None:
+        while any(extenders.bind_by(profile.plan) for profile in binding_profiles()):
             await self._clock.sleep(RETIRING)
         await extenders.close()
         del self._retired[extenders]

@@ -1,7 +1,7 @@
-"""What extenders are sent and what they answer, in JSON: k8s.io/kube-scheduler/extender/v1.
+"""Wire format of extender requests and responses: JSON of k8s.io/kube-scheduler/extender/v1.
 
-The types of that package have no JSON tags, so that keys are the capitalised Go names. Go reads keys whatever their
-case, and null as nothing; extenders that rely on it are understood here too.
+The types of that package have no JSON tags, so keys are the capitalised Go names. Go matches keys in any case and reads
+null as the zero value; extenders rely on that, so it holds here too.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class UnreadableResponse(ValueError):
-    """What came back is no answer; the message says what is wrong with it."""
+    """The response cannot be decoded; the message names the problem."""
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 class _NodeList(msgspec.Struct):
@@ -76,17 +76,17 @@ class _BindingArguments(msgspec.Struct, rename="pascal"):
 
 
 def nodes_request(pod: bytes, nodes: Sequence[bytes]) -> bytes:
-    """The body of filter and prioritize for an extender that is sent whole nodes."""
+    """Return the body of filter and prioritize for an extender that needs whole nodes."""
     return _encode(_Arguments(Raw(pod), _NodeList({}, [Raw(node) for node in nodes])))
 
 
 def names_request(pod: bytes, names: Sequence[str]) -> bytes:
-    """The same for one that knows the nodes: nodeCacheCapable."""
+    """Return the body of filter and prioritize for a nodeCacheCapable extender."""
     return _encode(_Arguments(Raw(pod), None, names))
 
 
 def victims_request(pod: bytes, candidates: Mapping[str, Candidate], whole: Callable[[Pod], bytes | None]) -> bytes:
-    """The body of preempt for an extender that is sent whole pods; `whole` gives them, None for one that is gone."""
+    """Return the body of preempt; `whole` returns the JSON of a pod, None if it no longer exists."""
     victims = {
         name: _SentVictims([Raw(sent) for pod in c.victims if (sent := whole(pod)) is not None], c.pdb_violations)
         for name, c in candidates.items()
@@ -95,7 +95,7 @@ def victims_request(pod: bytes, candidates: Mapping[str, Candidate], whole: Call
 
 
 def meta_victims_request(pod: bytes, candidates: Mapping[str, Candidate]) -> bytes:
-    """The same for one that knows the pods: nodeCacheCapable."""
+    """Return the body of preempt for a nodeCacheCapable extender."""
     victims = {
         name: _SentVictims([_MetaPod(pod.uid) for pod in c.victims], c.pdb_violations) for name, c in candidates.items()
     }
@@ -103,11 +103,11 @@ def meta_victims_request(pod: bytes, candidates: Mapping[str, Candidate]) -> byt
 
 
 def binding_request(pod: Pod, node_name: str) -> bytes:
-    """The body of bind."""
+    """Return the body of bind."""
     return _encode(_BindingArguments(pod.name, pod.namespace, pod.uid, node_name))
 
 
-# -- what comes back ---------------------------------------------------------------------------------------------------
+# -- responses ---------------------------------------------------------------------------------------------------------
 
 
 class _Meta(msgspec.Struct, frozen=True):
@@ -154,36 +154,36 @@ class _BindingResult(msgspec.Struct, rename="pascal"):
     error: str | None = None
 
 
-def parse_filter_result(body: bytes, asked: Sequence[str], url: str, names: bool) -> ExtenderFilterResult:
-    """The answer to filter; `names` is whether the extender was sent names only.
+def parse_filter_result(body: bytes, nodes: Sequence[str], url: str, names: bool) -> ExtenderFilterResult:
+    """Parse the response to filter for `nodes`; `names` is True if the request held names only.
 
-    ExtenderFailed with what the extender says, or if it keeps nodes that it was not asked about. UnreadableResponse.
+    ExtenderFailed with the extender's error, or if it returns a node that is not in `nodes`. UnreadableResponse.
     """
     result = _read(body, _FilterResult)
     if result.error:
         raise ExtenderFailed(result.error)
-    kept: Sequence[str] = ()
+    returned: Sequence[str] = ()
     if names and result.node_names is not None:
-        kept = result.node_names
+        returned = result.node_names
     elif result.nodes is not None:
-        kept = [node.metadata.name for node in result.nodes.items or ()]
-    known = frozenset(asked)
-    for name in kept:
+        returned = [node.metadata.name for node in result.nodes.items or ()]
+    known = frozenset(nodes)
+    for name in returned:
         if name not in known:
             raise ExtenderFailed(
                 f'extender "{url}" claims a filtered node "{name}" which is not found in the input node list'
             )
-    return ExtenderFilterResult(tuple(kept), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
+    return ExtenderFilterResult(tuple(returned), result.failed_nodes or {}, result.failed_and_unresolvable_nodes or {})
 
 
 def parse_host_priorities(body: bytes) -> ExtenderPrioritizeResult:
-    """The answer to prioritize. UnreadableResponse."""
+    """Parse the response to prioritize. UnreadableResponse."""
     hosts = [_read(raw, _HostPriority) for raw in _decoded(body, list[Raw] | None) or ()]
     return ExtenderPrioritizeResult(tuple((host.host or "", host.score or 0) for host in hosts))
 
 
 def parse_preemption_result(body: bytes) -> ExtenderPreemptionResult:
-    """The answer to preempt. UnreadableResponse."""
+    """Parse the response to preempt. UnreadableResponse."""
     nodes = _read(body, _PreemptionResult).node_name_to_meta_victims or {}
     return ExtenderPreemptionResult({name: _victims(raw) for name, raw in nodes.items()})
 
@@ -194,14 +194,14 @@ def _victims(raw: Raw) -> Victims:
 
 
 def parse_binding_result(body: bytes) -> None:
-    """The answer to bind. ExtenderFailed with what the extender says; UnreadableResponse."""
+    """Check the response to bind. ExtenderFailed with the extender's error; UnreadableResponse."""
     error = _read(body, _BindingResult).error
     if error:
         raise ExtenderFailed(error)
 
 
 def _read(body: bytes | Raw, cls: type[S]) -> S:
-    """An object; its keys count in whatever case, unknown ones do not, and null is an empty one."""
+    """Decode an object: keys match in any case, unknown keys are ignored, null is an empty object."""
     fields, values = _fields(cls), dict[str, Any]()
     for key, raw in (_decoded(body, dict[str, Raw] | None) or {}).items():
         field = fields.get(key.lower())
@@ -212,7 +212,7 @@ def _read(body: bytes | Raw, cls: type[S]) -> S:
 
 @cache
 def _fields(cls: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
-    """The fields of a type by their lower-case keys."""
+    """Return the fields of a type by their lower-case keys."""
     return {field.encode_name.lower(): field for field in msgspec.structs.fields(cls)}
 
 

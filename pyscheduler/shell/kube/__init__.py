@@ -1,1 +1,1 @@
-"""How the shell talks to a Kubernetes API server: bytes out, bytes in, and what to do when that goes wrong."""
+"""Kubernetes API client: HTTP connections, credentials, reflectors, decoders, Event recorder and writers."""

@@ -1,19 +1,19 @@
-"""Who hears of the calls to the API server: nobody, unless somebody wants to count them."""
+"""Interface for metrics of API server calls; the default discards them."""
 
 from __future__ import annotations
 
 
 class ClientMetrics:
-    """Ignores all that it is told."""
+    """Discards all observations."""
 
     def observe_rate_limiter_wait(self, method: str, seconds: float) -> None:
-        """A call waited so long for its turn (`clientConnection.qps`); mostly 0."""
+        """Record the seconds that a call waited for the rate limiter (`clientConnection.qps`)."""
 
     def count_result(self, method: str, status: int, again: bool) -> None:
-        """A call was answered, or was not: status 0. `again`: it was a repetition."""
+        """Count a call by status, 0 for none; `again` is True for a retry."""
 
     def observe_sizes(self, method: str, sent: int, received: int) -> None:
-        """The bodies of a call and of its answer had so many bytes."""
+        """Record the bytes of the bodies of a request and its response."""
 
     def observe_latency(self, method: str, seconds: float) -> None:
-        """A call took so long, its repetitions and the waits before them counted in."""
+        """Record the seconds of a call, including its retries and the pauses before them."""

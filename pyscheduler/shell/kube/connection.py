@@ -1,8 +1,8 @@
-"""One API server: requests, streams, and when it is safe to try again.
+"""Connection to one API server: requests, streams and safe retries.
 
-Calls share a bounded number of kept-alive connections. Watches have their own, because they hold one for minutes, and
-so have lists, which are read while they come. A call is repeated only where that cannot do anything twice: when the
-server says that it did not take it (429), when it was never sent, or when it only reads.
+Calls share a bounded number of kept-alive connections. Watches have their own, because each occupies one for minutes,
+and so do lists, which are decoded while they arrive. A call is retried only if that cannot have an effect twice: if the
+server rejected it (429), if it was never sent, or if it only reads.
 """
 
 from __future__ import annotations
@@ -49,54 +49,53 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 CONNECTIONS: Final = 448
-APART: Final = 60.0
-"""Seconds in which calls go one by one, after several that were sent together were not all answered: not every proxy
-knows what to make of that."""
+UNBATCHED_SECONDS: Final = 60.0
+"""Seconds without batches of calls after some calls of a batch got no response: not every proxy supports pipelining."""
 
 _USER_AGENT = f"pyscheduler/{pyscheduler.__version__}"
 _BUSY_TRIES = 10
 _FAULT_TRIES = 4
 _LATENCY_READS = 2
-"""The first may have to open the connection."""
+"""The first read may have to open the connection."""
 _FIRST_PAUSE = 0.1
 _NOT_IN_THIS_FORM = (406, 415)
 _log = logs.get("connection")
 
 
 class ConnectionOptions(msgspec.Struct, frozen=True):
-    """How much we ask of the API server."""
+    """Limits of the calls to the API server."""
 
     connections: int = CONNECTIONS
-    """Kept-alive connections for calls, opened when needed: for all bindings that may be in flight, with evictions and
-    statuses beside them. More calls than that wait. Watches are not counted."""
+    """Kept-alive connections for calls, opened on demand: enough for all bindings, evictions and status writes in
+    flight. Further calls wait. Watches are not counted."""
     qps: float = 0.0
     burst: int = 0
-    """clientConnection's: 0 means kube-scheduler's default (50 and 100), a negative qps no limit."""
+    """As in clientConnection: 0 means kube-scheduler's default (50 and 100), a negative qps no limit."""
     content_type: str = JSON
-    """clientConnection's: in which form `create` sends, as long as the server takes it."""
+    """As in clientConnection: the encoding that `create` sends as long as the server accepts it."""
     deadlines: Deadlines = Deadlines()
 
 
 class Transport(Protocol):
-    """How calls get to the server: directly or through a proxy."""
+    """Transport of calls: direct or through a proxy."""
 
     may_write: Callable[[], bool]
-    """Whether what is no mere read may be sent; asked at that moment. RequestError with NOT_LEADING if not."""
+    """Returns True if writes may be sent now; otherwise they raise RequestError with NOT_LEADING."""
 
     async def call(self, call: Call, authorization: str) -> Response:
-        """One call, sent once. RequestError if there is no answer."""
+        """Send a call once and return its response. RequestError if there is none."""
 
     async def calls(self, calls: Sequence[Call], authorization: str) -> list[Response | None]:
-        """Calls that may be made again, sent together once; None for each without an answer. RequestError if unsent."""
+        """Send repeatable calls together once; None for each without a response. RequestError if none was sent."""
 
     async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
-        """A call whose answer is read as it comes. RequestError if there is none."""
+        """Send a call and return its response as a stream. RequestError if there is none."""
 
     async def warm(self, connections: int) -> None:
-        """Make so many connections ahead of the calls, where that can be done; never RequestError."""
+        """Open that many connections ahead of the calls, if possible; never raises RequestError."""
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
 
 
 class _Details(msgspec.Struct):
@@ -124,9 +123,9 @@ async def connect(
     server: str = "",
     metrics: MetricsFactory = _no_metrics,
 ) -> Connection:
-    """Return a connection to a server that has answered. ConnectionProblem, in one line, if none can be made.
+    """Return a connection to a server that responds. ConnectionProblem, with a one-line message, otherwise.
 
-    `server` takes precedence over the address in the kubeconfig.
+    `server` overrides the address in the kubeconfig.
     """
     clock = clock or SystemClock()
     credentials = await load(kubeconfig, clock, server)
@@ -140,7 +139,7 @@ async def connect(
 
 
 class Connection:
-    """Requests and streams to one API server. Must be made and closed inside the event loop."""
+    """Requests and streams to one API server. Must be created and closed inside the event loop."""
 
     def __init__(
         self, credentials: Credentials, options: ConnectionOptions, clock: Clock, metrics: ClientMetrics | None = None
@@ -150,41 +149,41 @@ class Connection:
         self._clock = clock
         self._limiter = Limiter(options.qps, options.burst, clock)
         self._transport = _transport(credentials, options)
-        self._speaks_protobuf = options.content_type == PROTOBUF
-        self._apart_until = 0.0
+        self._sends_protobuf = options.content_type == PROTOBUF
+        self._unbatched_until = 0.0
         self._metrics = metrics or ClientMetrics()
 
     def another(self, options: ConnectionOptions | None = None) -> Connection:
-        """One to the same server, with the same credentials, whose calls take none of this one's."""
+        """Return a separate connection to the same server with the same credentials."""
         return Connection(self._credentials, options or self._options, self._clock, self._metrics)
 
     def write_only_while(self, allowed: Callable[[], bool]) -> None:
-        """From now on refuse each call that is no mere read unless `allowed()` at the moment of sending.
+        """Reject each writing call for which `allowed()` returns False at the moment of sending.
 
-        Such a call fails with the reason NotLeading and is not repeated.
+        Such a call fails with the reason NotLeading and is not retried.
         """
         self._transport.may_write = allowed
 
     @property
     def server(self) -> str:
-        """The base URL."""
+        """Base URL."""
         return self._credentials.host
 
     @property
     def deadlines(self) -> Deadlines:
-        """Deadlines of its calls, for users that have some of their own to keep."""
+        """Deadlines of the calls."""
         return self._options.deadlines
 
     async def check(self) -> None:
-        """Ask for the server's version. ConnectionProblem if it does not answer or does not want us."""
+        """Read the server's version. ConnectionProblem if it does not respond or rejects the credentials."""
         try:
             await self.request("GET", "/version", retries=False)
         except ApiError as problem:
-            if problem.status == 403:  # it knows us, and /version is not for everyone
+            if problem.status == 403:  # authenticated, but not authorised to read /version
                 return
-            raise ConnectionProblem(self._explained(problem)) from None
+            raise ConnectionProblem(self._explain(problem)) from None
 
-    def _explained(self, problem: ApiError) -> str:
+    def _explain(self, problem: ApiError) -> str:
         cannot = f"cannot reach {self.server} named by {self._credentials.described}: {problem}"
         if DISTRUST in str(problem):
             return f"{cannot}; is the certificate-authority the right one?"
@@ -220,7 +219,7 @@ class Connection:
                     if not problem.status:
                         self._metrics.count_result(method, 0, attempts.is_retry)
                     if call.content_type == PROTOBUF and problem.status in _NOT_IN_THIS_FORM:
-                        self._speaks_protobuf = False
+                        self._sends_protobuf = False
                         call = self._encoded(method, path, body, content_type)
                         continue
                     pause = attempts.pause(call, problem) if retries else None
@@ -233,7 +232,7 @@ class Connection:
     def _encoded(self, method: str, path: str, body: bytes | Encode | None, content_type: str) -> Call:
         if body is None or isinstance(body, bytes):
             return Call(method, path, body, content_type)
-        form = PROTOBUF if self._speaks_protobuf else JSON
+        form = PROTOBUF if self._sends_protobuf else JSON
         return Call(method, path, body(form), form)
 
     def _body(self, call: Call, response: Response, is_retry: bool) -> bytes:
@@ -241,20 +240,20 @@ class Connection:
         self._metrics.count_result(call.method, response.status, is_retry)
         self._metrics.observe_sizes(call.method, len(call.body or b""), len(response.body))
         if response.status >= 300:
-            raise _refusal(response, self._clock.wall())
+            raise _error_of(response, self._clock.wall())
         return response.body
 
     @property
     def together(self) -> int:
-        """How many calls may be sent together now, so that none has to wait for its turn."""
-        return 1 if self._clock.now() < self._apart_until else self._limiter.left()
+        """Number of calls that may be sent as one batch now without waiting for the rate limiter."""
+        return 1 if self._clock.now() < self._unbatched_until else self._limiter.left()
 
     async def create_together(self, objects: Sequence[tuple[str, Encode]]) -> list[bool]:
-        """POST objects that have names of their own, in as few packets as can be; which of them the server took.
+        """POST named objects in one batch. Return for each True if the server accepted it.
 
-        For each that it did not take, and for all of them where none could be sent, `create` tells why.
+        `create` reports the error of each that was not accepted, and of all if none could be sent.
         """
-        form = PROTOBUF if self._speaks_protobuf else JSON
+        form = PROTOBUF if self._sends_protobuf else JSON
         calls = [Call("POST", path, encode(form), form) for path, encode in objects]
         began = self._clock.now()
         try:
@@ -262,12 +261,12 @@ class Connection:
         except RequestError:
             answers = [None] * len(calls)
         if None in answers:
-            self._apart_until = self._clock.now() + APART
+            self._unbatched_until = self._clock.now() + UNBATCHED_SECONDS
         seconds = self._clock.now() - began
-        return [self._told(call, answer, seconds) for call, answer in zip(calls, answers, strict=True)]
+        return [self._record_batch_result(call, answer, seconds) for call, answer in zip(calls, answers, strict=True)]
 
-    def _told(self, call: Call, answer: Response | None, seconds: float) -> bool:
-        """Count one of several calls; whether it went well."""
+    def _record_batch_result(self, call: Call, answer: Response | None, seconds: float) -> bool:
+        """Record the metrics of one call of a batch. Return True if it succeeded."""
         self._metrics.count_result(call.method, answer.status if answer else 0, again=False)
         if answer is not None:
             self._metrics.observe_sizes(call.method, len(call.body or b""), len(answer.body))
@@ -276,9 +275,9 @@ class Connection:
 
     @asynccontextmanager
     async def watching(self, path: str, seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A watch that the server should end after `seconds`; TIMEOUT if it has not ended by then.
+        """Open a watch that the server should end after `seconds`; TIMEOUT if it does not.
 
-        It may be silent meanwhile: that nothing comes is no sign of a dead connection, that it does not end is one.
+        Silence is no sign of a dead connection here, but a missing end is.
         """
         limits = self.deadlines
         async with self._stream(path, Limits(limits.answer, math.inf, seconds + limits.grace)) as chunks:
@@ -286,7 +285,7 @@ class Connection:
 
     @asynccontextmanager
     async def reading(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A GET with a long answer, read as it comes: it may take its time, but must not fall silent."""
+        """Read a long response as a stream: its total time is not limited, each pause is."""
         began = self._clock.now()
         try:
             async with self._stream(path, Limits(self.deadlines.read, self.deadlines.read, math.inf)) as chunks:
@@ -303,7 +302,7 @@ class Connection:
             stream.close()
 
     async def latency(self) -> float:
-        """Seconds that a small read takes on an open connection, the least of a few; 0 if there is no answer."""
+        """Return the least seconds of a few small reads on an open connection; 0 if there is no response."""
         least = 0.0
         for _ in range(_LATENCY_READS):
             began = self._clock.now()
@@ -317,11 +316,11 @@ class Connection:
         return least
 
     async def warm(self, connections: int) -> None:
-        """Make so many connections ahead of the calls, as far as the server lets us."""
+        """Open that many connections ahead of the calls, as far as the server allows."""
         await self._transport.warm(connections)
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         await self._transport.close()
 
     async def _open_stream(self, call: Call, limits: Limits) -> Stream:
@@ -345,7 +344,7 @@ class Connection:
         self._metrics.count_result(call.method, 200 if refused is None else refused.status, is_retry)
         if refused is not None:
             stream.close()
-            raise _refusal(refused, self._clock.wall())
+            raise _error_of(refused, self._clock.wall())
         return stream
 
     async def _prepare_retry(self, call: Call, problem: RequestError, pause: float) -> None:
@@ -355,14 +354,14 @@ class Connection:
         await self._clock.sleep(pause)
 
     async def _reread(self) -> None:
-        """Read the credentials again; if that fails, the call is repeated with those that the server has refused."""
+        """Read the credentials again; if that fails, the call is retried with the rejected ones."""
         try:
             await self._credentials.reread()
         except ConnectionProblem as problem:
-            _log.warning("Credentials could not be read again", problem)
+            _log.warning("Cannot reload the credentials", problem)
 
     async def _permission(self, method: str, calls: int = 1) -> str:
-        """Wait for the turn of so many calls; the Authorization header then."""
+        """Wait until the rate limiter admits the calls; return the Authorization header."""
         pause = 0.0
         for _ in range(calls):
             pause = self._limiter.take()
@@ -371,7 +370,7 @@ class Connection:
             await self._clock.sleep(pause)
         try:
             return await self._credentials.authorization()
-        except ConnectionProblem as problem:  # an exec plugin or a file that worked at the start: nothing was sent
+        except ConnectionProblem as problem:  # an exec plugin or a file that worked before: nothing was sent
             raise RequestError(0, UNREACHABLE, str(problem)) from None
 
 
@@ -406,7 +405,7 @@ class _Attempts:
 
 
 def _pause(method: str, tries: int, problem: RequestError) -> float | None:
-    """Seconds until the call may be repeated, None if it may not."""
+    """Return the seconds until the call may be retried, None if it may not."""
     if problem.status == 429 and tries < _BUSY_TRIES:
         return problem.retry_after or 1.0
     if problem.status == 401 and tries == 1:
@@ -418,7 +417,7 @@ def _pause(method: str, tries: int, problem: RequestError) -> float | None:
     return None
 
 
-def _refusal(answer: Response, wall: float) -> RequestError:
+def _error_of(answer: Response, wall: float) -> RequestError:
     status = _status(answer.body)
     text = status.message or " ".join(answer.body[:200].decode(errors="replace").split())
     return RequestError(
@@ -430,7 +429,7 @@ def _refusal(answer: Response, wall: float) -> RequestError:
 
 
 def _status(body: bytes) -> _Status:
-    """What a refusal says; nothing where it cannot be read, such as a proxy's."""
+    """Return the Status in an error response; an empty one if it cannot be decoded, as from a proxy."""
     try:
         if protobuf.is_message(body):
             message, reason, seconds = protobuf.status(body)
@@ -441,7 +440,7 @@ def _status(body: bytes) -> _Status:
 
 
 def _wait(header: str, status: _Status, wall: float) -> float | None:
-    """Seconds after which the server wants the call repeated, None if that is not in its answer."""
+    """Return the seconds after which the server wants the call retried, None if the response has none."""
     seconds = retry_after(header, wall)
     if seconds is None and status.details and status.details.retry_after_seconds:
         return bounded_wait(min(status.details.retry_after_seconds, LONGEST_WAIT))  # an integer may exceed a float

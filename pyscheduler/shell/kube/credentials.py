@@ -1,7 +1,7 @@
-"""Who we are to the API server, from a kubeconfig or from the pod we run in.
+"""API server address and credentials, from a kubeconfig or from the pod's service account.
 
-kubernetes_asyncio knows the rarer forms of credentials; around it stands what a user meets first: a file that is
-missing, broken or incomplete gives one sentence that names the place and says what to do.
+kubernetes_asyncio handles the rare forms of credentials. The usual mistakes are checked here first: a missing, broken
+or incomplete file gives one sentence with the place and the remedy.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from pyscheduler.shell.kube.kubeconfig import NotInCluster, RestConfig, from_kub
 from pyscheduler.shell.kube.tls_session_cache import SessionCachingContext
 
 REREAD_AFTER: Final = 60.0
-"""Seconds after which tokens that can change (files, exec plugins, service accounts) are read again."""
+"""Seconds after which replaceable tokens (files, exec plugins, service accounts) are read again."""
 DEADLINE: Final = Deadlines().credentials
-"""Seconds that kubernetes_asyncio, and an exec plugin behind it, may take to give credentials."""
+"""Seconds that kubernetes_asyncio, including an exec plugin, may take to return credentials."""
 _URLS: Final = ("http://", "https://")
 _QUICK: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _log = logs.get("credentials")
 
 
 class ConnectionProblem(Exception):
-    """The API server cannot be used; the message is one line for the person who started the scheduler."""
+    """The API server cannot be used; the message is one line for the operator."""
 
 
 class Credentials:
-    """A server and how to talk to it. `described` is how messages call them, e.g. `context dev of ~/.kube/config`."""
+    """Server address and credentials. `described` names them in messages, e.g. `context dev of ~/.kube/config`."""
 
     def __init__(self, configuration: Any, described: str, clock: Clock, loader: Any = None) -> None:
         self._configuration = configuration
@@ -52,26 +52,26 @@ class Credentials:
         self.proxy: str | None = getattr(configuration, "proxy", None) or _proxy_of_environment(self.host)
 
     async def authorization(self) -> str:
-        """The Authorization header, "" where a client certificate (or nothing) is used. ConnectionProblem."""
+        """Return the Authorization header, "" with a client certificate or without credentials. ConnectionProblem."""
         if self._loader is not None and self._clock.now() - self._read_at > REREAD_AFTER and self._may_change():
             await self._refresh()
         key = self._configuration.get_api_key_with_prefix("BearerToken")
         if not isinstance(self._configuration, RestConfig):
-            key = _quietly(key, self.described)  # which may run an exec plugin
+            key = _await_loader(key, self.described)  # which may run an exec plugin
         return (await key or "").rstrip()
 
     async def _refresh(self) -> None:
-        """Read tokens again if that is possible; the present ones may still be good."""
+        """Read tokens again if possible; the current ones may still be valid."""
         try:
             await self.reread()
         except ConnectionProblem as problem:
-            _log.warning("Credentials could not be read again, keeping the present ones", problem)
+            _log.warning("Cannot reload the credentials, keeping the current ones", problem)
 
     async def reread(self) -> None:
-        """Read the tokens again, for example because the server has refused the present one. ConnectionProblem."""
+        """Read the tokens again, for example after a 401. ConnectionProblem."""
         self._read_at = self._clock.now()
         if self._loader is not None:
-            await _quietly(self._loader.load_and_set(self._configuration), self.described)
+            await _await_loader(self._loader.load_and_set(self._configuration), self.described)
 
     def _may_change(self) -> bool:
         if isinstance(self._loader, RestConfig):
@@ -81,16 +81,16 @@ class Credentials:
 
 
 async def load(kubeconfig: Path | None, clock: Clock, server: str = "") -> Credentials:
-    """The credentials of a kubeconfig's current context, or without one those of the pod that we run in.
+    """Load the credentials of a kubeconfig's current context, or without one those of the pod's service account.
 
-    `server` goes before the address of either; without a kubeconfig it is asked without credentials, as client-go does.
+    `server` overrides either address; without a kubeconfig it is called without credentials, as in client-go.
     ConnectionProblem if there are none.
     """
     if server and not server.startswith(_URLS):
-        raise ConnectionProblem(f"--master {server} is no URL (https://…)")
+        raise ConnectionProblem(f"--master {server} is not a URL (https://…)")
     if kubeconfig is None:
         return _anonymous(server, clock) if server else _in_cluster(clock)
-    name, cluster, user = _checked_context(kubeconfig)
+    name, cluster, user = _read_context(kubeconfig)
     cluster = {**cluster, "server": server or cluster["server"]}
     described = f"context {name} of {kubeconfig}"
     with TemporaryDirectory(prefix="pyscheduler-") as folder:
@@ -121,18 +121,18 @@ def _in_cluster(clock: Clock) -> Credentials:
 
 
 async def _with_library(kubeconfig: Path, described: str, clock: Clock, server: str) -> Credentials:
-    """Credentials that take an exec plugin or an auth provider."""
+    """Load credentials that need an exec plugin or an auth provider."""
     from kubernetes_asyncio import client, config
 
     configuration = client.Configuration()
     loading = config.load_kube_config(str(kubeconfig), client_configuration=configuration, persist_config=False)
-    loader = await _quietly(loading, described)
+    loader = await _await_loader(loading, described)
     configuration.host = server or configuration.host
     return Credentials(configuration, described, clock, loader)
 
 
-async def _quietly(loading: Any, described: str) -> Any:
-    """Await what kubernetes_asyncio loads. Whatever it raises on strange input becomes one line; so does a hang."""
+async def _await_loader(loading: Any, described: str) -> Any:
+    """Await a loader of kubernetes_asyncio; turn any exception or timeout into a one-line ConnectionProblem."""
     try:
         async with asyncio.timeout(DEADLINE):
             return await loading
@@ -146,14 +146,14 @@ def _unreadable(described: str, problem: Exception) -> ConnectionProblem:
     return ConnectionProblem(f"cannot read the credentials of {described}: {_one_line(problem)}")
 
 
-def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The current context's name, its cluster and its user, once everything it needs is known to be there."""
-    content = _parsed(file)
+def _read_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the current context's name, its cluster and its user, after checking that all parts exist."""
+    content = _parse(file)
     name = content.get("current-context")
     if not name:
         names = ", ".join(sorted(_named(content, "contexts"))) or "none"
         raise ConnectionProblem(
-            f"kubeconfig {file} has no current-context; choose one (kubectl config use-context), it knows: {names}"
+            f"kubeconfig {file} has no current-context; choose one (kubectl config use-context): {names}"
         )
     context = _entry(file, content, "context", str(name))
     cluster = _entry(file, content, "cluster", str(context.get("cluster") or ""))
@@ -165,7 +165,7 @@ def _checked_context(file: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return str(name), cluster, user
 
 
-def _parsed(file: Path) -> Mapping[str, Any]:
+def _parse(file: Path) -> Mapping[str, Any]:
     try:
         content = _value(file.read_text())
     except FileNotFoundError:
@@ -186,7 +186,7 @@ def _value(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_QUICK)
     except yaml.YAMLError:
-        return yaml.safe_load(text)  # which says better what is wrong
+        return yaml.safe_load(text)  # its error messages are better
 
 
 def _named(content: Mapping[str, Any], plural: str) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
             context.load_verify_locations(configuration.ssl_ca_cert)
         else:
             context.load_default_certs()
-        # As client-go has it, whatever is in the file is trusted, be it a root or not.
+        # As in client-go, every certificate in the file is trusted, root or not.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if configuration.cert_file:
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
@@ -230,7 +230,7 @@ def _ssl_context(configuration: Any, described: str) -> ssl.SSLContext:
 def _proxy_of_environment(host: str) -> str | None:
     if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
-    # It brings a whole HTTP client along, and a start without proxies has no use for it.
+    # urllib.request imports an HTTP client, which a start without proxies does not need.
     from urllib.request import getproxies, proxy_bypass
 
     url = urlsplit(host)

@@ -1,8 +1,8 @@
-"""From the bytes of lists and watches straight to objects, one at a time.
+"""Decode lists and watch events into objects, one at a time.
 
-An object that cannot be read costs only itself: whoever asks gets its name where that much can be read, the
-`Refusals` log and count it, and the loop goes on. One that is nested too deep for us is read without its depths: a pod
-that runs takes its place on the node, whatever else its owner has written into it.
+An object that cannot be decoded affects only itself: its identity is returned as far as possible, `Refusals` logs and
+counts it, and decoding continues. An object that is nested too deep is decoded without its deepest levels: a running
+pod must count on its node, whatever else its manifest contains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ R = TypeVar("R")
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 _CHANGES = (ADDED, MODIFIED, DELETED)
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What a decoder may raise, whatever it is given."""
+"""Exceptions that a decoder may raise for arbitrary input."""
 _REMEMBERED = 1000
 _MOST_TEXT = 200
 _SKIPPED = "Skipped an object that cannot be read"
@@ -31,11 +31,11 @@ _log = logs.get("decode")
 
 
 class UnreadableList(ValueError):
-    """The envelope of a list or watch event is broken: nothing in it can be trusted."""
+    """The envelope of a list or watch event is malformed: nothing in it can be trusted."""
 
 
 class Identity(NamedTuple):
-    """Which object at which version."""
+    """Identity and version of an object."""
 
     namespace: str = ""
     name: str = ""
@@ -44,14 +44,14 @@ class Identity(NamedTuple):
 
 
 class Item(NamedTuple, Generic[T]):
-    """One object off the wire; `object` is None where it could not be read (or was not asked for)."""
+    """A decoded object; `object` is None if it cannot be decoded or is not needed."""
 
     identity: Identity
     object: T | None
 
 
 class Line(NamedTuple, Generic[T]):
-    """One event of a watch: its type, its object, and for ERROR the code and message of the Status."""
+    """A watch event: its type, its object, and for ERROR the code and message of the Status."""
 
     type: str
     item: Item[T]
@@ -60,7 +60,7 @@ class Line(NamedTuple, Generic[T]):
 
 
 class Page(NamedTuple, Generic[T]):
-    """A page of a list; the items are decoded as they are iterated over. `next` is "" on the last one."""
+    """A page of a list; the items are decoded during iteration. `next` is "" on the last page."""
 
     items: Iterator[Item[T]]
     version: str
@@ -68,22 +68,22 @@ class Page(NamedTuple, Generic[T]):
 
 
 class Refusals:
-    """Where objects that cannot be read are reported: logged once for each problem, counted every time."""
+    """Log and count objects that cannot be decoded: logged once for each problem, counted every time."""
 
     def __init__(self, count: Callable[[str], None] = lambda _: None) -> None:
         self._count = count
         self._last: dict[tuple[str, str, str], str] = {}
 
     def report(self, resource: str, namespace: str, name: str, problem: BaseException) -> None:
-        """An object of `resource` (plural) was skipped. Also for pods whose quantities or selectors make no sense."""
-        self._tell(_SKIPPED, resource, namespace, name, problem)
+        """Report a skipped object of `resource` (plural), also one with an invalid quantity or selector."""
+        self._report(_SKIPPED, resource, namespace, name, problem)
 
     def report_shortened(self, resource: str, identity: Identity) -> None:
-        """An object was read, but for what is nested too deep."""
-        problem = ValueError("it has more levels than anything of Kubernetes")
-        self._tell(_SHORTENED, resource, identity.namespace, identity.name, problem)
+        """Report an object that was decoded without its deepest levels."""
+        problem = ValueError("it has more levels than any Kubernetes type")
+        self._report(_SHORTENED, resource, identity.namespace, identity.name, problem)
 
-    def _tell(self, message: str, resource: str, namespace: str, name: str, problem: BaseException) -> None:
+    def _report(self, message: str, resource: str, namespace: str, name: str, problem: BaseException) -> None:
         self._count(resource)
         key, text = (resource, namespace, name), str(problem)[:_MOST_TEXT]
         if self._last.get(key) == text:
@@ -134,7 +134,7 @@ _status = msgspec.json.Decoder(_Status).decode
 
 
 class ObjectDecoder(Generic[T]):
-    """Reads lists and watches of one resource into objects of `type`: PodObject, NodeObject or dict."""
+    """Decode lists and watches of one resource into objects of `type`: PodObject, NodeObject or dict."""
 
     def __init__(self, resource: str, type: type[T], refusals: Refusals) -> None:
         self._resource = resource
@@ -148,7 +148,7 @@ class ObjectDecoder(Generic[T]):
         self._refusals = refusals
 
     def page(self, body: bytes) -> Page[T]:
-        """A page of a list. UnreadableList if it is not one."""
+        """Decode a page of a list. UnreadableList if it is not one."""
         if self._plain:
             return self._one_by_one(body)
         try:
@@ -158,7 +158,7 @@ class ObjectDecoder(Generic[T]):
         return Page(map(_item_of, page.items or ()), page.metadata.version, page.metadata.next)
 
     def _one_by_one(self, body: bytes) -> Page[T]:
-        """The envelope first, so that one object which cannot be read costs only itself."""
+        """Decode the envelope first, so that an undecodable object affects only itself."""
         try:
             page, item = _list(body), self._item
         except UNREADABLE:
@@ -166,17 +166,17 @@ class ObjectDecoder(Generic[T]):
         return Page(map(item, page.items or ()), page.metadata.version, page.metadata.next)
 
     def line(self, line: bytes) -> Line[T]:
-        """An event of a watch. UnreadableList if it is not one; an event of unknown type comes with its name only."""
+        """Decode a watch event. UnreadableList if it is not one; an event of unknown type has only the identity."""
         try:
             event = self._decode_event(line)
             if event.type in _CHANGES:
                 return Line(event.type, _item_of(event.object))
         except (*UNREADABLE, AttributeError):
-            pass  # a plain object, or one that takes a closer look
+            pass  # a dict, or an event that needs the slower path
         return self._part_by_part(line)
 
     def _part_by_part(self, line: bytes) -> Line[T]:
-        """The envelope first, so that an object which cannot be read has a name at least."""
+        """Decode the envelope first, so that an undecodable object keeps its identity."""
         try:
             event, item = _event(line), self._item
         except UNREADABLE:
@@ -189,14 +189,14 @@ class ObjectDecoder(Generic[T]):
         return Line(event.type, Item(_identity(event.object), None))
 
     def _sanitized(self, decode: Callable[[bytes], R], text: bytes, what: str) -> R:
-        """An envelope that one of the objects in it makes unreadable. UnreadableList if it is not only that."""
+        """Decode an envelope after removing deep nesting from its objects. UnreadableList if that does not help."""
         try:
             return decode(sanitize(text))
         except UNREADABLE as problem:
             raise UnreadableList(f"{what} of {self._resource} cannot be read: {problem}") from None
 
     def _shortened(self, raw: msgspec.Raw) -> Item[T]:
-        """An object that was sanitize, or stood beside one that was."""
+        """Decode an object that was sanitized, or was in an envelope with one."""
         item = self._item(raw)
         if PLACEHOLDER in bytes(raw):
             self._refusals.report_shortened(self._resource, item.identity)
@@ -231,7 +231,7 @@ def _item_of(decoded: Any) -> Item[Any]:
 
 
 def _identity(raw: msgspec.Raw) -> Identity:
-    """As much of an object's name as can be read."""
+    """Return an object's identity as far as it can be decoded."""
     try:
         meta = _named(raw).metadata
     except UNREADABLE as problem:

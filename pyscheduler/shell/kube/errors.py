@@ -1,4 +1,4 @@
-"""How a call can fail: refused by the server, or not answered by it."""
+"""Errors of API server calls: rejected by the server, or without a response."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 from pyscheduler.api import ApiError
 
 UNREACHABLE: Final = "Unreachable"
-"""ApiError.reason: no connection could be made, so nothing was sent."""
+"""ApiError.reason: no connection could be opened, so nothing was sent."""
 LOST: Final = "ConnectionLost"
-"""ApiError.reason: the connection broke; whether the server acted is not known."""
+"""ApiError.reason: the connection broke; the server may have acted."""
 TIMEOUT: Final = "Timeout"
-"""ApiError.reason: no answer in time; whether the server acted is not known."""
+"""ApiError.reason: no response in time; the server may have acted."""
 DISTRUST: Final = "its certificate is not trusted"
 NOT_LEADING: Final = "NotLeading"
-"""ApiError.reason: the call was not sent, because it would write and another may be the leader."""
+"""ApiError.reason: the write was not sent, because another process may be the leader."""
 
 
 class RequestError(ApiError):
-    """An ApiError that also knows how long the server asked to be left alone, in seconds."""
+    """ApiError with the seconds after which the server wants the call retried."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         super().__init__(status, reason, message)
@@ -28,32 +28,32 @@ class RequestError(ApiError):
 
 
 def unanswered(error: ApiError) -> bool:
-    """Whether a call may or may not have been carried out: it was sent, and no answer came."""
+    """Return True if the call was sent and no response came, so that it may have been executed."""
     return error.status == 0 and error.reason in (LOST, TIMEOUT)
 
 
 def unreachable_error(error: BaseException) -> RequestError:
-    """No connection could be made, because of `error`."""
+    """Return the error for a connection that could not be opened because of `error`."""
     return RequestError(0, UNREACHABLE, _cause(error))
 
 
 def not_leading_error() -> RequestError:
-    """The call was not sent: it is for the leader to make."""
+    """Return the error for a write that was not sent, because this process is not the leader."""
     return RequestError(0, NOT_LEADING, "this scheduler does not hold the lease")
 
 
 def connection_lost_error(error: BaseException | None) -> RequestError:
-    """The connection broke before the whole answer was there."""
+    """Return the error for a connection that broke before the whole response arrived."""
     return RequestError(0, LOST, f"the connection broke: {_one_line(error) if error else 'the server closed it'}")
 
 
 def timeout_error() -> RequestError:
-    """No answer came in time."""
+    """Return the error for a response that did not arrive in time."""
     return RequestError(0, TIMEOUT, "no answer in time")
 
 
 def _cause(error: BaseException) -> str:
-    """What the operating system or TLS said, as one would say it."""
+    """Return a readable message for an error of the operating system or TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"{DISTRUST}: {error.verify_message or _one_line(error)}"
     if isinstance(error, socket.gaierror):
@@ -66,5 +66,5 @@ def _cause(error: BaseException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(str(said).split())
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(str(text).split())

@@ -1,4 +1,4 @@
-"""An Event that may happen again: one object in the API, whatever its count (events.k8s.io/v1 EventSeries)."""
+"""A repeated Kubernetes Event: one API object with a count (events.k8s.io/v1 EventSeries)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyscheduler.core.commands import Record
 from pyscheduler.shell.clock import rfc3339_micro
 
 MAX_NOTE: Final = 1024
-"""Bytes of a note; a longer one is cut to 1,020 and " ..."."""
+"""Bytes of a note; a longer one is truncated to 1,020 and " ..."."""
 _MAX_NAME, _MAX_INSTANCE = 253, 128
 _CUT = " ..."
 
@@ -18,15 +18,15 @@ SeriesKey = tuple[str, str, str, str, str, str]
 
 
 def series_key(record: Record) -> SeriesKey:
-    """Records with the same key are the same Event happening again."""
+    """Return the key that is equal for records of a repeated Event."""
     related = record.related.uid if record.related else ""
     return (record.regarding.uid, record.reason, record.action, record.note, record.type, related)
 
 
 class EventSeries:
-    """One Event object and how often it happened.
+    """One Event object and its count.
 
-    `created` once it is in the API, `queued` while it is to be written.
+    `created` is True once it is in the API, `queued` while a write is pending.
     """
 
     __slots__ = ("count", "created", "first", "last", "name", "queued", "record", "written", "written_at")
@@ -37,7 +37,7 @@ class EventSeries:
         self.first = self.last = wall
         self.count = 1
         self.written = 0
-        """The count that the API knows."""
+        """Count in the API."""
         self.written_at = wall
         self.created = False
         self.queued = False
@@ -52,16 +52,16 @@ class EventSeries:
 
     @property
     def controller(self) -> str:
-        """The scheduler that tells of it."""
+        """The reporting scheduler."""
         return (self.record.related or self.record.regarding).scheduler_name
 
     def again(self, wall: float) -> None:
-        """It happened once more."""
+        """Count one more occurrence."""
         self.count += 1
         self.last = wall
 
     def body(self, instance: str) -> Json:
-        """The Event object; `instance` is the host, as part of reportingInstance."""
+        """Return the Event object; `instance` is the host, part of reportingInstance."""
         record = self.record
         body: Json = {
             "apiVersion": "events.k8s.io/v1",
@@ -81,23 +81,23 @@ class EventSeries:
         return body | (self.series() if self.count > 1 else {})
 
     def series(self) -> Json:
-        """The part of the object that tells of the repetitions."""
+        """Return the `series` field of the object."""
         return {"series": {"count": self.count, "lastObservedTime": rfc3339_micro(self.last)}}
 
 
 def instance_of(controller: str, host: str) -> str:
-    """The scheduler and where it runs."""
+    """Return the reportingInstance: the scheduler and its host."""
     return f"{controller}-{host}"[:_MAX_INSTANCE]
 
 
 def event_name(pod: str, nanoseconds: int) -> str:
-    """`<pod>.<hex>`, short enough for a name."""
+    """Return `<pod>.<hex>`, truncated to the length of a name."""
     suffix = f".{nanoseconds:x}"
     return pod[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix
 
 
 def cut(note: str) -> str:
-    """The note in at most MAX_NOTE bytes, no character broken."""
+    """Truncate the note to MAX_NOTE bytes at a character boundary."""
     data = note.encode()
     if len(data) <= MAX_NOTE:
         return note

@@ -1,7 +1,7 @@
-"""HTTP/1.1 as a client needs it, bytes in and bytes out: what is sent, and the answer as it comes in pieces.
+"""Minimal HTTP/1.1 client protocol without I/O: encode requests, parse responses piece by piece.
 
-A call costs the scheduler more than the decision that it tells of, so this knows nothing beyond that: an answer has a
-Content-Length, comes in chunks, or ends with the connection.
+A call costs the scheduler more than the decision behind it, so this supports only what API servers send: a response
+has a Content-Length, is chunked, or ends with the connection.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ JSON: Final = "application/json"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 LONGEST_HEAD: Final = 1 << 16
 LONGEST_BODY: Final = 1 << 32
-"""Bytes. A list that cannot be paged is a GiB at 150,000 pods; what has no end is no answer."""
+"""Bytes. A list without paging is 1 GiB at 150,000 pods; an endless response is rejected."""
 _LONGEST_SIZE_LINE = 1 << 10
 _MOST_INTERIM = 16
-"""1xx heads before an answer. Kubernetes sends none; one after the other without end is no answer."""
+"""Maximum 1xx heads before a response; Kubernetes sends none."""
 _LONGEST_LENGTH = len(str(LONGEST_BODY))
-"""Digits of a Content-Length that can be meant."""
+"""Maximum digits of a Content-Length."""
 _END = b"\r\n\r\n"
 _CODING, _LENGTH = b"\r\ntransfer-encoding:", b"\r\ncontent-length:"
 _CONNECTION, _RETRY_AFTER = b"\r\nconnection:", b"\r\nretry-after:"
 _BODILESS = (204, 304)
 _SWITCHING = 101
 _DIGITS = rb"([0-9a-fA-F]{1,15})"
-"""A size of a chunk that fits into 64 bits."""
+"""A chunk size of at most 64 bits."""
 _is_size = re.compile(_DIGITS).fullmatch
 _status_line = re.compile(rb"http/1\.[01] ([1-9][0-9]{2})(?: |\r|$)", re.IGNORECASE).match
 _malformed_field = re.compile(rb"\r\n(?![!#$%&'*+.^_`|~0-9A-Za-z-]+:)").search
-"""A header line that is not as RFC 9112 has them: with a blank before the colon, folded, or without a colon."""
+"""A header line that violates RFC 9112: a blank before the colon, folded, or without a colon."""
 _plain_size = re.compile(_DIGITS + rb"\r\n").match
 _target = re.compile(r"/[!-~]*").fullmatch
 
 
 class MalformedResponse(Exception):
-    """The peer does not speak HTTP as we know it."""
+    """The response violates HTTP/1.1."""
 
 
 class Response(NamedTuple):
-    """An answer. `reason` and `retry_after` (the header) are "" for the good ones, where nobody asks for them."""
+    """A response. `reason` and `retry_after` (the header) are "" for successes, where they are not needed."""
 
     status: int
     body: bytes
@@ -48,12 +48,12 @@ class Response(NamedTuple):
 
 
 def accepted(content_type: str) -> str:
-    """The Accept header of a call: who speaks protobuf wants to hear it, and everybody understands JSON."""
+    """Return the Accept header of a call: a protobuf request accepts protobuf or JSON."""
     return f"{PROTOBUF},{JSON}" if content_type == PROTOBUF else JSON
 
 
 def request(method: str, target: str, fixed: bytes, body: bytes | None, content_type: str) -> bytes:
-    """What is sent: `fixed` are header lines that all calls share. ValueError if `target` is none."""
+    """Encode a request; `fixed` holds header lines shared by all calls. ValueError if `target` is no path."""
     if not _target(target):
         raise ValueError(f"{target!r} is not the path of a URL")
     accept = accepted(content_type).encode()
@@ -71,24 +71,24 @@ def request(method: str, target: str, fixed: bytes, body: bytes | None, content_
 
 
 _HEAD, _BODY, _UNTIL_CLOSED, _SIZE, _CHUNK, _CHUNK_END, _TRAILER, _NOTHING = range(8)
-"""What is to come next. Plain numbers: to look up a member of an Enum takes longer than to read a header."""
+"""State: the next part of the response. Integers, because an Enum lookup takes longer than parsing a header."""
 
 
 class ResponseParser:
-    """Bytes in, one answer out, and the bytes that came after it."""
+    """Parses one response from bytes, and separates the bytes after it."""
 
     __slots__ = ("_due", "_extra", "_head", "_next", "_parts", "_rest", "_size", "beyond", "reusable", "status")
 
     def __init__(self) -> None:
         self.status = 0
-        """0 until the head is there."""
+        """0 until the head is complete."""
         self.reusable = True
-        """Whether the connection can carry another call after this answer."""
+        """True if the connection can carry another call after this response."""
         self.beyond = b""
-        """What has come after the whole answer: the beginning of the next, where several calls were sent together."""
+        """Bytes after the response: the start of the next one if requests were pipelined."""
         self._head = b""
         self._extra = 0
-        """Interim heads before it; then bytes of the trailer."""
+        """Number of interim heads; later, bytes of the trailer."""
         self._next = _HEAD
         self._due = 0
         self._rest = b""
@@ -97,11 +97,11 @@ class ResponseParser:
 
     @property
     def begun(self) -> bool:
-        """Whether a single byte has come."""
+        """Return True if any byte has arrived."""
         return self._next != _HEAD or bool(self._rest)
 
     def feed(self, data: bytes) -> bool:
-        """Take what has come; whether the answer is whole. MalformedResponse."""
+        """Parse arrived bytes. Return True if the response is complete. MalformedResponse."""
         if self._next in (_BODY, _UNTIL_CLOSED):
             return self._body(data)
         if self._rest:
@@ -109,24 +109,24 @@ class ResponseParser:
         while self._next == _HEAD:  # more than once after a 100 Continue
             end = data.find(_END)
             if end < 0 or end > LONGEST_HEAD:
-                return self._keep(data, LONGEST_HEAD)
+                return self._buffer(data, LONGEST_HEAD)
             self._begin(data[:end])
             data = data[end + 4 :]
         return self._content(data)
 
     def ended(self) -> bool:
-        """The peer has closed the connection; whether that was the end of the answer."""
+        """Handle the end of the connection. Return True if it is the end of the response."""
         return self._next == _UNTIL_CLOSED
 
     def take(self) -> bytes:
-        """The body that has come since the last time."""
+        """Return the body bytes that arrived since the last call."""
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
         return body
 
     def answer(self) -> Response:
-        """The whole answer."""
+        """Return the complete response."""
         if self.status < 300:
             return Response(self.status, self.take())
         reason = self._head.partition(b"\r\n")[0][13:].decode("latin-1")
@@ -134,7 +134,7 @@ class ResponseParser:
         return Response(self.status, self.take(), reason, retry_after.decode("latin-1"))
 
     def _begin(self, head: bytes) -> None:
-        """Read the head: the status, the form of the body, and what becomes of the connection."""
+        """Parse the head: the status, the framing of the body, and reuse of the connection."""
         line = _status_line(head)
         if line is None:
             raise MalformedResponse("this is not HTTP/1.1")
@@ -144,7 +144,7 @@ class ResponseParser:
         if status < 200:
             self._extra += 1
             if status == _SWITCHING:
-                raise MalformedResponse("the server wants to speak another protocol")
+                raise MalformedResponse("the server wants to switch protocols")
             if self._extra > _MOST_INTERIM:
                 raise MalformedResponse("its answer never begins")
             return
@@ -167,7 +167,7 @@ class ResponseParser:
             raise MalformedResponse("where its answer ends is not clear")
 
     def _content(self, data: bytes) -> bool:
-        """What follows the head."""
+        """Parse the bytes after the head."""
         if self._next in (_BODY, _UNTIL_CLOSED):
             return self._body(data)
         if self._next != _NOTHING:
@@ -200,7 +200,7 @@ class ResponseParser:
                 continue
             end = data.find(b"\r\n", at)
             if end < 0:
-                return self._keep(data[at:], _LONGEST_SIZE_LINE)
+                return self._buffer(data[at:], _LONGEST_SIZE_LINE)
             self._line(data[at:end])
             at = end + 2
             if self._next == _NOTHING:
@@ -208,7 +208,7 @@ class ResponseParser:
         return False
 
     def _whole_chunks(self, data: bytes, at: int) -> int:
-        """Take the chunks that are there to their ends and say no more than their size; where what follows begins."""
+        """Consume the complete chunks without extensions; return the position after them."""
         taken = 0
         while (size := _plain_size(data, at)) is not None:
             begin = size.end()
@@ -221,20 +221,20 @@ class ResponseParser:
         return at
 
     def _line(self, line: bytes) -> None:
-        """A line between the chunks: a size, the end of a chunk, or what follows the last one."""
+        """Parse a line between chunks: a size, the end of a chunk, or the trailer."""
         if self._next == _TRAILER:
             self._extra += len(line) + 2
             if self._extra > LONGEST_HEAD:
-                raise MalformedResponse("what follows its answer has no end")
+                raise MalformedResponse("the trailer of its answer has no end")
             self._next = _TRAILER if line else _NOTHING
         elif self._next == _CHUNK_END:
             if line:
-                raise MalformedResponse("a chunk is longer than it says")
+                raise MalformedResponse("a chunk is longer than its size")
             self._next = _SIZE
         else:
             digits = line.partition(b";")[0].strip()
             if not _is_size(digits):
-                raise MalformedResponse("a chunk does not say how long it is")
+                raise MalformedResponse("a chunk has no valid size")
             self._due = int(digits, 16)
             self._next = _CHUNK if self._due else _TRAILER
 
@@ -248,8 +248,8 @@ class ResponseParser:
         if self._size > LONGEST_BODY:
             raise MalformedResponse(f"its answer is longer than {LONGEST_BODY} bytes")
 
-    def _keep(self, data: bytes, longest: int) -> bool:
-        """Not enough yet: keep it until more has come."""
+    def _buffer(self, data: bytes, longest: int) -> bool:
+        """Store incomplete data until more arrives."""
         if len(data) > longest:
             raise MalformedResponse("a line of its answer has no end")
         self._rest = data
@@ -257,7 +257,7 @@ class ResponseParser:
 
 
 def _field(head: bytes, mark: bytes) -> bytes | None:
-    """The value of a header in a head of lower case, None if it is not there."""
+    """Return the value of a header in a lower-case head, None if it is missing."""
     at = head.find(mark)
     if at < 0:
         return None

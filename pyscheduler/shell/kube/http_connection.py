@@ -1,7 +1,7 @@
-"""One connection to the API server, as an asyncio protocol: calls, or streams, one after the other.
+"""One connection to the API server, as an asyncio protocol: consecutive calls or streams.
 
-asyncio's own streams and general HTTP clients cost several times what is here, and a scheduler that binds fast does
-little else.
+asyncio's streams and general HTTP clients cost several times as much, and calls are most of the work of a scheduler
+that binds fast.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from pyscheduler.shell.kube.http1 import MalformedResponse, Response, ResponsePa
 from pyscheduler.shell.kube.tls_session_cache import cache_session
 
 _ROOM, _STREAM_ROOM = 1 << 14, 1 << 18
-"""Bytes that are read at once: an answer, a stretch of a watch."""
+"""Bytes of one read: a response, or part of a watch."""
 _HIGH_WATER = 1 << 18
-"""Bytes of a stream that may wait to be read."""
+"""Bytes of a stream that may be buffered."""
 _NEXT_ADDRESS_AFTER = 0.25
-"""Seconds that one address of a name may take before the next is tried beside it (RFC 8305)."""
+"""Seconds before the next address of a host is tried in parallel (RFC 8305)."""
 
 
 class Limits(NamedTuple):
-    """Seconds that a stream may take: until its head has come, between two reads of it, and altogether."""
+    """Seconds that a stream may take: until its head, between two reads, and in total."""
 
     head: float
     silence: float
@@ -40,7 +40,7 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where connections go. `prefix` comes before every path, `server_hostname` is what the certificate must name."""
+    """Target of connections. `prefix` precedes every path; `server_hostname` must match the certificate."""
 
     host: str
     port: int
@@ -51,7 +51,7 @@ class Address:
 
     @classmethod
     def of(cls, url: str, tls: ssl.SSLContext | None, server_hostname: str | None) -> Address:
-        """From a base URL."""
+        """Parse a base URL."""
         parts = urlsplit(url)
         secure = tls is not None
         host = parts.hostname or ""
@@ -65,10 +65,10 @@ class Address:
         )
 
 
-class _Reading(asyncio.BufferedProtocol):
-    """Hands what has come to `data_received`, as other protocols have it.
+class _BufferedReader(asyncio.BufferedProtocol):
+    """Protocol that passes arrived bytes to `data_received`.
 
-    It is read into one buffer: without it a quarter of a megabyte is allocated for each read of a TLS connection.
+    It reads into one buffer: otherwise asyncio allocates 256 KiB for each read of a TLS connection.
     """
 
     __slots__ = ("_view",)
@@ -76,27 +76,27 @@ class _Reading(asyncio.BufferedProtocol):
     def __init__(self, room: int) -> None:
         self._view = memoryview(bytearray(room))
 
-    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the room is the same for each read
-        # A view: asyncio's TLS reads a second record into a slice of it, and a slice of a bytearray is a copy.
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the buffer has a fixed size
+        # A memoryview: asyncio's TLS reads a second record into a slice of it, and a slice of a bytearray is a copy.
         return self._view
 
     def buffer_updated(self, nbytes: int) -> None:
         self.data_received(bytes(self._view[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """So many bytes have come."""
+        """Handle arrived bytes."""
         raise NotImplementedError
 
 
-class _BaseConnection(_Reading):
-    """What both kinds of connection have in common."""
+class _BaseConnection(_BufferedReader):
+    """Common part of both kinds of connection."""
 
     __slots__ = ("_reader", "_transport", "used")
 
     def __init__(self, room: int) -> None:
         super().__init__(room)
         self.used = False
-        """Whether it has carried a whole answer."""
+        """True after the first complete response."""
         self._reader = ResponseParser()
         self._transport: asyncio.Transport | None = None
 
@@ -106,32 +106,32 @@ class _BaseConnection(_Reading):
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still carry a call."""
+        """Return True if it can carry a call."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def is_stale(self) -> bool:
-        """Whether the server may have closed it before it saw the call that is under way."""
+        """Return True if the server may have closed it before it received the call in flight."""
         return self.used and not self._reader.begun
 
 
 class ResponseFuture(Protocol):
-    """Who waits for the answer to a call, as a Future does."""
+    """Receiver of the response to a call, as a Future."""
 
     def done(self) -> bool:
-        """Whether nobody waits any more."""
+        """Return True if no caller waits for the response any more."""
 
     def set_result(self, result: Response, /) -> None:
-        """It has come."""
+        """Store the response."""
 
     def set_exception(self, exception: Exception, /) -> None:
-        """It will never come."""
+        """Store the error; no response will come."""
 
 
 class HttpConnection(_BaseConnection):
-    """Carries one call after the other, or several sent together and answered in their order (RFC 9112, 9.3.2).
+    """Connection for consecutive calls, or for pipelined ones, answered in order (RFC 9112, 9.3.2).
 
-    `freed` is told when it can take the next one, `gone` when it never will.
+    Calls `freed` when it can carry the next call, and `gone` when it is lost.
     """
 
     __slots__ = ("_ended", "_freed", "_pending")
@@ -139,23 +139,23 @@ class HttpConnection(_BaseConnection):
     def __init__(self, freed: Callable[[HttpConnection], None], gone: Callable[[HttpConnection], None]) -> None:
         super().__init__(_ROOM)
         self._pending: deque[ResponseFuture] = deque()
-        """The answers that are waited for, in their order."""
+        """Receivers of the outstanding responses, in order."""
         self._freed = freed
         self._ended = gone
 
-    def ask(self, requests: bytes, answers: Sequence[ResponseFuture]) -> None:
-        """Send requests; each of `answers` gets what comes back, or a RequestError. Call it on a free wire only."""
+    def send(self, requests: bytes, answers: Sequence[ResponseFuture]) -> None:
+        """Send requests; each of `answers` gets a response or a RequestError. The connection must be free."""
         assert self._transport is not None
         self._pending.extend(answers)
         self._transport.write(requests)
 
-    def leave(self, answer: ResponseFuture) -> None:
-        """Nobody waits any more for what was asked last: if it has not come yet, the connection ends."""
+    def abandon(self, answer: ResponseFuture) -> None:
+        """Abandon the last call: close the connection if its response is outstanding."""
         if self._pending and self._pending[-1] is answer:
             self.close()
 
     def close(self) -> None:
-        """End the connection, whatever is under way on it."""
+        """Close the connection, also with calls in flight."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -163,7 +163,7 @@ class HttpConnection(_BaseConnection):
         try:
             while data:
                 if not self._pending:
-                    raise MalformedResponse("the server speaks without being asked")
+                    raise MalformedResponse("the server sent data without a request")
                 data = self._complete_response() if self._reader.feed(data) else b""
         except MalformedResponse as problem:
             self._fail(connection_lost_error(problem))
@@ -173,20 +173,20 @@ class HttpConnection(_BaseConnection):
         if self._pending and exc is None and self._reader.ended():
             self._complete_response()
         self._fail(connection_lost_error(exc))
-        self._transport = None  # which refers to us: with its buffers it is freed now, not when garbage is collected
+        self._transport = None  # breaks the reference cycle, so that the buffers are freed without garbage collection
         self._ended(self)
 
     def _complete_response(self) -> bytes:
-        """Free the wire, before whoever waits for the answer goes on; what has come beyond it. MalformedResponse."""
+        """Free the connection, then complete the call. Return the bytes after the response. MalformedResponse."""
         reader = self._reader
         if reader.beyond and len(self._pending) == 1:
             raise MalformedResponse("there is more than one answer")
         if not self.used and self._transport is not None:
             cache_session(self._transport)
-        asked = self._pending.popleft()
+        waiter = self._pending.popleft()
         self._reader, self.used = ResponseParser(), True
-        if not asked.done():
-            asked.set_result(reader.answer())
+        if not waiter.done():
+            waiter.set_result(reader.answer())
         if not reader.reusable:
             self.close()
             return b""
@@ -195,26 +195,26 @@ class HttpConnection(_BaseConnection):
         return reader.beyond
 
     def _fail(self, problem: RequestError) -> None:
-        """Nothing more comes. Each gets an exception of its own, since it keeps the traceback of whoever waited."""
+        """Fail all outstanding calls, each with its own exception, because that keeps its caller's traceback."""
         while self._pending:
-            asked = self._pending.popleft()
-            if not asked.done():
-                asked.set_exception(RequestError(problem.status, problem.reason, str(problem)))
+            waiter = self._pending.popleft()
+            if not waiter.done():
+                waiter.set_exception(RequestError(problem.status, problem.reason, str(problem)))
 
 
 class StreamConnection(_BaseConnection):
-    """Carries one call after the other whose answers are read as they come."""
+    """Connection for consecutive calls with streamed responses."""
 
     def __init__(self) -> None:
         super().__init__(_STREAM_ROOM)
         self.timed_out = False
-        """Set when one of its limits was exceeded: the peer may be gone though TCP lives."""
+        """True if a limit was exceeded: the peer may be gone although TCP is alive."""
         self._limits = Limits(0.0, 0.0, 0.0)
         self._began_at = 0.0
         self._in_use = False
         self._loop = asyncio.get_running_loop()
         self._read_at = self._loop.time()
-        """When something was last read."""
+        """Time of the last read."""
         self._timer: asyncio.TimerHandle | None = None
         self._changed: asyncio.Future[None] | None = None
         self._whole = False
@@ -222,16 +222,16 @@ class StreamConnection(_BaseConnection):
         self._waiting = 0
         self._paused = False
 
-    def ask(self, request: bytes, limits: Limits) -> None:
-        """Send a request with `limits` for its answer. Call it on a free wire only."""
+    def send(self, request: bytes, limits: Limits) -> None:
+        """Send a request with `limits` for its response. The connection must be free."""
         assert self._transport is not None
         self._in_use, self._limits = True, limits
         self._began_at = self._read_at = self._loop.time()
         self._timer = self._loop.call_at(self._due(), self._check_limits)
         self._transport.write(request)
 
-    async def answered(self) -> Response | None:
-        """The answer, if it is a refusal; None when the stream has begun. RequestError if there is none."""
+    async def error_response(self) -> Response | None:
+        """Return an error response; None when the stream has begun. RequestError if there is no response."""
         while not self._reader.status:
             await self._wait_for_change()
         if self._reader.status < 300:
@@ -244,15 +244,15 @@ class StreamConnection(_BaseConnection):
         return self
 
     async def __anext__(self) -> bytes:
-        """What has come since the last time. RequestError if the stream broke or fell silent."""
+        """Return the bytes since the last call. RequestError if the stream broke or a limit was exceeded."""
         while not (chunk := self._take()):
             if self._whole:
                 raise StopAsyncIteration
             await self._wait_for_change()
         return chunk
 
-    def rest(self) -> bool:
-        """Nobody reads the stream any more: be free for the next. False if there can be none: the connection ends."""
+    def release(self) -> bool:
+        """Make the connection free after its stream. Return False, and close it, if it cannot be reused."""
         if not (self._whole and self._reader.reusable and self.is_open) or self._waiting:
             self.close()
             return False
@@ -262,13 +262,13 @@ class StreamConnection(_BaseConnection):
         return True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._stop_timer()
         if self._transport is not None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if not self._in_use:  # it is no response to the next request
+        if not self._in_use:  # unsolicited data
             self.close()
             return
         self._read_at = self._loop.time()
@@ -291,7 +291,7 @@ class StreamConnection(_BaseConnection):
             self._whole = True
         elif not self._whole and self._problem is None:
             self._problem = connection_lost_error(exc)
-        self._transport = None  # as in HttpConnection: half a megabyte each, and all watches are cut at once
+        self._transport = None  # as in HttpConnection: 0.5 MB each, and all watches may be cut at once
         self._notify()
 
     def _take(self) -> bytes:
@@ -303,9 +303,9 @@ class StreamConnection(_BaseConnection):
         return self._reader.take()
 
     async def _wait_for_change(self) -> None:
-        """Wait until something happens."""
+        """Wait for data, the end of the stream, or an error."""
         if self._problem is not None:
-            # A copy: one that is kept here would keep this wire by its traceback, until garbage is collected.
+            # A copy: the stored one would keep this connection alive through its traceback until garbage collection.
             problem = self._problem
             raise RequestError(problem.status, problem.reason, str(problem), problem.retry_after)
         self._changed = self._loop.create_future()
@@ -320,10 +320,10 @@ class StreamConnection(_BaseConnection):
             self._timer.cancel()
 
     def _due(self) -> float:
-        """When the next limit is exceeded if nothing is read until then."""
+        """Return the time at which the next limit is exceeded if nothing is read until then."""
         limits = self._limits
         if self._paused:
-            quiet = self._loop.time() + limits.silence  # what waits to be read is ours to read
+            quiet = self._loop.time() + limits.silence  # reading is paused on our side
         elif self._reader.status:
             quiet = self._read_at + limits.silence
         else:
@@ -331,7 +331,7 @@ class StreamConnection(_BaseConnection):
         return min(quiet, self._began_at + limits.total)
 
     def _check_limits(self) -> None:
-        """One timer for all limits, set anew when it is due: one for each read would cost more than the read."""
+        """Enforce all limits with one timer, postponed when due: one per read would cost more than the read."""
         if (due := self._due()) > self._loop.time():
             self._timer = self._loop.call_at(due, self._check_limits)
             return
@@ -345,20 +345,20 @@ AnyConnection = TypeVar("AnyConnection", HttpConnection, StreamConnection)
 
 
 async def open_connection(address: Address, make: Callable[[], AnyConnection], seconds: float) -> AnyConnection:
-    """A new connection, TLS and all, within `seconds`. RequestError as Unreachable."""
+    """Open a connection, including TLS, within `seconds`. RequestError with UNREACHABLE."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
             made = await start_connection(found, happy_eyeballs_delay=_NEXT_ADDRESS_AFTER, interleave=1)
-            _, wire = await loop.create_connection(
+            _, connection = await loop.create_connection(
                 make, sock=made, ssl=address.tls, server_hostname=address.server_hostname
             )
     except (OSError, ssl.SSLError, TimeoutError) as error:
         raise unreachable_error(error) from None
-    if not wire.is_open:
+    if not connection.is_open:
         raise unreachable_error(ConnectionResetError("the server closed the connection at once"))
-    return wire
+    return connection
 
 
 def _prepare(transport: asyncio.BaseTransport) -> None:

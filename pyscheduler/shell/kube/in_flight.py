@@ -1,4 +1,4 @@
-"""Bindings go first, and what makes room for them: how the writer of Events learns that it is to wait."""
+"""Counter of bindings and evictions in flight; the Event recorder yields to them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from types import TracebackType
 
 
 class InFlightCounter:
-    """Counts the bindings on their way: `with in_flight:` around each, or `begin` and `end`."""
+    """Number of bindings in flight: `with in_flight:` around each, or `begin` and `end`."""
 
     __slots__ = ("begun", "bindings", "evictions")
 
     def __init__(self) -> None:
         self.bindings = 0
         self.begun = 0
-        """How many there have been ever."""
+        """Total number of bindings begun."""
         self.evictions = 0
-        """Pods for which room is being made."""
+        """Number of preemptors with evictions in flight."""
 
     def begin(self) -> None:
         self.bindings += 1

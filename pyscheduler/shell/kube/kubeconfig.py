@@ -1,7 +1,7 @@
-"""The usual forms of credentials: certificates, tokens, files with tokens, passwords, a pod's service account.
+"""Common credentials: certificates, tokens, token files, passwords, a pod's service account.
 
-kubernetes_asyncio knows these too, but to import it costs a starting scheduler more time and memory than all the rest
-of it. So only what takes its knowledge (exec plugins, auth providers) is left to it.
+kubernetes_asyncio supports these too, but its import takes more time and memory than the rest of the scheduler's start.
+So it is used only for exec plugins and auth providers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _UNSUPPORTED = ("exec", "auth-provider")
 
 
 class NotInCluster(Exception):
-    """This is not a pod of a cluster; the message says what is missing."""
+    """This process does not run in a pod; the message names what is missing."""
 
 
 class RestConfig(msgspec.Struct):
-    """A server and how to talk to it, under the names that kubernetes_asyncio's Configuration has for them."""
+    """Server address and credentials, with the field names of kubernetes_asyncio's Configuration."""
 
     host: str
     ssl_ca_cert: str | None = None
@@ -33,24 +33,24 @@ class RestConfig(msgspec.Struct):
     tls_server_name: str | None = None
     proxy: str | None = None
     header: str = ""
-    """The Authorization header; "" for none."""
+    """Authorization header; "" for none."""
     token_file: Path | None = None
-    """Where its token comes from, and is replaced while we run."""
+    """File of the token, which may be replaced at runtime."""
 
     async def get_api_key_with_prefix(self, _: str) -> str:
-        """The Authorization header."""
+        """Return the Authorization header."""
         return self.header
 
     async def load_and_set(self, _: object) -> None:
-        """Read the token again. OSError if that cannot be."""
+        """Read the token again. OSError."""
         if self.token_file is not None:
             self.header = _bearer(self.token_file.read_text())
 
 
 def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], base: Path, folder: Path) -> RestConfig | None:
-    """What a cluster and a user of a kubeconfig in `base` come to; None if it takes more than is known here.
+    """Return the configuration of a cluster and a user of a kubeconfig in `base`; None if it needs kubernetes_asyncio.
 
-    Certificates that the kubeconfig itself holds are written to `folder`. Raises whatever strange values lead to.
+    Certificates inlined in the kubeconfig are written to `folder`. Invalid values may raise any exception.
     """
     if any(key in user for key in _UNSUPPORTED):
         return None
@@ -78,7 +78,7 @@ def from_kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any], base: P
 
 
 def in_cluster_config(environment: Mapping[str, str] = os.environ, account: Path = SERVICE_ACCOUNT) -> RestConfig:
-    """What the pod that this process runs in has been given. NotInCluster if that is nothing, OSError if unreadable."""
+    """Return the configuration of the pod's service account. NotInCluster if there is none, OSError if unreadable."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise NotInCluster("Service host/port is not set")
@@ -92,7 +92,7 @@ def in_cluster_config(environment: Mapping[str, str] = os.environ, account: Path
 
 
 class _Files(msgspec.Struct, frozen=True):
-    """Where certificates and keys are, or are put. ValueError for data that is no base64."""
+    """Paths of certificates and keys; inline data is written to `folder`. ValueError for invalid base64."""
 
     base: Path
     folder: Path

@@ -1,4 +1,4 @@
-"""A Lease on the API server: read and written whole, so that what another wrote in between is a conflict."""
+"""Lease on the API server: read and written as a whole, so that a concurrent write is a conflict."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Json = dict[str, Any]
 
 
 class _Object(msgspec.Struct):
-    """As much of a Lease as is looked at; the rest is kept as it came."""
+    """The part of a Lease that is decoded; the rest is written back unchanged."""
 
     spec: Lease = Lease()
 
 
 class LeaseLock:
-    """One Lease by name, and the connection to it.
+    """One Lease, by name, and the connection to it.
 
-    A write is refused with 409 unless the Lease is as it was when last read or written here.
+    A write is rejected with 409 if the Lease was changed since it was last read or written here.
     """
 
     def __init__(self, connection: Connection, namespace: str, name: str, component: str) -> None:
-        """`component` is who tells of it in Events."""
+        """`component` is the source of the Events about it."""
         self._connection = connection
         self._collection = collection(LEASES, namespace)
         self._name = name
@@ -44,9 +44,9 @@ class LeaseLock:
         return f"{self._namespace}/{self._name}"
 
     async def read(self) -> Lease | None:
-        """What it says; None if there is none. ApiError if that cannot be found out."""
+        """Return the lease, None if there is none. ApiError."""
         try:
-            return self._keep(await self._connection.request("GET", f"{self._collection}/{self._name}"))
+            return self._store(await self._connection.request("GET", f"{self._collection}/{self._name}"))
         except ApiError as problem:
             if problem.status != _NOT_FOUND:
                 raise
@@ -54,18 +54,18 @@ class LeaseLock:
         return None
 
     async def write(self, lease: Lease) -> None:
-        """Make it say so. ApiError if it was not accepted, or if that is not known."""
+        """Store the lease. ApiError if it was rejected or the outcome is unknown."""
         spec = msgspec.to_builtins(lease)
         if self._object is None:
             metadata = {"name": self._name, "namespace": self._namespace}
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-            self._keep(await self._connection.request("POST", self._collection, _encode(body)))
+            self._store(await self._connection.request("POST", self._collection, _encode(body)))
         else:
             body = {**self._object, "spec": {**self._object.get("spec", {}), **spec}}
-            self._keep(await self._connection.request("PUT", f"{self._collection}/{self._name}", _encode(body)))
+            self._store(await self._connection.request("PUT", f"{self._collection}/{self._name}", _encode(body)))
 
     async def record(self, message: str, wall: float) -> None:
-        """Write an Event about it as client-go does: of core/v1, with the reason LeaderElection. ApiError."""
+        """Write an Event about the lease as client-go does: core/v1, reason LeaderElection. ApiError."""
         seen = (self._object or {}).get("metadata", {})
         event = {
             "apiVersion": "v1",
@@ -95,10 +95,10 @@ class LeaseLock:
         """Close the connection."""
         await self._connection.close()
 
-    def _keep(self, content: bytes) -> Lease:
-        """The Lease as the server answered, remembered for the next write."""
+    def _store(self, content: bytes) -> Lease:
+        """Return the Lease in a response and store it for the next write."""
         try:
             self._object = msgspec.json.decode(content, type=Json)
             return msgspec.json.decode(content, type=_Object).spec
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-            raise ApiError(0, "UnreadableResponse", f"the answer is not a Lease: {problem}") from None
+            raise ApiError(0, "UnreadableResponse", f"the response is not a Lease: {problem}") from None

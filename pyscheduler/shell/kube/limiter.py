@@ -1,4 +1,4 @@
-"""The client's own rate limit, `clientConnection.qps` and `burst`, as client-go keeps it: a token bucket."""
+"""Client-side rate limit, `clientConnection.qps` and `burst`, a token bucket as in client-go."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pyscheduler.shell.clock import Clock
 
 DEFAULT_QPS = 50.0
 DEFAULT_BURST = 100
-"""What kube-scheduler's configuration defaults to."""
+"""Defaults of kube-scheduler's configuration."""
 
 
 class Limiter:
-    """At most `qps` calls a second over time, `burst` at once; 0 means the default, a negative qps no limit."""
+    """Token bucket of `qps` calls a second with `burst` at once; 0 means the default, a negative qps no limit."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         self._qps = qps or DEFAULT_QPS
@@ -22,7 +22,7 @@ class Limiter:
         self._at = clock.now()
 
     def take(self) -> float:
-        """Take this call's turn: the seconds until then. Turns are given in the order of asking."""
+        """Take a token; return the seconds until it is available. Calls get tokens in order."""
         if self._qps < 0:
             return 0.0
         self._refill()
@@ -30,7 +30,7 @@ class Limiter:
         return max(0.0, -self._tokens / self._qps)
 
     def left(self) -> int:
-        """How many turns could be taken now without waiting; sys.maxsize where there is no limit."""
+        """Return the number of tokens available without waiting; sys.maxsize without a limit."""
         if self._qps < 0:
             return sys.maxsize
         self._refill()

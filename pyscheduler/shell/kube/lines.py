@@ -1,21 +1,21 @@
-"""Cutting a watch into lines, whatever their size and wherever the network cut them.
+"""Split a watch stream into lines of any size, wherever the network splits it.
 
-aiohttp's own line reader gives up at its buffer limit; a line here may be as large as any object the API server holds,
-and the bytes of a long one are joined once.
+aiohttp's line reader fails at its buffer limit; a line here may be as large as any API object, and the parts of a long
+line are joined once.
 """
 
 from __future__ import annotations
 
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes. Objects in etcd are 1.5 MiB unless it was told otherwise; a longer line than this is no event."""
+"""Bytes. Objects in etcd have at most 1.5 MiB by default; a longer line is no watch event."""
 
 
 class LineTooLong(ValueError):
-    """The peer sends something that is not a watch."""
+    """A line exceeds the limit: the peer does not send a watch."""
 
 
 class Lines:
-    """Chunks in, whole lines out."""
+    """Line splitter: chunks in, complete lines out."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
@@ -23,7 +23,7 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in `chunk`, without their newlines; empty ones are left out. LineTooLong."""
+        """Return the lines that end in `chunk`, without newlines; empty ones are omitted. LineTooLong."""
         first, *others = chunk.split(b"\n")
         self._parts.append(first)
         self._size += len(first)

@@ -1,12 +1,11 @@
-"""A list read while it comes: its objects are there long before its end, and its bytes never lie here all at once.
+"""Decode a list while it arrives: objects are available before its end, and its bytes are never all in memory.
 
-So a page can be large. To begin one costs an API server as much as to write hundreds of objects, in whatever form:
-kube-apiserver 1.36 takes 20 to 30 ms of CPU for it where there are 100,000 pods.
+So pages can be large. The start of a page costs an API server as much as writing hundreds of objects, in any encoding:
+kube-apiserver 1.36 takes 20 to 30 ms of CPU for it with 100,000 pods.
 
-Whatever has come is cut behind the last object that is surely whole. What is cut out is a list by itself, and is
-read like any other, with all that is done for objects which are hard to read; what remains, with the envelope, is the
-list without those objects. A cut in the wrong place cannot be mistaken for one in the right place: what is cut out is
-no list then.
+The arrived bytes are cut after the last object that is certainly complete. The cut part is decoded as a list of its
+own, with all fallbacks for objects that are hard to decode; the rest, with the envelope, is the list without them. A
+cut at a wrong position is detected, because the cut part is not a valid list then.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ _envelope = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class ListReader(Generic[T]):
-    """The bytes of one page in, its objects out: `feed` until it has ended, then `rest`."""
+    """Incremental decoder of one page: `feed` until it has ended, then `rest`."""
 
     def __init__(self, decoder: ObjectDecoder[T], stretch: int = STRETCH) -> None:
-        """Objects are looked for whenever so many bytes have come."""
+        """Decode objects after each `stretch` bytes."""
         self._decoder = decoder
         self._stretch = self._enough = stretch
         self._parts: list[bytes] = []
         self._size = 0
         self._begin, self._between = 0, b""
-        """Where the objects begin, and what stands between two of them; 0 until that is known."""
+        """Position of the first object, and the separator of two objects; 0 until found."""
 
     def feed(self, chunk: bytes) -> Iterable[Item[T]]:
-        """Take what has come; objects that are whole now."""
+        """Add arrived bytes; return the objects that are complete."""
         self._parts.append(chunk)
         self._size += len(chunk)
         return () if self._size < self._enough else self._cut(b"".join(self._parts))
 
     def rest(self) -> Page[T]:
-        """The page without the objects that have been given already. UnreadableList if it was no list."""
+        """Return the page without the objects that `feed` returned. UnreadableList if it is not a list."""
         return self._decoder.page(b"".join(self._parts))
 
     def _cut(self, body: bytes) -> Iterable[Item[T]]:
@@ -64,7 +63,7 @@ class ListReader(Generic[T]):
         return found
 
     def _read(self, objects: memoryview) -> Iterable[Item[T]] | None:
-        """These objects; None if the last of them is not whole."""
+        """Decode the objects; return None if the last one is incomplete."""
         try:
             return self._decoder.page(b"".join((_BEFORE, objects, _AFTER))).items
         except UnreadableList:
@@ -72,14 +71,14 @@ class ListReader(Generic[T]):
 
 
 def _first(body: bytes) -> tuple[int, bytes]:
-    """Where the first object begins, 0 if that cannot be told; and what stands between two, as all begin alike."""
+    """Return the position of the first object, 0 if unknown, and the separator of objects, which all begin alike."""
     end = body.find(_ITEMS)
     begin = end + len(_ITEMS)
     meta = body.find(_META, begin)
     try:
         _envelope(body[: max(end, 0)] + b"}")
     except UNREADABLE:
-        return 0, b""  # these are items of something else, or nothing that we can read
+        return 0, b""  # `items` of another field, or a list that cannot be decoded here
     return (begin, b"}," + body[begin : meta + len(_META)]) if meta >= 0 else (0, b"")
 
 

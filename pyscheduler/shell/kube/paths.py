@@ -1,4 +1,4 @@
-"""Where things are on an API server."""
+"""API kinds and paths."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ CORE_EVENTS = ResourceKind("", "v1", "events", "Event")
 LEASES = ResourceKind("coordination.k8s.io", "v1", "leases", "Lease")
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-"""The field selector of kube-scheduler's pod informer: pods that have ended take no room."""
+"""Field selector of kube-scheduler's pod informer: finished pods use no resources."""
 
 
 SUCCEEDED_PODS = "status.phase=Succeeded"
-"""The field selector of the pods that some plugins count though they have ended."""
+"""Field selector of the succeeded pods, which some plugins count."""
 
 
 def collection(kind: ResourceKind, namespace: str = "") -> str:
-    """The path of a collection, in one namespace or (where that is "") everywhere."""
+    """Return the path of a collection, in one namespace or ("") in all."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     return f"{root}/namespaces/{namespace}/{kind.plural}" if namespace else f"{root}/{kind.plural}"
 
 
 def pod(namespace: str, name: str, subresource: str = "") -> str:
-    """The path of a pod, or of its `/binding` or `/status`."""
+    """Return the path of a pod, or of its subresource `/binding` or `/status`."""
     return f"/api/v1/namespaces/{namespace}/pods/{name}{subresource}"

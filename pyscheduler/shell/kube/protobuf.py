@@ -1,7 +1,7 @@
-"""The two objects that are created by the thousand, bindings and Events, as Kubernetes writes them in protobuf.
+"""Protobuf encoding of the two objects that are created by the thousand: bindings and Events.
 
-That is less work for the API server than JSON, and it is the API server that decides how many pods a second are bound.
-Field numbers are those of k8s.io/api's generated.proto files. Everything else is JSON.
+It costs the API server less than JSON, and the API server limits how many pods a second are bound. Field numbers are
+those of k8s.io/api's generated.proto files. All other objects are sent as JSON.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from pyscheduler.api import Pod
 from pyscheduler.shell.kube.event_series import EventSeries, cut, instance_of
 
 _MAGIC = b"k8s\x00"
-"""What a message begins with on the wire; a runtime.Unknown follows, which holds the object."""
+"""Prefix of a message; a runtime.Unknown with the object follows."""
 _TEXT = 2
-"""The wire type of whatever has a length: texts and messages."""
+"""Wire type of length-delimited fields: strings and messages."""
 _SHORT = [bytes((n,)) for n in range(128)]
 _LAST_SHIFT = 56
-"""With seven more bits a number is as long as 64 bits may be."""
+"""Shift of the last 7 bits of a varint that fits into 64 bits."""
 _MICROS = 1_000_000
 
 
 def binding(pod: Pod, node_name: str) -> bytes:
-    """The v1 Binding of a pod to a node."""
+    """Encode the v1 Binding of a pod to a node."""
     metadata = _text(1, pod.name) + _text(3, pod.namespace) + _text(5, pod.uid)
     return _BINDING + _part(2, _part(1, metadata) + _part(2, _NODE + _text(3, node_name)))
 
 
 def event(series: EventSeries, instance: str) -> bytes:
-    """The events.k8s.io/v1 Event of a series; `instance` is the host, as part of reportingInstance."""
+    """Encode the events.k8s.io/v1 Event of a series; `instance` is the host, part of reportingInstance."""
     record = series.record
     content = (
         _part(1, _text(1, series.name) + _text(3, series.namespace))
         + _part(2, _time(series.first))
         + (_part(3, _number(1, series.count) + _part(2, _time(series.last))) if series.count > 1 else b"")
-        + _told(series.controller, instance, record.action, record.reason)
+        + _reporter(series.controller, instance, record.action, record.reason)
         + _part(8, _reference(record.regarding))
         + (_part(9, _reference(record.related)) if record.related is not None else b"")
         + _text(10, cut(record.note))
@@ -46,18 +46,18 @@ def event(series: EventSeries, instance: str) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _told(controller: str, host: str, action: str, reason: str) -> bytes:
-    """Who tells what, which is the same for thousands of Events."""
+def _reporter(controller: str, host: str, action: str, reason: str) -> bytes:
+    """Encode the fields that thousands of Events share."""
     return _text(4, controller) + _text(5, instance_of(controller, host)) + _text(6, action) + _text(7, reason)
 
 
 def is_message(body: bytes) -> bool:
-    """Whether an answer is in protobuf."""
+    """Return True if a response body is protobuf."""
     return body.startswith(_MAGIC)
 
 
 def status(body: bytes) -> tuple[str, str, int]:
-    """Message, reason and details.retryAfterSeconds of a v1 Status. ValueError if it is none."""
+    """Return message, reason and details.retryAfterSeconds of a v1 Status. ValueError if it is not one."""
     try:
         fields = dict(_fields(dict(_fields(body[len(_MAGIC) :]))[2]))
         details = dict(_fields(fields.get(5, b"")))
@@ -67,7 +67,7 @@ def status(body: bytes) -> tuple[str, str, int]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Each field's number, and what is in it: bytes, or an int."""
+    """Yield each field's number and value: bytes or an int."""
     at = 0
     while at < len(message):
         tag, at = _read_varint(message, at)
@@ -78,14 +78,14 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
         elif tag & 7 == 0:
             yield tag >> 3, value
         else:
-            raise KeyError(tag)  # a Status has no other kinds
+            raise KeyError(tag)  # a Status has no other wire types
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while (byte := message[at]) > 127:
         if shift > _LAST_SHIFT:
-            raise KeyError(at)  # without an end it would hold up everybody else
+            raise KeyError(at)  # an endless varint would block the loop
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7
     return value | byte << shift, at + 1
@@ -96,7 +96,7 @@ def _reference(pod: Pod) -> bytes:
 
 
 def _time(wall: float) -> bytes:
-    """A metav1.MicroTime."""
+    """Encode a metav1.MicroTime."""
     seconds, micros = divmod(round(wall * _MICROS), _MICROS)
     return _seconds(seconds) + _number(2, micros * 1000)
 
@@ -120,7 +120,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; negative numbers, as of a clock before 1970, are in two's complement."""
+    """Encode 7 bits per byte, lowest first; negative numbers (times before 1970) in two's complement."""
     encoded = bytearray()
     if value < 0:
         value += 1 << 64

@@ -1,4 +1,4 @@
-"""Calls through an HTTP proxy: what `Pool` does, by aiohttp, which knows the manners of proxies and costs more."""
+"""Transport through an HTTP proxy: `Pool`'s interface with aiohttp, which supports proxies but is slower."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pyscheduler.shell.kube.pool import IDLE, READS, Call, Stream
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The way to a server. `server_hostname` is what its certificate must name, if not its own name."""
+    """Route to a server. `server_hostname` must match its certificate, if it differs from the host in `url`."""
 
     url: str
     proxy: str
@@ -34,18 +34,18 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class ProxyTransport:
-    """Calls and streams to one server behind a proxy. Must be made and closed inside the event loop."""
+    """Calls and streams to one server behind a proxy. Must be created and closed inside the event loop."""
 
     def __init__(self, route: Route, size: int, deadlines: Deadlines, user_agent: str) -> None:
         self.may_write: Callable[[], bool] = lambda: True
-        """ResponseFuture before a call that is no mere read; what then waits for a connection is sent all the same."""
+        """Returns True if writes may be sent now; checked before a connection is acquired."""
         self._route = route
         self._deadlines = deadlines
         self._calls = _session(route, size, user_agent)
         self._streams = _session(route, 0, user_agent)
 
     async def call(self, call: Call, authorization: str) -> Response:
-        """One call. RequestError if there is no answer."""
+        """Send a call once. RequestError if there is no response."""
         if call.method not in READS and not self.may_write():
             raise not_leading_error()
         timeout = aiohttp.ClientTimeout(total=self._deadlines.answer, sock_connect=self._deadlines.connect)
@@ -56,7 +56,7 @@ class ProxyTransport:
             raise _unanswered(error) from None
 
     async def calls(self, calls: Sequence[Call], authorization: str) -> list[Response | None]:
-        """One after the other: who knows what the proxy makes of calls that are sent together."""
+        """Send the calls one after the other: not every proxy supports pipelining."""
         return [await self._answer(call, authorization) for call in calls]
 
     async def _answer(self, call: Call, authorization: str) -> Response | None:
@@ -66,7 +66,7 @@ class ProxyTransport:
             return None
 
     async def stream(self, call: Call, authorization: str, limits: Limits) -> Stream:
-        """A call whose answer is read as it comes. RequestError if there is none."""
+        """Send a call and return its response as a stream. RequestError if there is none."""
         timeout = aiohttp.ClientTimeout(
             total=_finite(limits.total), sock_connect=self._deadlines.connect, sock_read=_finite(limits.silence)
         )
@@ -79,10 +79,10 @@ class ProxyTransport:
         return Stream(refused, _chunks(response), response.close)
 
     async def warm(self, connections: int) -> None:
-        """Nothing: aiohttp makes its connections when they are asked for."""
+        """Do nothing: aiohttp opens connections on demand."""
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         await self._calls.close()
         await self._streams.close()
 
@@ -119,7 +119,7 @@ def _session(route: Route, limit: int, user_agent: str) -> aiohttp.ClientSession
 
 
 def _finite(seconds: float) -> float | None:
-    """`seconds` as aiohttp has it, for which None is no limit."""
+    """Return `seconds`, None for infinity, which is aiohttp's value for no limit."""
     return None if seconds == math.inf else seconds
 
 
@@ -143,6 +143,6 @@ def _unanswered(error: Exception) -> RequestError:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return unreachable_error(error)
     if isinstance(error, TimeoutError):
-        # A connection that takes too long to make was not made.
+        # The connection was not opened, so nothing was sent.
         return unreachable_error(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else timeout_error()
     return connection_lost_error(error)

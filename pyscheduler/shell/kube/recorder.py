@@ -1,8 +1,8 @@
-"""Writes Events, behind the bindings and without ever holding them up.
+"""Event recorder: writes Kubernetes Events with lower priority than bindings.
 
-What happens again within six minutes becomes a series on the Event that is there, as client-go's recorder does it: the
-first repetition is written at once, later ones every half hour and when the series has ended. The queue is bounded;
-when it is full the oldest repetition goes first, because it says the least, then the oldest Event.
+A repetition within six minutes extends the series of the existing Event, as in client-go's recorder: the first one is
+written at once, later ones every half hour and when the series has ended. The queue is bounded; when it is full, the
+oldest repetition is dropped, or else the oldest Event.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from pyscheduler.shell.kube.in_flight import InFlightCounter
 from pyscheduler.shell.kube.paths import EVENTS, collection
 
 FINISH_AFTER: Final = 360.0
-"""Seconds without repetition after which a series has ended (client-go's finishTime)."""
+"""Seconds without repetition after which a series ends (client-go's finishTime)."""
 REFRESH_EVERY: Final = 1800.0
-"""Seconds between writes of a series that goes on (client-go's refreshTime)."""
+"""Seconds between two writes of a continuing series (client-go's refreshTime)."""
 SWEEP_EVERY: Final = 60.0
 CAPACITY: Final = 20_000
-"""Events that may wait to be written."""
+"""Capacity of the queue, in Events."""
 PATIENCE: Final = 15.0
-"""Seconds that an Event waits for bindings before one writer goes on beside them."""
+"""Seconds after which an Event no longer waits for bindings: one writer then writes it."""
 
-_REMEMBERED = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
-"""EventSeries kept in mind by type: what is Normal hardly ever repeats."""
+_MAX_SERIES = {EventType.NORMAL: 1_000, EventType.WARNING: 16_000}
+"""Number of series kept by type; Normal Events rarely repeat."""
 _WRITERS = 8
-_TOGETHER = 16
-"""Events that are sent in one go: their answers come one by one, so with more of them one that is slow delays many."""
+_MAX_BATCH = 16
+"""Events in one batch; responses come in order, so one slow Event delays all after it."""
 _YIELD = 0.05
-_SPELL = 0.2
-"""Seconds over which it is seen how often pods are bound."""
-_OFTEN = 30.0
-"""Bindings a second from which on more are expected at once, though none is under way for a moment."""
+_RATE_WINDOW = 0.2
+"""Seconds over which the rate of bindings is measured."""
+_FREQUENT = 30.0
+"""Bindings a second above which more are expected soon, even if none is in flight."""
 _PAUSES = (0.2, 1.0, 5.0, 10.0)
 _EXISTS, _NOT_FOUND = 409, 404
 _encode = msgspec.json.Encoder().encode
@@ -55,7 +55,7 @@ _log = logs.get("recorder")
 
 
 class Recorder:
-    """`record` is cheap and never waits; `run` writes; `dropped` is called for each Event that is lost."""
+    """`record` queues an Event without waiting; `run` writes them; `dropped` is called for each lost Event."""
 
     def __init__(
         self,
@@ -80,16 +80,16 @@ class Recorder:
         self._writing = 0
         self._flushing = False
         self._last_name = 0
-        self._looked, self._begun, self._many_come = clock.now(), self._in_flight.begun, False
+        self._measured_at, self._begun_before, self._are_bindings_frequent = clock.now(), self._in_flight.begun, False
 
     def __len__(self) -> int:
-        """How many Events wait to be written."""
+        """Return the number of queued Events."""
         return len(self._new) + len(self._repeats)
 
     def record(self, record: Record) -> None:
-        """Have an Event written in time."""
+        """Queue an Event."""
         if len(record.note) > MAX_NOTE:
-            record = replace(record, note=cut(record.note))  # thousands may be remembered
+            record = replace(record, note=cut(record.note))  # limits the memory of thousands of series
         wall = self._clock.wall()
         known = self._series[record.type]
         key = series_key(record)
@@ -110,13 +110,13 @@ class Recorder:
                 tasks.create_task(self._write_all(steady=number == 0))
 
     async def flush(self, timeout: float) -> int:
-        """Write what waits, for at most `timeout` seconds while `run` runs; returns how many Events are left."""
+        """Write the queued Events, for at most `timeout` seconds while `run` runs; return the number left."""
         self._flushing = True
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
         except TimeoutError:
-            _log.warning("Stopped with Events unwritten", events=len(self))
+            _log.warning("Stopped with unwritten Events", events=len(self))
         finally:
             self._flushing = False
         return len(self) + self._writing
@@ -127,7 +127,7 @@ class Recorder:
         known = self._series[record.type]
         known[key] = series
         known.move_to_end(key)
-        if len(known) > _REMEMBERED[record.type]:
+        if len(known) > _MAX_SERIES[record.type]:
             known.popitem(last=False)
         self._enqueue(series)
 
@@ -144,7 +144,7 @@ class Recorder:
         self._work.set()
 
     async def _write_all(self, steady: bool) -> None:
-        """One writer's life. The steady one writes old Events beside bindings: they are late but never stuck."""
+        """Write Events in a loop. The `steady` writer writes late Events even while bindings are in flight."""
         while True:
             await self._work.wait()
             if self._must_yield() and not (steady and self._is_late()):
@@ -152,56 +152,56 @@ class Recorder:
                 continue
             left = self._next()
             if len(left) > 1:
-                left = await self._write_together(left)
+                left = await self._write_batch(left)
             for series in left:
-                await self._write_alone(series)
+                await self._write_one(series)
 
-    async def _write_together(self, some: list[EventSeries]) -> list[EventSeries]:
-        """Write Events in one go; those of them that are left, to be written alone."""
+    async def _write_batch(self, some: list[EventSeries]) -> list[EventSeries]:
+        """Write Events in one batch; return those that were not accepted, to be written one by one."""
         objects = [(collection(EVENTS, series.namespace), partial(self._body, series)) for series in some]
         counts = [series.count for series in some]
         try:
             taken = await self._connection.create_together(objects)
-        except Exception as problem:  # one of them cannot be written down: alone it costs only itself
-            _log.info("Events are written one by one", v=4, err=repr(problem))
+        except Exception as problem:  # one of them cannot be encoded: written alone, it affects only itself
+            _log.info("Cannot write Events in one batch, writing them one by one", v=4, err=repr(problem))
             return some
         left = []
-        for series, count, went_well in zip(some, counts, taken, strict=True):
-            if went_well:
-                self._wrote(series, count)
-                self._settle(series)
+        for series, count, is_taken in zip(some, counts, taken, strict=True):
+            if is_taken:
+                self._mark_written(series, count)
+                self._finish_write(series)
             else:
                 left.append(series)
         return left
 
-    async def _write_alone(self, series: EventSeries) -> None:
+    async def _write_one(self, series: EventSeries) -> None:
         try:
             await self._write(series)
-        except Exception as problem:  # a bug of ours costs the Event, and nobody the scheduler
-            _log.crash("An Event could not be written", problem, pod=series.record.regarding.key)
+        except Exception as problem:  # a bug may cost this Event, but not the scheduler
+            _log.crash("Failed to write an Event", problem, pod=series.record.regarding.key)
             self._dropped()
         finally:
-            self._settle(series)
+            self._finish_write(series)
 
     def _must_yield(self) -> bool:
         crowded = len(self) * 2 > self._capacity
         return self._is_busy() and not crowded and not self._flushing
 
     def _is_busy(self) -> bool:
-        """Whether bindings or evictions are under way, or bindings come so often that some will be."""
+        """Return True if bindings or evictions are in flight, or bindings are so frequent that some will be."""
         now, begun = self._clock.now(), self._in_flight.begun
-        spell = now - self._looked
-        if spell >= _SPELL:
-            self._many_come = begun - self._begun > _OFTEN * spell
-            self._looked, self._begun = now, begun
-        return self._many_come or self._in_flight.bindings > 0 or self._in_flight.evictions > 0
+        elapsed = now - self._measured_at
+        if elapsed >= _RATE_WINDOW:
+            self._are_bindings_frequent = begun - self._begun_before > _FREQUENT * elapsed
+            self._measured_at, self._begun_before = now, begun
+        return self._are_bindings_frequent or self._in_flight.bindings > 0 or self._in_flight.evictions > 0
 
     def _is_late(self) -> bool:
         oldest = self._new or self._repeats
         return bool(oldest) and self._clock.wall() - oldest[0].last > PATIENCE
 
-    def _settle(self, series: EventSeries) -> None:
-        """After a write: see to what happened meanwhile."""
+    def _finish_write(self, series: EventSeries) -> None:
+        """Finish a write; queue the series again if it was repeated meanwhile."""
         self._writing -= 1
         series.queued = False
         if series.created and series.written == 1 < series.count:
@@ -210,19 +210,19 @@ class Recorder:
             self._idle.set()
 
     def _next(self) -> list[EventSeries]:
-        """Take the Events to be written now: several new ones together where more wait than there are writers."""
+        """Take the Events to write next: a batch of new ones if more are queued than there are writers."""
         queue = self._new or self._repeats
         if not queue:
             self._work.clear()
             return []
         many = 1
         if queue is self._new:
-            many = max(1, min(_TOGETHER, -(-len(queue) // _WRITERS), self._connection.together))
+            many = max(1, min(_MAX_BATCH, -(-len(queue) // _WRITERS), self._connection.together))
         self._writing += many
         return [queue.popleft() for _ in range(many)]
 
     async def _write(self, series: EventSeries) -> None:
-        """Write one Event, however long the server is away; what it refuses is let go."""
+        """Write one Event with retries; drop it if the server rejects it or stays unavailable."""
         for pause in (*_PAUSES, None):
             try:
                 await self._send(series)
@@ -232,7 +232,7 @@ class Recorder:
                         await self._clock.sleep(pause)
                         continue
                     self._dropped()
-                self._refused(series, problem)
+                self._drop(series, problem)
             return
 
     async def _send(self, series: EventSeries) -> None:
@@ -244,16 +244,16 @@ class Recorder:
             except ApiError as problem:
                 if problem.status != _NOT_FOUND:
                     raise
-                again = False  # events live for an hour in the API: begin it anew
+                again = False  # Events expire in the API after an hour: create it again
         if not again:
             try:
                 await self._connection.request("POST", path, partial(self._body, series))
             except ApiError as problem:
                 if problem.status != _EXISTS:
                     raise
-        self._wrote(series, count)
+        self._mark_written(series, count)
 
-    def _wrote(self, series: EventSeries, count: int) -> None:
+    def _mark_written(self, series: EventSeries, count: int) -> None:
         series.created = True
         series.written, series.written_at = count, self._clock.wall()
 
@@ -262,14 +262,14 @@ class Recorder:
             return protobuf.event(series, self._instance)
         return _encode(series.body(self._instance))
 
-    def _refused(self, series: EventSeries, problem: ApiError) -> None:
-        """Let go of an Event. Nobody misses those of a namespace that is gone or going; others are worth a line."""
+    def _drop(self, series: EventSeries, problem: ApiError) -> None:
+        """Forget an Event that was not written; log it unless its namespace is being deleted."""
         self._series[series.record.type].pop(series.key, None)
         pod, reason = series.record.regarding.key, series.record.reason
         if problem.status == _NOT_FOUND or "being terminated" in str(problem):
-            _log.info("The namespace of an Event is gone", v=4, pod=pod, reason=reason)
+            _log.info("Dropped an Event, its namespace is gone", v=4, pod=pod, reason=reason)
         else:
-            _log.warning("An Event was not taken", problem, pod=pod, reason=reason)
+            _log.warning("Dropped an Event, the server rejected it", problem, pod=pod, reason=reason)
 
     async def _sweep(self) -> None:
         """Write the last count of series that have ended, and forget them."""
@@ -279,7 +279,7 @@ class Recorder:
             for known in self._series.values():
                 for key, series in list(known.items()):
                     if series.last > ended:
-                        break  # the rest happened later
+                        break  # the others are newer
                     del known[key]
                     if series.count > max(series.written, 1):
                         self._enqueue(series)

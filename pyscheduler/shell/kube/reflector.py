@@ -1,17 +1,18 @@
-"""Follows one resource: list it, watch it, and resume after whatever cuts the watch.
+"""Reflector of one resource: list it, watch it, and resume after the watch ends.
 
-The first list asks for the newest state (no resourceVersion) rather than for any state ("0"): a list that is older
-than what an earlier scheduler has bound would show those pods as pending, and API servers answer both from their cache
-since Kubernetes 1.31. After a cut the watch resumes from the last version seen; only when the server has forgotten that
-version (410) is everything listed again, and the difference to what was known goes out as changes. Of each object only
-its UID and version are kept here. What a watch tells of the time before it began is passed over: all of that is known.
+The first list requests the newest state (no resourceVersion) rather than any state ("0"): a list older than the
+bindings of an earlier scheduler would show those pods as pending, and API servers answer both from their cache since
+Kubernetes 1.31. After a disconnect the watch resumes from the last version; only if the server no longer has that
+version (410), everything is listed again and the difference is emitted. Only UID and version of each object are stored
+here. Watch events from before the start of the watch are ignored, because their objects were listed.
 
-No watch lives long (`pyscheduler.kube.deadlines`): the server ends it, and one that does not end in time is
-dead, even if its TCP connection is open. No response of a server can end the reflector: what it cannot handle costs a
+Watches are short-lived (`pyscheduler.kube.deadlines`): the server ends them, and one that does not end in time is dead,
+even if its TCP connection is open. No response of a server can stop the reflector: one that it cannot handle leads to a
 relist.
 
-A kind that the server does not serve has no objects. One that we may not list is waited for, unless it is optional: an
-API server without some group of Kubernetes' own refuses it in just that way, as it grants nobody rights to it.
+A resource that the server does not have counts as empty. One that RBAC forbids is retried until it can be listed,
+unless it is optional: an API server without a built-in API group also responds 403, because no role grants access to
+it.
 """
 
 from __future__ import annotations
@@ -47,34 +48,33 @@ T = TypeVar("T", bound=PodObject | NodeObject | dict[str, Any])
 
 FIRST_PAUSE: Final = 0.8
 LONGEST_PAUSE: Final = 30.0
-"""Seconds between tries: doubled from the first to the longest, each with jitter."""
+"""Seconds between retries: doubled from the first to the longest, each with jitter."""
 ABSENT_PAUSE: Final = 30.0
-"""Seconds after which a kind that the server does not serve, or not to us, is looked for again."""
+"""Seconds before a resource that the server does not have or forbids is tried again."""
 
 _GONE = 410
 _ABSENT, _FORBIDDEN = 404, 403
 _SHORT_WATCH = 1.0
-"""Seconds. A watch that lived longer, or brought something new, is asked for again at once however it ended, as by
-client-go: watches are cut by load balancers, by restarts and in time by the server itself, and a quiet one shows by
-nothing else that it was well.
+"""Seconds. A watch that lived longer, or delivered an event, is resumed at once however it ended, as in client-go:
+load balancers, restarts and the server's own timeout end watches, and a quiet watch gives no other sign of health.
 """
 _RELIST_AFTER = 5
 _YIELD_EVERY = 100
 _YIELD_AFTER = 0.005
-"""Objects, and seconds, after which the event loop has its turn: a page that is not read holds the server up, and an
-object that concerns many waiting pods takes milliseconds.
+"""Objects, and seconds, after which the event loop gets a turn: the server blocks on an unread page, and an object that
+concerns many waiting pods takes milliseconds.
 """
 _log = logs.get("reflector")
 
 
 class Upsert(NamedTuple, Generic[T]):
-    """An object that is new or has changed."""
+    """An object that was added or modified."""
 
     object: T
 
 
 class Gone(NamedTuple):
-    """An object that is no more, or has left what the field selector lets through."""
+    """An object that was deleted, or no longer matches the selector."""
 
     namespace: str
     name: str
@@ -82,10 +82,10 @@ class Gone(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """What to list and watch; `page` is the limit of one list call, 0 for none.
+    """Resource to list and watch; `page` is the limit of one list call, 0 for none.
 
-    A page is long: to begin one costs the server more than hundreds of objects, and it is read while it comes. But it
-    is not without end: the server gives a call a minute, and some hold in memory all that they are about to answer.
+    Pages are large, because starting one costs the server more than hundreds of objects. They are bounded, because the
+    server limits a call to a minute and some servers build the whole response in memory.
     """
 
     kind: ResourceKind
@@ -95,14 +95,14 @@ class Watched(NamedTuple):
 
 
 class _LoopBudget:
-    """The time since the event loop has had its turn, in objects and seconds."""
+    """Objects and seconds since the event loop last had a turn."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._objects, self._began = 0, clock.now()
 
     async def yield_if_long(self) -> None:
-        """One more object has been emitted."""
+        """Count one emitted object and let the event loop run if the budget is used up."""
         self._objects += 1
         if self._objects >= _YIELD_EVERY or self._clock.now() - self._began >= _YIELD_AFTER:
             await asyncio.sleep(0)
@@ -110,7 +110,7 @@ class _LoopBudget:
 
 
 class Reflector(Generic[T]):
-    """Calls `emit` with every change of one resource; `synced` is set once the first list has been emitted."""
+    """Calls `emit` with every change of one resource; `synced` is set after the first list was emitted."""
 
     def __init__(
         self,
@@ -123,9 +123,9 @@ class Reflector(Generic[T]):
     ) -> None:
         self.synced = asyncio.Event()
         self.problem = ""
-        """Why the resource cannot be followed at the moment; "" while it can."""
+        """Current reason that the resource is not watched; "" if it is."""
         self._watched_at = clock.now()
-        """When the server last showed that the resource is followed: a list, the head or a line of a watch."""
+        """Time of the last proof that the watch works: a list, or the head or an event of a watch."""
         self._connection = connection
         self._watched = watched
         self._decoder = decoder
@@ -135,32 +135,32 @@ class Reflector(Generic[T]):
         self._known: dict[tuple[str, str], tuple[str, str]] = {}
         self._version: str | None = None
         self._began_at = 0
-        """The version that the watch began at, as a number; 0 where it is none."""
+        """Numeric version at which the watch began; 0 if it is not a number."""
         self._failures = 0
         self._course = asyncio.timeout(None)
-        """What is under way; it has no end but the one that `list_again` sets."""
+        """Scope of the running list or watch; only `list_again` ends it."""
         self._listing_done = asyncio.Event()
 
     @property
     def kind(self) -> ResourceKind:
-        """What is followed."""
+        """The resource kind."""
         return self._watched.kind
 
     @property
     def name(self) -> str:
-        """The resource, as URLs and logs call it."""
+        """Resource name, as in URLs and logs."""
         return self._watched.kind.plural
 
     def unwatched(self, now: float) -> float:
-        """Seconds since the server last showed that the resource is followed."""
+        """Return the seconds since the watch last proved to work."""
         return now - self._watched_at
 
     def __len__(self) -> int:
-        """How many objects are known."""
+        """Return the number of stored objects."""
         return len(self._known)
 
     async def run(self) -> None:
-        """Follow the resource until cancelled."""
+        """List and watch the resource until cancelled."""
         while True:
             self._course = asyncio.timeout(None)
             try:
@@ -170,9 +170,9 @@ class Reflector(Generic[T]):
                 self._version = None
 
     async def list_again(self) -> None:
-        """Break off what is under way and list everything anew; returns once that is done. To be called while it runs.
+        """Interrupt the watch and list everything again; returns when that is done. Call it only during `run`.
 
-        Objects that have not changed are read again, and nobody is told of them.
+        Unchanged objects are decoded again, but not emitted.
         """
         self._listing_done.clear()
         self._course.reschedule(asyncio.get_running_loop().time())
@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
             try:
                 if self._version is None:
                     self._version = await self._list()
-                    self._listed()
+                    self._mark_synced()
                 await self._watch(self._version)
             except (ApiError, UnreadableList, LineTooLong) as problem:
                 await self._clock.sleep(await self._recover(problem))
@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
                 _log.crash("Following a resource failed, relisting", problem, resource=self.name)
                 await self._clock.sleep(await self._recover(problem))
 
-    def _listed(self) -> None:
+    def _mark_synced(self) -> None:
         self._watched_at = self._clock.now()
         _log.info("Listed", v=2, resource=self.name, objects=len(self._known), version=self._version)
         self.problem = ""
@@ -199,7 +199,7 @@ class Reflector(Generic[T]):
         self._listing_done.set()
 
     async def _list(self) -> str:
-        """Emit the difference between what is there and what was known; returns the version of the list."""
+        """Emit the difference between the server's and the stored objects; return the version of the list."""
         seen: set[tuple[str, str]] = set()
         limit, page = self._watched.page, await self._page(self._watched.page, "", seen)
         while page.next:
@@ -208,14 +208,14 @@ class Reflector(Generic[T]):
             except ApiError as problem:
                 if problem.status != _GONE:
                     raise
-                # The pages have expired under us: start over, in one piece that cannot expire.
+                # The continue token has expired: start over without paging, which needs no token.
                 seen.clear()
                 limit, page = 0, await self._page(0, "", seen)
         await self._forget_all([key for key in self._known if key not in seen])
         return page.version
 
     async def _page(self, limit: int, token: str, seen: set[tuple[str, str]]) -> Page[T]:
-        """Emit what is new on a page while it comes; everything on it is `seen`."""
+        """Emit the new objects of a page while it arrives; add all to `seen`."""
         reader = ListReader(self._decoder)
         async with self._connection.reading(self._list_path(limit, token)) as chunks:
             async for chunk in chunks:
@@ -232,7 +232,7 @@ class Reflector(Generic[T]):
             await turn.yield_if_long()
 
     async def _watch(self, version: str) -> None:
-        """Emit what happens after `version` until the watch ends. ApiError if it was refused, or was none."""
+        """Emit changes after `version` until the watch ends. ApiError if it was rejected or ended at once."""
         seconds = self._connection.deadlines.watch_seconds(self._rng)
         self._began_at = natural(version) or 0
         lived, how = False, "the watch ended as soon as it began"
@@ -244,7 +244,7 @@ class Reflector(Generic[T]):
                 finally:
                     lived = self._clock.now() - began >= _SHORT_WATCH
                     if lived:
-                        self._failures = 0  # it was well, if silent: what comes now is a new trouble
+                        self._failures = 0  # it was healthy, so the next problem is a new one
                         self.problem = ""
         except ApiError as problem:
             if problem.status:
@@ -276,14 +276,14 @@ class Reflector(Generic[T]):
         elif line.type == DELETED:
             self._forget(identity[:2], identity.uid)
         elif line.type != BOOKMARK:
-            _log.warning("Passed over an event of unknown type", resource=self.name, type=line.type)
+            _log.warning("Ignored a watch event of unknown type", resource=self.name, type=line.type)
             return
         if identity.version:
             self._version = identity.version
         self._failures, self.problem, self._watched_at = 0, "", self._clock.now()
 
     def _is_known(self, version: str) -> bool:
-        """Whether an event is one of the time before the watch began, told again: versions grow (KEP-5504)."""
+        """Return True if an event is older than the start of the watch: versions are ordered (KEP-5504)."""
         return 0 < (natural(version) or 0) <= self._began_at
 
     def _upsert(self, item: Item[T]) -> None:
@@ -297,53 +297,53 @@ class Reflector(Generic[T]):
         self._emit(Upsert(item.object))
 
     def _forget(self, key: tuple[str, str], uid: str = "") -> None:
-        """The object is gone; one that was never emitted goes without a word."""
+        """Emit the deletion of an object if it was emitted before."""
         known = self._known.pop(key, None)
         if known is not None:
             self._emit(Gone(*key, uid or known[0]))
 
     async def _forget_all(self, keys: Iterable[tuple[str, str]]) -> None:
-        """The objects are gone: a relist may find that most of 100,000 pods have been deleted."""
+        """Emit the deletion of objects; a relist may find most of 100,000 pods deleted."""
         turn = _LoopBudget(self._clock)
         for key in keys:
             self._forget(key)
             await turn.yield_if_long()
 
     async def _recover(self, problem: Exception) -> float:
-        """Decide how to go on after a problem; returns the seconds to wait before."""
+        """Choose between resuming and relisting after a problem; return the seconds to wait before."""
         status = problem.status if isinstance(problem, ApiError) else None
         if status == _ABSENT:
-            return await self._absent()
+            return await self._handle_absent()
         if status == _FORBIDDEN and self._watched.kind.optional and not self._known:
-            return self._closed(problem)
+            return self._handle_forbidden(problem)
         self._failures += 1
         if status in (None, _GONE) or self._failures >= _RELIST_AFTER:
             self._version = None
         self.problem = str(problem)
         if status == _GONE and self._failures == 1:
-            _log.info("Listing again: the server has forgotten our version", v=2, resource=self.name, err=str(problem))
+            _log.info("Version is no longer available, relisting", v=2, resource=self.name, err=str(problem))
             return 0.0
         pause = self._pause()
         level = _log.info if self._failures == 1 and status == 0 else _log.warning
         unwatched = round(self.unwatched(self._clock.now()))
-        message = "Resource is not watched, trying again"
+        message = "Resource is not watched, retrying"
         level(message, resource=self.name, after=round(pause, 1), err=self.problem, unwatched=unwatched)
         return pause
 
-    async def _absent(self) -> float:
-        """A kind that is not installed has no objects, which is all there is to know about it."""
+    async def _handle_absent(self) -> float:
+        """Treat a resource that the server does not have as empty."""
         if not self.synced.is_set() or self._known:
-            _log.info("The server does not serve this kind; looking again now and then", resource=self.name)
+            _log.info("Server does not have this resource, retrying periodically", resource=self.name)
         await self._forget_all(list(self._known))
         self._version, self._failures, self.problem = None, 0, ""
         self._watched_at = self._clock.now()
         self.synced.set()
         return ABSENT_PAUSE
 
-    def _closed(self, problem: Exception) -> float:
-        """An optional kind that we may not list holds nobody up; what was known of it stays known."""
+    def _handle_forbidden(self, problem: Exception) -> float:
+        """Mark an optional resource that RBAC forbids as synced; stored objects stay."""
         if not self.problem:
-            _log.warning("Going on without a kind that may not be listed", resource=self.name, err=str(problem))
+            _log.warning("Optional resource is forbidden, continuing without it", resource=self.name, err=str(problem))
         self._version, self._failures, self.problem = None, 0, str(problem)
         self._watched_at = self._clock.now()
         self.synced.set()

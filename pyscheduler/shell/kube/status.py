@@ -1,7 +1,7 @@
-"""Carries out what the machine wants said in pods' statuses: PodScheduled, the nominated node, and evictions.
+"""Write pod statuses, PodScheduled and the nominated node, and evict victims.
 
-Nothing is written that the pod has already: a condition is patched only when it differs (kube-scheduler's `updatePod`).
-Every call carries the pod's UID, so that it can never touch another pod that came to the same name.
+A condition is patched only if it differs from the pod's (kube-scheduler's `updatePod`). Every call includes the pod's
+UID, so that it cannot affect another pod with the same name.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ PREEMPTION: Final = "PreemptionByScheduler"
 _NOT_FOUND, _CONFLICT, _INVALID = 404, 409, 422
 _RETRIED = (500, 503, _CONFLICT)
 _PAUSES = (0.01, 0.05, 0.25)
-"""Seconds between the tries, as in client-go's retry.DefaultBackoff."""
+"""Seconds between retries, as in client-go's retry.DefaultBackoff."""
 _encode = msgspec.json.Encoder().encode
 
 Json = dict[str, Any]
 
 
 class StatusWriter:
-    """Writes to the status of pods, and deletes the victims of preemption."""
+    """Patches pod statuses and deletes preemption victims."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
 
     async def patch(self, command: PatchStatus) -> None:
-        """Carry out a PatchStatus; a pod that is gone meanwhile needs none. ApiError if it failed for good."""
+        """Execute a PatchStatus; a deleted pod needs none. ApiError if all retries failed."""
         status: Json = {}
         if command.condition is not None:
-            said = command.condition
-            status |= self._condition(command.pod, POD_SCHEDULED, "False", said.reason, said.message)
+            condition = command.condition
+            status |= self._condition(command.pod, POD_SCHEDULED, "False", condition.reason, condition.message)
         if command.nominated_node_name is not None:
             status["nominatedNodeName"] = command.nominated_node_name or None
         if status:
             await self._patch(command.pod, status)
 
     async def evict(self, command: Evict) -> bool:
-        """Mark the victim with DisruptionTarget, then delete it; False if it was gone. ApiError if it lives on."""
+        """Set DisruptionTarget on the victim, then delete it. Return False if it was gone. ApiError."""
         victim = command.victim
         status = self._condition(victim, DISRUPTION_TARGET, "True", PREEMPTION, command.message)
         if status and not await self._patch(victim, status):
@@ -58,7 +58,7 @@ class StatusWriter:
         return await self._call("DELETE", paths.pod(victim.namespace, victim.name), body)
 
     def _condition(self, pod: Pod, type: str, status: str, reason: str, message: str) -> Json:
-        """The patch that gives the pod this condition, {} if it has it already."""
+        """Return the patch that sets a condition, {} if the pod has it already."""
         has = next((c for c in pod.conditions if c.type == type), None)
         if has is not None and (has.status, has.reason, has.message) == (status, reason, message):
             return {}
@@ -74,7 +74,7 @@ class StatusWriter:
         return {"conditions": [condition]}
 
     def _since(self, has: PodCondition | None, status: str) -> str:
-        """When the condition came to have this status."""
+        """Return the time of the condition's last transition."""
         if has is not None and has.status == status and has.last_transition_time:
             return has.last_transition_time
         return rfc3339(self._clock.wall())
@@ -84,7 +84,7 @@ class StatusWriter:
         return await self._call("PATCH", paths.pod(pod.namespace, pod.name, "/status"), body, STRATEGIC_PATCH)
 
     async def _call(self, method: str, path: str, body: bytes, content_type: str = "application/json") -> bool:
-        """Whether the pod was there; its UID in the call makes repeating it safe."""
+        """Make a call with retries, which the UID makes safe. Return True if the pod existed."""
         for pause in (*_PAUSES, None):
             try:
                 await self._connection.request(method, path, body, content_type)
@@ -100,7 +100,7 @@ class StatusWriter:
 
 
 def _is_another_pod(problem: ApiError) -> bool:
-    """Whether the name now belongs to a pod with another UID: a conflict, or for patches Invalid."""
+    """Return True if the name belongs to a pod with another UID now: a conflict, or Invalid for patches."""
     return (problem.status == _CONFLICT and "UID" in str(problem)) or (
         problem.status == _INVALID and "metadata.uid" in str(problem)
     )

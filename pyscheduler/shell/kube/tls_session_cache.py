@@ -1,11 +1,10 @@
-"""TLS sessions that are gone on with: the second connection to a server costs a sixth of the first.
+"""TLS session cache: resuming a session makes the second connection to a server six times cheaper.
 
-What costs is to check the server's certificate, 4 ms of CPU each time. A scheduler has a watch for each kind and many
-bindings under way, so a hundred connections; asyncio and uvloop let nobody name a session, but they ask the context.
-
-To read the session of a connection is not free either: Python before 3.12.8 and 3.13.1 never gives back a copy of it,
-5 KiB (gh-116810). So one is read only where the server would not go on with the one cached_session, once for all the
-connections that it refuses this to, and not without end.
+Verifying the server's certificate takes 4 ms of CPU. A scheduler has a hundred connections: a watch per resource and
+many bindings in flight. asyncio and uvloop have no parameter for a session, but they create connections through the
+context. Reading a connection's session leaks a copy of 5 KiB in Python before 3.12.8 and 3.13.1 (gh-116810), so it is
+read only if the server did not resume the cached session, once for all connections that offered the same session, and
+a bounded number of times.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ import ssl
 from typing import Final
 
 MOST_READ: Final = 1000
-"""Sessions that are read in the life of a context. A server hands out a new one when it starts, and every few days."""
+"""Maximum sessions read per context. A server issues new ones at its start and every few days."""
 
 
 class _ResumableSSLObject(ssl.SSLObject):
-    """One connection's TLS."""
+    """TLS state of one connection."""
 
     offered_session: ssl.SSLSession | None = None
-    """The session that it wanted to go on with."""
+    """The session that the connection offered to resume."""
 
 
 class SessionCachingContext(ssl.SSLContext):
-    """The context of a client of one server; its connections go on with the session `cached_session` last.
+    """TLS client context for one server; its connections try to resume `cached_session`.
 
-    A server that does not know the session any more is checked as if there were none.
+    If the server does not resume it, a full handshake follows.
     """
 
     sslobject_class = _ResumableSSLObject
     cached_session: ssl.SSLSession | None = None
     read = 0
-    """How many sessions have been read."""
+    """Number of sessions read."""
 
     def wrap_bio(
         self,
@@ -44,7 +43,7 @@ class SessionCachingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As `ssl.SSLContext` has it."""
+        """Return the TLS object of a connection, as `ssl.SSLContext.wrap_bio` does."""
         offered_session = session or self.cached_session
         made = super().wrap_bio(incoming, outgoing, server_side, server_hostname, offered_session)
         assert isinstance(made, _ResumableSSLObject)
@@ -53,7 +52,7 @@ class SessionCachingContext(ssl.SSLContext):
 
 
 def cache_session(transport: asyncio.BaseTransport) -> None:
-    """Keep the session of a connection on which the server has answered: the ticket comes with its first words."""
+    """Cache the session of a connection after the first response, when the session ticket has arrived."""
     context, tls = transport.get_extra_info("sslcontext"), transport.get_extra_info("ssl_object")
     if not isinstance(context, SessionCachingContext) or not isinstance(tls, _ResumableSSLObject):
         return

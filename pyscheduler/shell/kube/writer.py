@@ -1,7 +1,7 @@
-"""What plugins that act may do to the cluster: the `ApiWriter` over a real connection.
+"""`ApiWriter` over a real connection: the writes that Bind-type plugins may make.
 
-A binding that got no answer is safe to send again: it carries the pod's UID, and the API server binds a pod once. What
-it then says of the second try ("already assigned") is settled by looking at the pod.
+A binding without a response can safely be sent again: it contains the pod's UID, and the API server binds a pod only
+once. If the retry is rejected with "already assigned", the pod is read to find out if the first call succeeded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class KubeWriter(ApiWriter):
-    """Carries out calls one by one; how many run at once is up to the connection."""
+    """Makes calls; the connection limits how many are in flight."""
 
     def __init__(self, connection: Connection, clock: Clock | None = None) -> None:
         self._connection = connection
@@ -88,11 +88,11 @@ def _object(path: str, content: bytes) -> dict[str, Any]:
 
 
 def _read(decode: Callable[[bytes], T], path: str, content: bytes) -> T:
-    """An answer, without what is nested too deep in it."""
+    """Decode a response, without its deepest levels if it is nested too deep."""
     try:
         try:
             return decode(content)
         except RecursionError:
             return decode(sanitize(content))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        raise ApiError(0, "UnreadableResponse", f"the answer to {path} is not a JSON object: {problem}") from None
+        raise ApiError(0, "UnreadableResponse", f"the response to {path} is not a JSON object: {problem}") from None

@@ -1,1 +1,1 @@
-"""The scheduler's own server: who may ask, for which pages, over which certificates; and the pages themselves."""
+"""HTTPS endpoints: health, metrics, dumps and profiles, with authentication and authorization."""

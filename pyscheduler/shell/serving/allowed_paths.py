@@ -1,4 +1,4 @@
-"""The paths that are everybody's: nobody is asked who they are, and probes need no credentials and no API server."""
+"""Paths of the HTTPS endpoints that need no authorization, so that probes work without credentials or API server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 from pyscheduler.shell.serving.webserver import Request
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
-"""kube-scheduler's --authorization-always-allow-paths."""
+"""Default of kube-scheduler's --authorization-always-allow-paths."""
 
 
 class AllowedPaths:
-    """Whole paths, or beginnings that end in `*`; as in Kubernetes they may leave the first slash out."""
+    """Set of paths, and of prefixes that end in `*`; as in Kubernetes the leading slash is optional."""
 
     def __init__(self, paths: Sequence[str] = ALWAYS_ALLOWED) -> None:
-        """ValueError for a `*` elsewhere."""
+        """ValueError for a `*` that is not at the end."""
         for path in paths:
             if "*" in path[:-1]:
                 raise ValueError(f"{path!r} has a * that is not at its end")
@@ -27,6 +27,6 @@ class AllowedPaths:
         bare = path.removeprefix("/")
         return bare in self._whole or (bool(self._beginnings) and bare.startswith(self._beginnings))
 
-    def let(self, request: Request) -> bool:
-        """Whether the answer is for everybody and nobody claims to be somebody; a wrong token is refused everywhere."""
+    def is_exempt(self, request: Request) -> bool:
+        """Return True if the path is in the set and the request has no token; tokens are always reviewed."""
         return request.path in self and "authorization" not in request.headers

@@ -1,8 +1,8 @@
-"""Who may ask the endpoints what: authentication and authorization as kube-scheduler delegates them to the API server.
+"""Authentication and authorization of the HTTPS endpoints, delegated to the API server as in kube-scheduler.
 
-Whoever shows a certificate of the clients' authorities is whom it names; a bearer token belongs to whom the API server
-says; all others are `system:anonymous`. What they may ask is the API server's to say (RBAC's nonResourceURLs), but for
-the health endpoints, which are everybody's. An API server that does not answer opens nothing.
+A client certificate signed by a client CA names the user itself; a bearer token is resolved by a TokenReview; all other
+clients are `system:anonymous`. A SubjectAccessReview (RBAC's nonResourceURLs) decides about each path, except the
+always allowed ones. If the API server does not respond, access is denied.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from pyscheduler.shell.serving.webserver import Request, Response, Subject
 ANONYMOUS: Final = User(ANONYMOUS_NAME, groups=("system:unauthenticated",))
 PRIVILEGED: Final = "system:masters"
 _JSON = "application/json"
-_log = logs.get("gate")
+_log = logs.get("authorization")
 
 
 class AuthorizationFilter:
-    """Asked before each answer."""
+    """Checks each request before it is served."""
 
     def __init__(
         self, reviewer: Reviewer, allowed: AllowedPaths, certified: Callable[[Request], User | None] | None = None
     ) -> None:
-        """`certified` says who somebody is by the certificate they show; whom it names, without it."""
+        """`certified` returns the user of the client certificate of a request; default: the certificate's subject."""
         self._reviewer = reviewer
         self._allowed = allowed
         self._certified = certified or (lambda request: named(request.subject or ()))
 
     async def refusal(self, request: Request, served: bool) -> Response | None:
-        """What the one who asks is told instead of an answer; None if they may have it.
+        """Return the error response for a request, None if it is allowed.
 
-        Of what is not `served` to anybody, nobody's permission is asked for those who do not say who they are.
+        An anonymous request for a path that is not `served` is rejected without a review.
         """
         try:
             user = await self._user(request)
         except TooBusy:
             return _too_busy()
         except ApiError as problem:
-            _log.warning("A token could not be reviewed", problem)
+            _log.warning("Failed to review a token", problem)
             return _unauthorized()
         if user is None:
             return _unauthorized()
@@ -57,7 +57,7 @@ class AuthorizationFilter:
         return await self._verdict(user, request)
 
     async def _user(self, request: Request) -> User | None:
-        """Who asks, None for a token that is nobody's. ApiError, TooBusy."""
+        """Return the user of a request, None for an invalid token. ApiError, TooBusy."""
         certified = self._certified(request)
         if certified is not None:
             return certified
@@ -73,13 +73,13 @@ class AuthorizationFilter:
         except TooBusy:
             return _too_busy()
         except ApiError as problem:
-            _log.warning("A permission could not be reviewed", problem, user=user.name, path=request.path)
+            _log.warning("Failed to review access", problem, user=user.name, path=request.path)
             return Response(_sanitized(f"Internal Server Error: {_quoted(request.target)}: {problem}\n").encode(), 500)
         return None if _allows(verdict) else _forbidden(user, request, verdict.reason)
 
 
 def named(subject: Subject) -> User | None:
-    """Whom a certificate names: the user is its common name, the groups are its organizations."""
+    """Return the user in a certificate: the common name is the user name, the organizations are the groups."""
     pairs = [pair for part in subject for pair in part]
     names = [value for key, value in pairs if key == "commonName"]
     groups = tuple(value for key, value in pairs if key == "organizationName")
@@ -104,7 +104,7 @@ def _too_busy() -> Response:
 
 
 def _status(code: int, reason: str, message: str, **more: Any) -> Response:
-    """A refusal in the words and the form of Kubernetes components."""
+    """Return an error response in the form and words of Kubernetes components."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     return Response(msgspec.json.encode({**status, "reason": reason, **more, "code": code}), code, _JSON)
 
@@ -114,5 +114,5 @@ def _quoted(text: str) -> str:
 
 
 def _sanitized(text: str) -> str:
-    """Without anything that a browser takes for HTML."""
+    """Escape HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,8 +1,8 @@
-"""The authorities that clients' certificates are checked with: of a file, or those that the cluster tells everyone.
+"""CA certificates that verify client certificates: from a file, or from the cluster's ConfigMap.
 
-An API server publishes its own in a ConfigMap, and kube-scheduler reads them there too. Nothing is read before somebody
-connects, and an API server that does not answer holds nobody up for long: without authorities no certificate is asked
-for, and whoever has no other way to say who they are is nobody.
+An API server publishes its CAs in a ConfigMap, which kube-scheduler reads too. It is first read when a client connects,
+and an API server that does not respond delays that client only briefly: without CAs no client certificate is requested,
+and clients without a token are anonymous.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from pyscheduler.shell.kube.connection import Connection
 
 CONFIG_MAP: Final = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 REREAD: Final = 60.0
-"""Seconds after which the ConfigMap is read again; the old authorities count until it has been."""
+"""Seconds after which the ConfigMap is read again; the current CAs stay in use meanwhile."""
 RETRY: Final = 10.0
-"""Seconds until then if it could not be read."""
+"""Seconds until the next read after a failed one."""
 PATIENCE: Final = 2.0
-"""Seconds that the first connection waits for it."""
+"""Seconds that the first connection waits for the ConfigMap."""
 _log = logs.get("clientca")
 
 
 class ClientAuthorities(Protocol):
-    """Where the authorities come from."""
+    """Source of CA certificates."""
 
     async def current(self) -> str:
-        """Their certificates as PEM text, "" where there are none (yet)."""
+        """Return the certificates as PEM text, "" if there are none (yet)."""
 
 
 class FileAuthorities:
-    """`--client-ca-file` and its like; a file that has become unreadable leaves what it said before."""
+    """CAs of `--client-ca-file` and similar flags; if the file becomes unreadable, its last content stays in use."""
 
     def __init__(self, file: Path, flag: str = "--client-ca-file") -> None:
-        """OSError if it cannot be read."""
+        """OSError if the file cannot be read."""
         self._file = file
         self._flag = flag
         self._content = file.read_text()
@@ -49,17 +49,17 @@ class FileAuthorities:
         try:
             self._content = self._file.read_text()
         except (OSError, UnicodeDecodeError) as problem:
-            _log.warning(f"{self._flag} cannot be read; what it said before counts", problem)
+            _log.warning(f"Cannot read {self._flag}, keeping its last content", problem)
         return self._content
 
 
 class Proxies(msgspec.Struct, frozen=True):
-    """Front proxies: who signs their certificates, and in which headers they say on whose behalf they ask."""
+    """CA certificates of front proxies, and the headers in which these name the user."""
 
     authorities: str = ""
     """PEM text."""
     names: tuple[str, ...] = ()
-    """The common names of theirs; any, if there are none."""
+    """Allowed common names of their certificates; empty allows any."""
     user_headers: tuple[str, ...] = ("x-remote-user",)
     uid_headers: tuple[str, ...] = ()
     group_headers: tuple[str, ...] = ("x-remote-group",)
@@ -71,7 +71,7 @@ class _ConfigMap(msgspec.Struct):
 
 
 class ConfigMapAuthorities:
-    """The ConfigMap kube-system/extension-apiserver-authentication, read again from time to time."""
+    """CAs in the ConfigMap kube-system/extension-apiserver-authentication, read periodically."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
@@ -79,9 +79,9 @@ class ConfigMapAuthorities:
         self._content: str | None = None
         self._due = clock.now()
         self._reading: asyncio.Task[None] | None = None
-        self._complaint = ""
+        self._last_problem = ""
         self.proxies: Proxies | None = None
-        """What the ConfigMap says of front proxies; None if it does not."""
+        """Front proxies in the ConfigMap; None if it has none."""
 
     async def current(self) -> str:
         if self._reading is None and self._clock.now() >= self._due:
@@ -91,31 +91,31 @@ class ConfigMapAuthorities:
         return self._content or ""
 
     async def read(self) -> None:
-        """Read it now. ApiError if that cannot be done."""
+        """Read the ConfigMap. ApiError."""
         content = await self._connection.request("GET", CONFIG_MAP)
         try:
             data = msgspec.json.decode(content, type=_ConfigMap).data
             self.proxies = _proxies(data)
             self._content = data.get("client-ca-file", "")
         except msgspec.MsgspecError as problem:
-            raise ApiError(0, "UnreadableResponse", f"{CONFIG_MAP} cannot be read: {problem}") from None
+            raise ApiError(0, "UnreadableResponse", f"cannot decode {CONFIG_MAP}: {problem}") from None
         self._due = self._clock.now() + REREAD
 
     async def _try_to_read(self) -> None:
         try:
             await self.read()
-            self._complaint = ""
+            self._last_problem = ""
         except ApiError as problem:
             self._due = self._clock.now() + RETRY
-            if str(problem) != self._complaint:
-                self._complaint = str(problem)
-                _log.warning("Client certificates cannot be checked: no authorities to check them with", problem)
+            if str(problem) != self._last_problem:
+                self._last_problem = str(problem)
+                _log.warning("Cannot verify client certificates, no CA is available", problem)
         finally:
             self._reading = None
 
 
 class TrustedAuthorities:
-    """Whose certificates count: those of clients' authorities, and those of front proxies'."""
+    """CAs of accepted client certificates: those of clients and those of front proxies."""
 
     def __init__(
         self,
@@ -123,20 +123,20 @@ class TrustedAuthorities:
         lookup: ConfigMapAuthorities | None = None,
         proxies: tuple[FileAuthorities, Proxies] | None = None,
     ) -> None:
-        """`proxies` are a file and what else flags say of them; without, it is what `lookup` finds in the cluster."""
+        """`proxies` is a CA file with the settings of flags; without it, the ConfigMap in `lookup` is used."""
         self._clients = clients
         self._lookup = lookup
-        self._given = proxies
+        self._from_flags = proxies
         self.known: tuple[str, Proxies | None] = ("", None if proxies is None else proxies[1])
-        """As they were last: the authorities of clients as PEM text, and the front proxies."""
+        """Result of the last `current`: the CAs of clients as PEM text, and the front proxies."""
 
     async def current(self) -> str:
-        """The certificates of all authorities as PEM text, "" where there are none (yet)."""
+        """Return the certificates of all CAs as PEM text, "" if there are none (yet)."""
         clients = await self._clients.current() if self._clients else ""
         proxies: Proxies | None = None
-        if self._given is not None:
-            file, said = self._given
-            proxies = msgspec.structs.replace(said, authorities=await file.current())
+        if self._from_flags is not None:
+            file, settings = self._from_flags
+            proxies = msgspec.structs.replace(settings, authorities=await file.current())
         elif self._lookup is not None:
             await self._lookup.current()
             proxies = self._lookup.proxies
@@ -145,11 +145,11 @@ class TrustedAuthorities:
 
 
 def _proxies(data: Mapping[str, str]) -> Proxies | None:
-    """What the API server tells of its own proxies' certificates. MsgspecError for what cannot be read."""
+    """Return the front proxies in the ConfigMap, None if there are none. MsgspecError if malformed."""
     authorities = data.get("requestheader-client-ca-file", "")
     if not authorities:
         return None
-    words = {
+    fields = {
         field: msgspec.json.decode(data.get(f"requestheader-{key}") or "[]", type=tuple[str, ...])
         for field, key in (
             ("names", "allowed-names"),
@@ -159,4 +159,4 @@ def _proxies(data: Mapping[str, str]) -> Proxies | None:
             ("extra_prefixes", "extra-headers-prefix"),
         )
     }
-    return Proxies(authorities, **words)
+    return Proxies(authorities, **fields)

@@ -1,7 +1,7 @@
-"""What the scheduler has in mind, for people who wonder: /debug/queue, /debug/cache, and both in the log on SIGUSR2.
+"""Dumps of queue and cache for debugging: /debug/queue, /debug/cache, and both in the log on SIGUSR2.
 
-A cluster may have 150,000 pods, and nothing is scheduled while a page is made. So a page shows a part, how much more
-there is, and how to request it: `?offset=` and `?limit=`, or one pod or node by its name.
+A cluster may have 150,000 pods, and creating a page blocks scheduling. So a page shows a part, the number of further
+entries, and the query for the next page: `?offset=` and `?limit=`, or one pod or node by name.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from pyscheduler.shell.serving.webserver import Request
 
 PODS: Final = 200
 MOST_PODS: Final = 500
-"""Pods of the queue on one page: unless asked for, and at most. Each takes some 10 µs."""
+"""Pods of the queue on one page: default and maximum. Each takes about 10 µs."""
 NODES: Final = 100
 MOST_NODES: Final = 500
-"""The same for nodes, each with the names of its pods."""
+"""Nodes on one page, each with its pods' names: default and maximum."""
 MOST_OFFSET: Final = 10_000_000
 _AT_ONCE = 50
-"""Lines that are logged before others get their turn."""
+"""Lines that are logged before the event loop gets a turn."""
 _TIERS = {tier.value: tier for tier in Tier}
 _log = logs.get("dump")
 
 
 class Dumps:
-    """Reads a machine's memory; times on its clock become times of day."""
+    """Dumps of a core's state; its monotonic times become wall-clock times."""
 
     def __init__(self, context: Context, clock: Clock) -> None:
         self._context = context
         self._clock = clock
 
     def queue(self, request: Request) -> dict[str, Any]:
-        """The pods that wait or are being tried: `?tier=` for one tier, `?pod=namespace/name` for one pod."""
+        """Return the queued and in-flight pods: `?tier=` for one tier, `?pod=namespace/name` for one pod."""
         limit, offset = number(request, "limit", PODS, MOST_PODS), number(request, "offset", 0, MOST_OFFSET)
         tier, name = request.query.get("tier", [""])[-1], request.query.get("pod", [""])[-1]
         if tier and tier not in _TIERS:
-            raise BadRequest(f"tier={tier!r} is not known; choose {', '.join(_TIERS)}")
+            raise BadRequest(f"unknown tier={tier!r}; choose {', '.join(_TIERS)}")
         queue = self._context.queue
         counts = {**queue.pending_counts(), Tier.IN_FLIGHT.value: queue.attempted}
         shown = islice(self._known(tier, name), offset, offset + limit)
@@ -55,7 +55,7 @@ class Dumps:
         return {"counts": counts, **_rest(offset, limit, more), "pods": pods}
 
     def cache(self, request: Request) -> dict[str, Any]:
-        """The nodes and what is on them, pods assumed there, pods nominated; `?node=` for one node."""
+        """Return the nodes with their pods, the assumed and the nominated pods; `?node=` for one node."""
         limit, offset = number(request, "limit", NODES, MOST_NODES), number(request, "offset", 0, MOST_OFFSET)
         context, name = self._context, request.query.get("node", [""])[-1]
         one = context.state.info(name) if name else None
@@ -69,19 +69,19 @@ class Dumps:
         }
 
     async def log(self) -> None:
-        """The first page of both, line by line."""
+        """Log the first page of both, one line per entry."""
         context = self._context
         _log.info("Dump of the queue", **context.queue.pending_counts())
         pods = [self._pod(QueueEntry.of(tier, queued)) for tier, queued in islice(context.queue.known(), MOST_PODS)]
-        await _logged("Pod in the queue", pods)
+        await _log_all("Pod in the queue", pods)
         _log.info("Dump of the cache", **self._counts())
-        await _logged("Node in the cache", [_node(row) for row in context.state.rows[:MOST_NODES]])
-        await _logged("Pod assumed", list(self._assumed()))
-        await _logged("Pod nominated", list(self._nominated()))
-        _log.info("End of the dump; more at /debug/queue and /debug/cache", pods=len(pods))
+        await _log_all("Node in the cache", [_node(row) for row in context.state.rows[:MOST_NODES]])
+        await _log_all("Pod assumed", list(self._assumed()))
+        await _log_all("Pod nominated", list(self._nominated()))
+        _log.info("End of the dump; see /debug/queue and /debug/cache for more", pods=len(pods))
 
     def _counts(self) -> dict[str, int]:
-        """Beyond the first MOST_PODS, pods assumed and nominated are only counted."""
+        """Return the totals; assumed and nominated pods beyond the first MOST_PODS are only counted."""
         context = self._context
         counts = {"nodes": len(context.state), "pods": len(context.pods), "assumed": len(context.assumed)}
         return counts | {"nominated": len(context.queue.nominator)}
@@ -97,18 +97,18 @@ class Dumps:
         return known
 
     def _pod(self, entry: QueueEntry) -> dict[str, Any]:
-        said: dict[str, Any] = {"pod": entry.pod, "tier": entry.tier.value, "priority": entry.priority}
-        said |= {"attempts": entry.attempts, "waitingSeconds": round(self._clock.now() - entry.since, 3)}
+        dump: dict[str, Any] = {"pod": entry.pod, "tier": entry.tier.value, "priority": entry.priority}
+        dump |= {"attempts": entry.attempts, "waitingSeconds": round(self._clock.now() - entry.since, 3)}
         if entry.until is not None:
-            said["backoffUntil"] = rfc3339(self._clock.wall() + entry.until - self._clock.now())
+            dump["backoffUntil"] = rfc3339(self._clock.wall() + entry.until - self._clock.now())
         if entry.rejectors:
-            said["rejectedBy"] = entry.rejectors
+            dump["rejectedBy"] = entry.rejectors
         if entry.gating_plugin:
-            said["gatedBy"] = entry.gating_plugin
+            dump["gatedBy"] = entry.gating_plugin
         node = self._context.queue.nominator.node_of(entry.uid)
         if node:
-            said["nominatedNode"] = node
-        return said | {"uid": entry.uid}
+            dump["nominatedNode"] = node
+        return dump | {"uid": entry.uid}
 
     def _assumed(self) -> Iterator[dict[str, Any]]:
         for assumed in islice(self._context.assumed.values(), MOST_PODS):
@@ -121,24 +121,24 @@ class Dumps:
 
 
 def _rest(offset: int, limit: int, more: int) -> dict[str, Any]:
-    """Where a page begins, how much follows it, and what to ask for then."""
+    """Return a page's offset, the number of further entries, and the query for the next page."""
     rest: dict[str, Any] = {"offset": offset, "more": more}
     return rest | ({"next": f"?offset={offset + limit}&limit={limit}"} if more else {})
 
 
 def _node(row: NodeRow) -> dict[str, Any]:
-    said: dict[str, Any] = {"node": row.name, "allocatable": _readable(row.allocatable, row.allowed_pods)}
-    said["requested"] = _readable(row.requested, len(row.pods))
+    dump: dict[str, Any] = {"node": row.name, "allocatable": _readable(row.allocatable, row.allowed_pods)}
+    dump["requested"] = _readable(row.requested, len(row.pods))
     if row.unschedulable:
-        said["unschedulable"] = True
-    return said | {"pods": [pod.key for pod in row.pods.values()]}
+        dump["unschedulable"] = True
+    return dump | {"pods": [pod.key for pod in row.pods.values()]}
 
 
 def _readable(amounts: Mapping[str, int], pods: int) -> dict[str, Any]:
     return {name: f"{n}m" if name == CPU else n for name, n in amounts.items()} | {"pods": pods}
 
 
-async def _logged(message: str, entries: list[dict[str, Any]]) -> None:
+async def _log_all(message: str, entries: list[dict[str, Any]]) -> None:
     for i, entry in enumerate(entries):
         if i % _AT_ONCE == 0:
             await asyncio.sleep(0)

@@ -1,8 +1,8 @@
-"""Front proxies: whoever shows one of their certificates says in headers on whose behalf it asks.
+"""Front proxies: clients with a certificate of a proxy CA name the user in request headers.
 
-That is how an API server passes on what users ask of a server behind it, and kube-scheduler takes it
-(--requestheader-*). A certificate of the proxies' authority names nobody by itself, so it has to be known which
-authority has signed: what is told of a certificate here goes by the root of the chain that TLS has verified.
+An API server forwards users' requests this way, and kube-scheduler accepts it (--requestheader-*). A certificate of the
+proxy CA is not trusted as a user certificate, so the signer must be known: it is the root of the chain that TLS
+verified.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _CERTIFICATES: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIF
 
 
 def user_of(request: Request, clients: str, proxies: Proxies | None) -> User | None:
-    """Whom the certificate names that came with a request, or on whose behalf a proxy asks; None if nobody.
+    """Return the user of a request's certificate, or the user that a front proxy names; None without either.
 
-    `clients` are the authorities of clients as PEM text.
+    `clients` are the CAs of clients as PEM text.
     """
     if request.subject is None:
         return None
@@ -41,7 +41,7 @@ def user_of(request: Request, clients: str, proxies: Proxies | None) -> User | N
 
 
 def user_of_headers(request: Request, proxies: Proxies) -> User | None:
-    """On whose behalf a proxy asks, by the headers that it has set; None if it says nobody."""
+    """Return the user in the headers that a front proxy has set; None without a user name."""
     name = _first(request, proxies.user_headers)
     if not name:
         return None
@@ -64,7 +64,7 @@ def _all(request: Request, wanted: Callable[[str], bool]) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _signers(pem: str) -> frozenset[bytes]:
-    """The certificates in a PEM text; what cannot be read is nobody's."""
+    """Return the DER certificates in a PEM text; malformed ones are skipped."""
     found = set()
     for text in _CERTIFICATES.findall(pem):
         try:

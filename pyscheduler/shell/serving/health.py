@@ -1,6 +1,6 @@
-"""Is it alive, is it ready: /healthz, /livez and /readyz as Kubernetes components answer them, checks and all.
+"""Health endpoints /healthz, /livez and /readyz with the format and the checks of Kubernetes components.
 
-They are everybody's, so they withhold reasons; /readyz/<check> tells them to whoever may ask for that path.
+They are accessible to all, so they withhold reasons; /readyz/<check>, which needs authorization, includes them.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from pyscheduler.shell import logs
 from pyscheduler.shell.serving.webserver import Request, Response
 
 Check = Callable[[], str | None]
-"""None if all is well, otherwise what is not, in a few words."""
+"""Returns None if healthy, otherwise the problem in a few words."""
 
 ENDPOINTS: Final = ("healthz", "livez", "readyz")
 _log = logs.get("health")
 
 
 class Checks(msgspec.Struct, frozen=True):
-    """The checks by name: `live` of all endpoints, `well` of /healthz and /readyz, `ready` of /readyz."""
+    """Checks by name: `live` for all endpoints, `well` for /healthz and /readyz, `ready` for /readyz."""
 
     live: Mapping[str, Check] = msgspec.field(default_factory=dict)
     well: Mapping[str, Check] = msgspec.field(default_factory=dict)
     ready: Mapping[str, Check] = msgspec.field(default_factory=dict)
 
     def of(self, endpoint: str) -> dict[str, Check]:
-        """All that an endpoint asks, `ping` first: an answer at all is the first sign of life."""
+        """Return the checks of an endpoint, first `ping`, which always succeeds."""
         live: dict[str, Check] = {"ping": lambda: None, **self.live}
         checks = {"livez": live, "healthz": {**live, **self.well}, "readyz": {**live, **self.well, **self.ready}}
         return checks[endpoint]
 
 
 def pages(checks: Checks) -> dict[str, Callable[[Request], Response]]:
-    """What is served, by path: the endpoints, and each of their checks below them."""
+    """Return the pages by path: the endpoints, and each of their checks below them."""
     served: dict[str, Callable[[Request], Response]] = {}
     for endpoint in ENDPOINTS:
         own = checks.of(endpoint)
@@ -58,13 +58,13 @@ def _all(endpoint: str, checks: Mapping[str, Check], request: Request) -> Respon
     if unknown:
         lines.append(f"warn: some health checks cannot be excluded: no matches for {unknown}")
     if problems:
-        _log.info("A health check failed", v=2, endpoint=endpoint, **problems)
+        _log.info("Health check failed", v=2, endpoint=endpoint, **problems)
     elif "verbose" not in request.query:
         return Response(b"ok")
     lines.append(f"{endpoint} check {'failed' if problems else 'passed'}")
     return Response(("\n".join(lines) + "\n").encode(), 500 if problems else 200)
 
 
-def _one(check: Check, request: Request) -> Response:  # noqa: ARG001 - a page is asked like any other
+def _one(check: Check, request: Request) -> Response:  # noqa: ARG001 - the signature of a Page
     problem = check()
     return Response(f"internal server error: {problem}\n".encode(), 500) if problem else Response(b"ok")

@@ -1,7 +1,7 @@
-"""The scheduler's own HTTP server: is it alive, is it ready, what has it counted, what is it configured to do.
+"""HTTPS endpoints of the scheduler: health, metrics, configuration, debugging.
 
-Endpoints and answers are those of kube-scheduler, so that probes, scrapes and habits carry over. A page is a path and
-what makes its answer; before any is made, the guard is asked whether whoever asks may have it.
+Paths and responses are kube-scheduler's, so that probes, scrapers and scripts work unchanged. A page is a path with a
+function that creates the response; the authorization filter runs before it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 Page = Callable[[Request], Response]
-"""Makes the answer to a request that may be asked. BadRequest if its query cannot be understood."""
+"""Returns the response to an authorized request. BadRequest for an invalid query."""
 AsyncPage = Callable[[Request], Awaitable[Response]]
-"""A Page that waits for other threads."""
+"""A Page that runs work in other threads."""
 Guard = Callable[[Request, bool], Awaitable[Response | None]]
-"""Told a request and whether it is about a page: what to say instead of an answer, None to give it."""
+"""Receives a request and True if its page exists; returns an error response, or None if it is allowed."""
 
 JSON: Final = "application/json; charset=utf-8"
 _NOT_FOUND: Final = Response(b"404 page not found\n", 404)
@@ -30,15 +30,15 @@ _READS: Final = ("GET", "HEAD")
 
 
 class ServerProblem(Exception):
-    """The server cannot be started; the message is one line."""
+    """The server cannot start; the message is one line."""
 
 
 class BadRequest(ValueError):
-    """The query says something that the page cannot understand; the message is for whoever asked."""
+    """The query is invalid; the message is the response."""
 
 
 class HttpServer:
-    """Serves pages by their path, or by `METHOD /path` where something is done; port 0 takes a free one."""
+    """Serves pages by path, or by `METHOD /path` for other methods than GET and HEAD; port 0 picks a free one."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """Where it listens, once started."""
+        """The port, once started."""
         return self._server.port
 
     async def start(self) -> None:
-        """Listen. ServerProblem if the address is taken or not ours."""
+        """Listen. ServerProblem if the address is in use or not local."""
         try:
             await self._server.start()
         except OSError as problem:
@@ -70,7 +70,7 @@ class HttpServer:
             ) from None
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening and close all connections."""
         await self._server.stop()
 
     async def _answer(self, request: Request) -> Response:
@@ -91,7 +91,7 @@ class HttpServer:
 
 
 def json_page(make: Callable[[Request], Any]) -> Page:
-    """A page that shows what `make` gives, as JSON that a person can read."""
+    """Return a page with the result of `make` as indented JSON."""
 
     def page(request: Request) -> Response:
         return json_answer(make(request))
@@ -100,15 +100,15 @@ def json_page(make: Callable[[Request], Any]) -> Page:
 
 
 def json_answer(value: Any) -> Response:
-    """A value as JSON that a person can read."""
+    """Return a response with a value as indented JSON."""
     return Response(msgspec.json.format(msgspec.json.encode(value, enc_hook=str)), content_type=JSON)
 
 
 def metrics_page(registry: Callable[[], CollectorRegistry]) -> Page:
-    """The metrics in the form that is asked for."""
+    """Return a page with the metrics in the format of the Accept header."""
 
     def page(request: Request) -> Response:
-        # It brings a web server and e-mail along: nothing that a start should wait for.
+        # prometheus_client imports a web server and e-mail modules, which would slow down the start.
         from prometheus_client.exposition import choose_encoder
 
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
@@ -118,7 +118,7 @@ def metrics_page(registry: Callable[[], CollectorRegistry]) -> Page:
 
 
 def number(request: Request, name: str, default: int, most: int) -> int:
-    """A number of the query, no more than `most`. BadRequest if it is none."""
+    """Return a number in the query, at most `most`. BadRequest if it is not a number."""
     given = request.query.get(name, [str(default)])[-1]
     if not (given.isascii() and given.isdigit()) or len(given) > len(str(most)) + 9:
         raise BadRequest(f"{name}={given!r} is not a number")

@@ -1,7 +1,7 @@
-"""Access to state of the main loop, for pages that are made in another thread.
+"""Access to the main loop's state for pages that are served in another thread.
 
-The scheduler's memory changes between two attempts, so it is read there. While the loop is blocked, pages that need it
-are refused, and metrics are served as they were last.
+The scheduler's state is consistent only between two attempts, so it is read on the main loop. While that is blocked,
+pages that need it return 503, and metrics are served with their last values.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 PATIENCE: Final = 1.0
-"""Seconds that a page waits for the loop: far longer than its longest turn, and below what scrapes wait."""
+"""Seconds that a page waits for the loop: far longer than its longest burst, and less than a scrape timeout."""
 BLOCKED: Final = Response(b"the scheduling loop is blocked, try again later\n", 503)
 T = TypeVar("T")
 
 
 class LoopBlocked(Exception):
-    """The loop has not run the call in time, and will not run it any more."""
+    """The loop did not run the call in time, and will not run it later."""
 
 
 class MainLoop:
-    """An event loop as seen from the loop of another thread."""
+    """Main loop as seen from another thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patience: float = PATIENCE) -> None:
         self.loop = loop
         self._patience = patience
 
     async def call(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns on the loop. LoopBlocked if the loop does not get to it in time."""
+        """Return the result of `work()`, run on the loop. LoopBlocked if the loop does not run it in time."""
         result: Future[T] = Future()
         self.loop.call_soon_threadsafe(_call, work, result)
         try:
@@ -49,7 +49,7 @@ class MainLoop:
             raise LoopBlocked from None
 
     def page(self, make: Callable[[Request], T], answer: Callable[[T], Response]) -> AsyncPage:
-        """A page of what `make` returns on the loop, turned into an `answer` in the thread that serves it."""
+        """Return a page with `answer(value)`, where `make` returns the value on the main loop."""
 
         async def page(request: Request) -> Response:
             try:

@@ -1,7 +1,7 @@
-"""/metrics/resources: what each pod requests and is limited to, as kube-scheduler tells it.
+"""/metrics/resources: requests and limits of each pod, in kube-scheduler's format.
 
-Several lines a pod make a hundred megabytes of a large cluster. They are written slice by slice, so that they take
-little memory, and the scheduler's thread gets the interpreter's lock in between.
+With several lines per pod, a large cluster has a hundred megabytes of them. They are written in slices, which limits
+the memory and releases the GIL for the scheduler's thread in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyscheduler.shell.serving.webserver import Response
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE = 100
-"""Pods that are written before others get their turn: a millisecond or two."""
+"""Pods that are written before other tasks get a turn, in 1 to 2 ms."""
 _UNITS = {CPU: "cores", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes", "storage": "bytes"}
 _HELP = (
     "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod for resources along "
@@ -30,7 +30,7 @@ Amounts = Mapping[str, int]
 
 
 def answer(pods: Collection[Pod]) -> Response:
-    """The page for these pods."""
+    """Return the response for these pods."""
     return Response(_written([pod for pod in pods if pod.phase not in _ENDED]), content_type=CONTENT_TYPE)
 
 
@@ -47,7 +47,7 @@ async def _written(pods: list[Pod]) -> AsyncIterator[bytes]:
 
 
 def _lines(name: str, pod: Pod, of: Callable[[PodSpec], Amounts], ends: dict[PodSignatureGroup, list[str]]) -> str:
-    """The lines of a pod. How they end is the same for all pods of a template."""
+    """Return the lines of a pod; their ends are cached, because all pods of a template share them."""
     template = pod.signature.template
     end = ends.get(template)
     if end is None:
@@ -71,11 +71,11 @@ def _requests(spec: PodSpec) -> Amounts:
 
 
 def limits_of(spec: PodSpec) -> Amounts:
-    """The limits of a pod: summed as its requests are, but overhead counts only where there is a limit (PodLimits)."""
+    """Return the limits of a pod, summed like its requests; overhead counts only where there is a limit (PodLimits)."""
     stated = replace(
         spec,
-        containers=tuple(map(_asking_its_limits, spec.containers)),
-        init_containers=tuple(map(_asking_its_limits, spec.init_containers or ())),
+        containers=tuple(map(_with_limits_as_requests, spec.containers)),
+        init_containers=tuple(map(_with_limits_as_requests, spec.init_containers or ())),
         resources=_limits(spec.resources),
         overhead=None,
     )
@@ -86,7 +86,7 @@ def limits_of(spec: PodSpec) -> Amounts:
     return limits
 
 
-def _asking_its_limits(container: Container) -> Container:
+def _with_limits_as_requests(container: Container) -> Container:
     return replace(container, resources=_limits(container.resources))
 
 

@@ -1,7 +1,7 @@
-"""/debug/pprof: where the time goes, looked at from outside while the scheduler runs on.
+"""/debug/pprof: sampling profiler, and stacks of threads and tasks, while the scheduler runs.
 
-Go's profiles cannot be had from Python, so these are texts. The profile is a count of stacks as they were seen every
-few milliseconds, one a line from the outermost call in: what flame graph programs take ("folded stacks").
+Python cannot produce Go's profile format, so these are texts. The profile counts the stacks sampled every few
+milliseconds, one per line from the outermost call: the "folded stacks" of flame graph programs.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from pyscheduler.shell.serving.webserver import Request, Response
 
 PREFIX: Final = "/debug/pprof/"
 PERIOD: Final = 0.01
-"""Seconds between two looks."""
+"""Seconds between two samples."""
 DEFAULT: Final = 30
 LONGEST: Final = 300
-"""Seconds that a profile may take, however many are asked for."""
+"""Maximum seconds of a profile."""
 _INDEX: Final = (
-    "cmdline: the command line, its arguments divided by zero bytes",
-    "goroutine: what every thread and every task is doing",
-    f"profile: where the time goes; ?seconds={DEFAULT} says for how long to look",
+    "cmdline: the command line, its arguments separated by zero bytes",
+    "goroutine: stacks of all threads and tasks",
+    f"profile: sampled stacks of all threads; ?seconds={DEFAULT} sets the duration",
 )
 
 
 class Profiler:
-    """Looks at all threads but its own, for one who asks at a time."""
+    """Samples all other threads, for one request at a time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """`loop` is the loop of the tasks that are shown, maybe another thread's; None for the running one."""
+        """`loop` runs the tasks that are shown, possibly in another thread; None for the running loop."""
         self._loop = loop
         self._busy = False
 
     def pages(self) -> Mapping[str, Page]:
-        """The pages by path."""
+        """Return the pages by path."""
         return {
             PREFIX: lambda _: Response("".join(f"{line}\n" for line in _INDEX).encode()),
             f"{PREFIX}cmdline": lambda _: Response("\0".join(sys.orig_argv).encode()),
-            f"{PREFIX}goroutine": lambda _: Response("".join(_doing(self._loop)).encode()),
+            f"{PREFIX}goroutine": lambda _: Response("".join(_stacks(self._loop)).encode()),
             f"{PREFIX}profile": self._profile,
         }
 
     def _profile(self, request: Request) -> Response:
         seconds = number(request, "seconds", DEFAULT, LONGEST)
         if not seconds:
-            raise BadRequest("a profile takes a second at least")
+            raise BadRequest("a profile takes at least 1 second")
         if self._busy:
             return Response(b"Could not enable CPU profiling: cpu profiling already in use\n", 500)
-        return Response(self._folded(float(seconds)))
+        return Response(self._sample(float(seconds)))
 
-    async def _folded(self, seconds: float) -> AsyncIterator[bytes]:
+    async def _sample(self, seconds: float) -> AsyncIterator[bytes]:
         self._busy = True
         enough = threading.Event()
         try:
-            # A thread looks, so that other pages are served meanwhile. The client may go away before it ends.
+            # Sample in a thread, so that other pages are served meanwhile. The client may disconnect before the end.
             counts = await asyncio.to_thread(sample, seconds, enough)
         finally:
             self._busy = False
@@ -70,7 +70,7 @@ class Profiler:
 
 
 def sample(seconds: float, enough: threading.Event) -> Counter[str]:
-    """The stacks of all other threads, counted for so many seconds, or until it is enough."""
+    """Count the stacks of all other threads for `seconds`, or until `enough` is set."""
     counts: Counter[str] = Counter()
     own = threading.get_ident()
     for _ in range(max(1, round(seconds / PERIOD))):
@@ -92,7 +92,7 @@ def _calls(frame: FrameType | None) -> list[str]:
     return calls[::-1]
 
 
-def _doing(loop: asyncio.AbstractEventLoop | None) -> Iterator[str]:
+def _stacks(loop: asyncio.AbstractEventLoop | None) -> Iterator[str]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         yield f"thread {names.get(ident, ident)}\n{''.join(traceback.format_stack(frame))}\n"

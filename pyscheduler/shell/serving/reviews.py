@@ -1,8 +1,8 @@
-"""Asking the API server who a token belongs to, and what somebody may do: TokenReview and SubjectAccessReview.
+"""TokenReview and SubjectAccessReview calls with a cache.
 
-Anybody who reaches the port makes us ask, so it is bounded how often: an answer counts for ten seconds (as long as
-kube-scheduler keeps it), those who want the same one wait for one call, and with too many calls under way the next is
-refused at once.
+Any client that reaches the port can cause a review, so their rate is bounded: results are cached for 10 s (as in
+kube-scheduler), concurrent requests for the same review share one call, and with too many calls in flight the next is
+rejected at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyscheduler.shell.clock import Clock
 from pyscheduler.shell.kube.connection import TIMEOUT, Connection
 
 DEADLINE: Final = 10.0
-"""Seconds that a review may take, repetitions and waiting for its turn included."""
+"""Seconds that a review may take, including retries and waiting for the rate limiter."""
 MAX_CONCURRENT_REVIEWS: Final = 40
 MAX_CACHED: Final = 1024
 ANONYMOUS: Final = "system:anonymous"
@@ -30,11 +30,11 @@ T = TypeVar("T")
 
 
 class TooBusy(Exception):
-    """Too many reviews are under way."""
+    """Too many reviews are in flight."""
 
 
 class User(msgspec.Struct, frozen=True):
-    """Who asks, as TokenReview tells it and SubjectAccessReview wants it."""
+    """User as in TokenReview and SubjectAccessReview."""
 
     name: str = msgspec.field(name="username", default="")
     uid: str = ""
@@ -42,14 +42,14 @@ class User(msgspec.Struct, frozen=True):
     extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     def authenticated(self) -> User:
-        """The same in the group of all who have said who they are."""
+        """Return the user with the group of all authenticated users added."""
         if ALL_AUTHENTICATED in self.groups or self.name == ANONYMOUS:
             return self
         return User(self.name, self.uid, (*self.groups, ALL_AUTHENTICATED), self.extra)
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether somebody may do something, and what the API server says of it."""
+    """Result of a SubjectAccessReview with the API server's reason."""
 
     allowed: bool = False
     denied: bool = False
@@ -70,7 +70,7 @@ class _AccessReview(msgspec.Struct, frozen=True):
 
 
 class Seconds(NamedTuple):
-    """For how long an answer counts."""
+    """Seconds for which results are cached."""
 
     token: float = 10.0
     allowed: float = 10.0
@@ -78,11 +78,11 @@ class Seconds(NamedTuple):
 
 
 TEN: Final = Seconds()
-"""As long as kube-scheduler keeps them unless told otherwise."""
+"""Defaults of kube-scheduler."""
 
 
 class Reviewer:
-    """Asks the API server, one connection for each kind of question; they may be the same."""
+    """Makes reviews, with one connection for each kind; they may be the same."""
 
     def __init__(self, tokens: Connection, access: Connection, clock: Clock, seconds: Seconds = TEN) -> None:
         self._tokens = tokens
@@ -93,12 +93,12 @@ class Reviewer:
         )
 
     async def user_of(self, token: str) -> User | None:
-        """Who the token belongs to, None if to nobody. ApiError, TooBusy."""
-        key = sha256(token.encode()).digest()  # tokens are nothing to be kept
+        """Return the user of a token, None for an invalid token. ApiError, TooBusy."""
+        key = sha256(token.encode()).digest()  # do not store tokens
         return await self._users.get(key, lambda: self._review_token(token))
 
     async def may(self, user: User, verb: str, path: str) -> Verdict:
-        """Whether the user may do that. ApiError, TooBusy."""
+        """Return the verdict on a request of the user. ApiError, TooBusy."""
         key = (user.name, user.uid, user.groups, tuple((k, tuple(v)) for k, v in user.extra.items()), verb, path)
         return await self._verdicts.get(key, lambda: self._review_access(user, verb, path))
 
@@ -115,36 +115,36 @@ class Reviewer:
 
 
 class TTLCache(Generic[T]):
-    """Answers by what was asked, each kept for as many seconds as `seconds` says of it."""
+    """Cache of results by key; `seconds` returns the time to live of a result."""
 
     def __init__(self, seconds: Callable[[T], float], clock: Clock) -> None:
         self._seconds = seconds
         self._clock = clock
         self._answers: dict[Hashable, tuple[float, T]] = {}
-        """With the time up to which each counts, oldest first."""
-        self._asking: dict[Hashable, asyncio.Task[T]] = {}
+        """Results with their time of expiry, oldest first."""
+        self._calls: dict[Hashable, asyncio.Task[T]] = {}
 
-    async def get(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
-        """The kept answer, or that of `ask`, which whoever wants the same meanwhile waits for too.
+    async def get(self, key: Hashable, fetch: Callable[[], Awaitable[T]]) -> T:
+        """Return the cached result, or that of `fetch`, which concurrent calls with the same key share.
 
-        What `ask` raises is raised to all of them, and not kept. TooBusy with too many calls under way.
+        An exception of `fetch` is raised in all of them and not cached. TooBusy with too many calls in flight.
         """
-        kept = self._answers.get(key)
-        if kept is not None and self._clock.now() < kept[0]:
-            return kept[1]
-        asking = self._asking.get(key)
-        if asking is None:
-            if len(self._asking) >= MAX_CONCURRENT_REVIEWS:
+        cached = self._answers.get(key)
+        if cached is not None and self._clock.now() < cached[0]:
+            return cached[1]
+        call = self._calls.get(key)
+        if call is None:
+            if len(self._calls) >= MAX_CONCURRENT_REVIEWS:
                 raise TooBusy
-            asking = self._asking[key] = asyncio.create_task(self._ask(key, ask))
-            asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # perhaps nobody waits any more
-        return await asyncio.shield(asking)
+            call = self._calls[key] = asyncio.create_task(self._fetch(key, fetch))
+            call.add_done_callback(lambda task: task.cancelled() or task.exception())  # mark as retrieved
+        return await asyncio.shield(call)
 
-    async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _fetch(self, key: Hashable, fetch: Callable[[], Awaitable[T]]) -> T:
         try:
-            answer = await ask()
+            answer = await fetch()
         finally:
-            del self._asking[key]
+            del self._calls[key]
         now = self._clock.now()
         self._answers.pop(key, None)
         self._answers[key] = (now + self._seconds(answer), answer)
@@ -164,4 +164,4 @@ async def _post_review(connection: Connection, path: str, body: Mapping[str, Any
     except TimeoutError:
         raise ApiError(0, TIMEOUT, "no answer in time") from None
     except msgspec.MsgspecError as problem:
-        raise ApiError(0, "UnreadableResponse", f"the answer to {path} cannot be read: {problem}") from None
+        raise ApiError(0, "UnreadableResponse", f"cannot decode the response to {path}: {problem}") from None

@@ -1,6 +1,6 @@
-"""A certificate of our own for whoever gave us none: the connection is private, but nothing says who answers.
+"""Self-signed certificate for a server without a configured one: encrypts connections, but proves no identity.
 
-Imported when it is needed: the library costs more CPU than the decision of a hundred pods.
+Imported on demand: the library takes more CPU to import than a hundred scheduling decisions.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _LASTS = timedelta(days=365)
 _SKEW = timedelta(hours=1)
-"""How far the clocks of others may be behind ours."""
+"""Tolerance for clients with a slow clock."""
 _ANY = ("0.0.0.0", "::")
 
 
 def make(bind_address: str, wall: float) -> tuple[bytes, bytes]:
-    """A certificate and its key in PEM, good for a year from `wall` (seconds since 1970) on.
+    """Return a certificate and its key as PEM, valid for a year from `wall` (seconds since 1970).
 
-    It is for localhost, and for the address that is served if that is one; elliptic (P-256), so that making it and
-    each handshake cost little.
+    It is valid for localhost and, if specific, the bind address. The elliptic key (P-256) makes creation and handshakes
+    cheap.
     """
     now = datetime.fromtimestamp(wall, UTC)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -32,7 +32,7 @@ def make(bind_address: str, wall: float) -> tuple[bytes, bytes]:
     builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - _SKEW).not_valid_after(now + _LASTS)
     builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    # It is its own authority, so that a client can be given this certificate to check it with.
+    # It is its own CA, so that clients can verify it with this certificate.
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)

@@ -1,7 +1,7 @@
-"""TLS as the endpoints serve it: whose certificate, which versions, whose client certificates are authorities_pem.
+"""TLS context of the HTTPS endpoints: server certificate, protocol versions, client CAs.
 
-A context is made when the first connection comes and again when what it was made of has changed, so that a certificate
-that was renewed is served without a restart, and a start does not wait for one to be made.
+A context is created for the first connection, and again when the files or CAs have changed, so that a renewed
+certificate is served without a restart, and the start does not wait for a self-signed one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pyscheduler.shell.serving.client_ca import ClientAuthorities
 from pyscheduler.shell.serving.http import ServerProblem
 
 VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
-"""What --tls-min-version takes. kube-scheduler's older ones are not served."""
+"""Values of --tls-min-version; kube-scheduler's older ones are not supported."""
 _ALWAYS = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-"""The suites of TLS 1.3: nobody can choose among them, in Go neither."""
+"""Cipher suites of TLS 1.3, which cannot be configured, as in Go."""
 CIPHERS: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
@@ -38,14 +38,14 @@ CIPHERS: Final = {
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
 }
-"""What --tls-cipher-suites takes beside those, and OpenSSL's names; those that Go calls insecure are not served."""
+"""Further values of --tls-cipher-suites, with OpenSSL's names; suites that Go calls insecure are not supported."""
 PAIR_NAME: Final = "pyscheduler"
-"""`pyscheduler.crt` and `pyscheduler.key` are what --cert-dir holds."""
+"""--cert-dir contains `pyscheduler.crt` and `pyscheduler.key`."""
 _log = logs.get("tls")
 
 
 class TlsOptions(msgspec.Struct, frozen=True):
-    """kube-scheduler's flags of these names; without a file a certificate is made."""
+    """Values of kube-scheduler's flags of these names; without a file, a self-signed certificate is used."""
 
     cert_file: Path | None = None
     key_file: Path | None = None
@@ -55,13 +55,13 @@ class TlsOptions(msgspec.Struct, frozen=True):
 
 
 class Files(msgspec.Struct, frozen=True):
-    """Where a certificate and its key are."""
+    """Paths of a certificate and its key."""
 
     certificate: Path
     key: Path
 
     def state(self) -> object:
-        """Something that is another when one of them is; None while one is missing."""
+        """Return a value that changes when a file does; None if one is missing."""
         try:
             found = [file.stat() for file in (self.certificate, self.key)]
         except OSError:
@@ -70,7 +70,7 @@ class Files(msgspec.Struct, frozen=True):
 
 
 class Tls:
-    """Gives each connection its context. `make` makes a certificate and its key in PEM; it may take a while."""
+    """Provides the TLS context of each connection. `make` returns a new certificate and key as PEM; it may be slow."""
 
     def __init__(
         self,
@@ -78,61 +78,61 @@ class Tls:
         make: Callable[[], tuple[bytes, bytes]],
         authorities: ClientAuthorities | None = None,
     ) -> None:
-        """ServerProblem if the options contradict each other, or name what cannot be used."""
+        """ServerProblem for contradictory options, or unusable files."""
         self._make = make
         self._authorities = authorities
         self._version = _version(options.min_version)
         self._ciphers = _ciphers(options.cipher_suites)
         self._files = _files(options)
-        self._given = options.cert_file is not None
-        self._made: tuple[bytes, bytes] | None = None
+        self._has_file_flags = options.cert_file is not None
+        self._created: tuple[bytes, bytes] | None = None
         self._context: ssl.SSLContext | None = None
-        self._made_of: object = None
+        self._context_state: object = None
         self._renewing = asyncio.Lock()
-        if self._files and (self._given or self._files.state()):
-            self._use(self._files.state(), "")
+        if self._files and (self._has_file_flags or self._files.state()):
+            self._load_context(self._files.state(), "")
 
     async def context(self) -> ssl.SSLContext:
-        """The context for the next connection. OSError if there is none to be had."""
+        """Return the context for the next connection. OSError if there is none."""
         authorities_pem = await self._authorities.current() if self._authorities else ""
         async with self._renewing:
-            if self._context is None and not self._given:
-                await self._provide()
+            if self._context is None and not self._has_file_flags:
+                await self._create_certificate()
             state = self._files.state() if self._files else None
-            if (state, authorities_pem) != self._made_of:
+            if (state, authorities_pem) != self._context_state:
                 self._renew(state, authorities_pem)
             if self._context is None:
-                raise OSError("there is no certificate to be served")
+                raise OSError("there is no certificate to serve")
             return self._context
 
-    async def _provide(self) -> None:
-        """Take the pair of --cert-dir, or make one and leave it there; in memory where that cannot be done."""
+    async def _create_certificate(self) -> None:
+        """Use the pair in --cert-dir, or create one and store it there, in memory if that fails."""
         if self._files and self._files.state():
             return
-        self._made = await asyncio.to_thread(self._make)
+        self._created = await asyncio.to_thread(self._make)
         if self._files is None:
             return
         try:
-            await asyncio.to_thread(_write, self._files, self._made)
-            _log.info("Made a certificate", cert=str(self._files.certificate))
+            await asyncio.to_thread(_write, self._files, self._created)
+            _log.info("Created a self-signed certificate", cert=str(self._files.certificate))
         except OSError as problem:
-            _log.warning("--cert-dir cannot be written; the certificate that was made is kept in memory", problem)
+            _log.warning("Cannot write to --cert-dir, keeping the self-signed certificate in memory", problem)
             self._files = None
 
     def _renew(self, state: object, authorities_pem: str) -> None:
-        before, self._made_of = self._made_of, (state, authorities_pem)
+        before, self._context_state = self._context_state, (state, authorities_pem)
         try:
-            self._use(state, authorities_pem)
+            self._load_context(state, authorities_pem)
         except ServerProblem as problem:
-            _log.warning("TLS goes on as before", problem)
+            _log.warning("Cannot load the changed certificate, keeping the current one", problem)
             return
         if before is not None:
-            _log.info("The certificate or the authorities have changed", v=2)
+            _log.info("Reloaded the certificate or the client CAs", v=2)
 
-    def _use(self, state: object, authorities_pem: str) -> None:
+    def _load_context(self, state: object, authorities_pem: str) -> None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = self._version
-        context.num_tickets = 0  # who comes back shows the certificate again, in TLS 1.2 too
+        context.num_tickets = 0  # without session resumption, each connection presents its certificate
         context.options |= ssl.OP_NO_TICKET
         context.set_alpn_protocols(["http/1.1"])
         try:
@@ -140,50 +140,48 @@ class Tls:
                 context.set_ciphers(self._ciphers)
             if self._files:
                 context.load_cert_chain(self._files.certificate, self._files.key, password="")
-            elif self._made:
-                _load(context, self._made)
+            elif self._created:
+                _load(context, self._created)
         except (OSError, ValueError) as problem:
             where = f"{self._files.certificate} and {self._files.key}" if self._files else "TLS"
             raise ServerProblem(f"{where} cannot be served: {' '.join(str(problem).split())}") from None
         if authorities_pem:
             _request_client_certificates(context, authorities_pem)
-        self._context, self._made_of = context, (state, authorities_pem)
+        self._context, self._context_state = context, (state, authorities_pem)
 
 
 def _request_client_certificates(context: ssl.SSLContext, authorities: str) -> None:
-    """Ask for a client's certificate; whoever has none, or comes while the authorities are no such, may be nobody."""
+    """Request an optional client certificate; without one, or if the CAs are malformed, clients may be anonymous."""
     try:
         context.load_verify_locations(cadata=authorities)
     except (OSError, ValueError) as problem:
-        _log.warning("Client certificates cannot be checked: the authorities cannot be read", problem)
+        _log.warning("Cannot verify client certificates, the CAs are malformed", problem)
         return
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # each of them is one to believe, as in Go
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # each of them is a trust anchor, as in Go
 
 
 def _version(name: str) -> ssl.TLSVersion:
     version = VERSIONS.get(name or "VersionTLS12")
     if version is None:
-        raise ServerProblem(f"--tls-min-version {name} is not served; choose {' or '.join(VERSIONS)}")
+        raise ServerProblem(f"--tls-min-version {name} is not supported; choose {' or '.join(VERSIONS)}")
     return version
 
 
 def _ciphers(names: str) -> str:
-    """OpenSSL's names, in the order given; "" for its own choice."""
+    """Return OpenSSL's names in the given order; "" for its default."""
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     for name in chosen:
         if name not in CIPHERS and name not in _ALWAYS:
             raise ServerProblem(
-                f"--tls-cipher-suites {name} is not served; choose of {', '.join((*_ALWAYS, *CIPHERS))}"
+                f"--tls-cipher-suites {name} is not supported; choose from {', '.join((*_ALWAYS, *CIPHERS))}"
             )
     return ":".join(CIPHERS[name] for name in chosen if name in CIPHERS)
 
 
 def _files(options: TlsOptions) -> Files | None:
     if (options.cert_file is None) != (options.key_file is None):
-        raise ServerProblem(
-            "--tls-cert-file and --tls-private-key-file go together: one without the other says nothing"
-        )
+        raise ServerProblem("--tls-cert-file and --tls-private-key-file must be given together")
     if options.cert_file is not None and options.key_file is not None:
         return Files(options.cert_file, options.key_file)
     folder = options.cert_dir
@@ -191,7 +189,7 @@ def _files(options: TlsOptions) -> Files | None:
 
 
 def _write(files: Files, pair: tuple[bytes, bytes]) -> None:
-    """Leave a pair for the next start; the key is its owner's alone from its first moment on."""
+    """Store a pair for the next start; the key file is private from its creation on."""
     certificate, key = pair
     files.key.parent.mkdir(parents=True, exist_ok=True)
     write_private(files.key, key)
@@ -199,7 +197,7 @@ def _write(files: Files, pair: tuple[bytes, bytes]) -> None:
 
 
 def _load(context: ssl.SSLContext, pair: tuple[bytes, bytes]) -> None:
-    with NamedTemporaryFile(prefix="pyscheduler-") as both:  # the ssl module takes files only
+    with NamedTemporaryFile(prefix="pyscheduler-") as both:  # the ssl module loads only files
         both.write(b"".join(pair))
         both.flush()
         context.load_cert_chain(both.name)

@@ -1,11 +1,11 @@
-"""An HTTP/1.1 server for probes, scrapes and dumps, with TLS or without. Requests carry no body.
+"""HTTP/1.1 server for probes, scrapes and dumps, with or without TLS. Requests have no body.
 
-Requests are parsed by h11, and what Go's net/http refuses is refused: it is an exposed port, and its speed matters
-little. A whole web framework takes a quarter of a second of CPU to import, h11 a few milliseconds.
+h11 parses the requests, and everything that Go's net/http rejects is rejected: the port is exposed, and speed matters
+little. A web framework takes 0.25 s of CPU to import, h11 a few milliseconds.
 
-Clients share one thread, so all is bounded: connections, the time that a handshake may take, the size of a request.
-With all connections taken, the one that has been idle longest is closed: a probe gets its response however many
-connections a client holds open.
+Clients share one thread, so everything is bounded: connections, duration of the handshake, size of a request. With all
+connections in use, the one that has been idle longest is closed: a probe gets its response however many connections a
+client opens.
 """
 
 from __future__ import annotations
@@ -26,49 +26,49 @@ from pyscheduler.shell import logs
 
 TEXT: Final = "text/plain; charset=utf-8"
 LONGEST_HEAD: Final = 32 * 1024
-"""Bytes that a request may take."""
+"""Maximum bytes of a request."""
 MOST_CONNECTIONS: Final = 32
 HANDSHAKE: Final = 10.0
-"""Seconds that a connection has for TLS."""
+"""Seconds that a TLS handshake may take."""
 IDLE: Final = 90.0
-"""Seconds after which a connection on which nothing is asked, or no answer is taken, is closed."""
+"""Seconds after which a connection without a request, or with an unread response, is closed."""
 CLOSE_TIMEOUT: Final = 2.0
-"""Seconds that the other side has to end TLS in good form."""
+"""Seconds that the client has for the TLS shutdown."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-"""Characters that no header's value may hold (golang.org/x/net/http/httpguts.ValidHeaderFieldValue)."""
+"""Characters that a header value must not contain (golang.org/x/net/http/httpguts.ValidHeaderFieldValue)."""
 _HOST: Final = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~@/]*")
-"""Characters that a Host header may hold (golang.org/x/net/http/httpguts.ValidHostHeader)."""
+"""Characters that a Host header may contain (golang.org/x/net/http/httpguts.ValidHostHeader)."""
 _ESCAPED: Final = r"(?:[^%?#]|%[0-9A-Fa-f]{2})*"
 _TARGET: Final = re.compile(rf"(?:https?://[^/?#:]+(?::[0-9]*)?)?(?P<path>(?:/{_ESCAPED})?)(?:\?(?P<query>[^#]*))?")
-"""A path, or a whole URL as a proxy's client sends it. A bad escape is refused, as net/url.ParseRequestURI does."""
+"""A path, or an absolute URL as clients of a proxy send it. Bad escapes are rejected, as by net/url.ParseRequestURI."""
 _DER = 2
-"""The form of a certificate (`_ssl.ENCODING_DER`)."""
+"""Encoding of a certificate (`_ssl.ENCODING_DER`)."""
 _RECOVERY = 1.0
-"""Seconds to wait when no connection can be accepted: most likely there are no file descriptors left."""
+"""Seconds to wait after a failed accept, which usually means that no file descriptor is left."""
 _log = logs.get("http")
 Subject = tuple[tuple[tuple[str, str], ...], ...]
-"""Whom a certificate names, as the ssl module writes it."""
+"""Subject of a certificate, as in the ssl module."""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What somebody asks for: a path, its query parameters with all their values, and headers by lower-case name."""
+    """A request: path, query parameters with all values, and headers by lower-case name."""
 
     path: str
     query: Mapping[str, list[str]]
     headers: Mapping[str, str]
     method: str = "GET"
     target: str = ""
-    """Path and query as they were sent."""
+    """Path and query as sent."""
     subject: Subject | None = None
-    """Whose certificate came with the connection; None without one that was verified."""
+    """Subject of the verified client certificate; None without one."""
     signer: bytes = b""
-    """The authority at the root of that certificate's chain, itself a certificate (DER)."""
+    """CA certificate (DER) at the root of the client certificate's chain."""
     pairs: tuple[tuple[str, str], ...] = ()
-    """All headers as they were sent, those that were sent twice included, with lower-case names."""
+    """All headers as sent, repeated ones included, with lower-case names."""
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What they are told: at once, or piece by piece so that no long answer holds the scheduler up."""
+    """A response; a body in pieces keeps a long response from blocking the loop."""
 
     body: bytes | AsyncIterator[bytes]
     status: int = 200
@@ -76,9 +76,9 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class WebServer:
-    """Calls `answer` with each question. Port 0 takes a free one, told by `port` once started.
+    """Calls `answer` with each request. Port 0 picks a free one, which `port` holds once started.
 
-    `tls` is asked for each connection, so that a new certificate is served without a restart; None serves plain HTTP.
+    `tls` is called for each connection, so that a new certificate is served without a restart; None serves plain HTTP.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class WebServer:
         self._tls = tls
         self._accepting: asyncio.Task[None] | None = None
         self._connections: dict[asyncio.Task[None], None] = {}
-        """The one without a request for the longest time comes first."""
+        """Connections, ordered by the time of their last request."""
 
     async def start(self) -> None:
-        """Listen. OSError if the address is taken or not ours."""
+        """Listen. OSError if the address is in use or not local."""
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         both = self._address == "::" and socket.has_dualstack_ipv6()
         listener = socket.create_server((self._address, self.port), family=family, dualstack_ipv6=both)
@@ -106,7 +106,7 @@ class WebServer:
         self._accepting = asyncio.create_task(self._accept(listener))
 
     async def stop(self) -> None:
-        """Stop listening and close all connections, answers under way with them."""
+        """Stop listening and close all connections, also with responses in flight."""
         if self._accepting is None:
             return
         tasks = [self._accepting, *self._connections]
@@ -120,7 +120,7 @@ class WebServer:
                 try:
                     connected, _ = await asyncio.get_running_loop().sock_accept(listener)
                 except OSError as problem:
-                    _log.warning("A connection could not be accepted", problem)
+                    _log.warning("Failed to accept a connection", problem)
                     await asyncio.sleep(_RECOVERY)
                     continue
                 if len(self._connections) >= MOST_CONNECTIONS:
@@ -135,9 +135,9 @@ class WebServer:
         """Respond to all requests of one connection."""
         try:
             async with asyncio.timeout(HANDSHAKE):
-                reader, writer = await self._opened(connected)
+                reader, writer = await self._open(connected)
         except (OSError, TimeoutError) as problem:
-            _log.info("A connection was not made", v=4, err=str(problem))
+            _log.info("Failed to open a connection", v=4, err=str(problem))
             return
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=LONGEST_HEAD)
         try:
@@ -145,15 +145,15 @@ class WebServer:
                 connection.start_next_cycle()
             writer.close()
         except (OSError, TimeoutError):
-            writer.close()  # the client has gone
+            writer.close()  # the client has disconnected
         except Exception as problem:
-            _log.crash("An answer broke off", problem)
+            _log.crash("Failed to write a response", problem)
         finally:
             if not writer.is_closing():
                 writer.transport.abort()
 
-    async def _opened(self, connected: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The connection ready for questions, TLS agreed upon."""
+    async def _open(self, connected: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the streams of a connection after the TLS handshake."""
         loop = asyncio.get_running_loop()
         try:
             context = await self._tls() if self._tls else None
@@ -180,13 +180,13 @@ class WebServer:
                 return False
             self._move_to_end()
             request = event
-            question = _read(request, *_peer(writer))
+            parsed = _read(request, *_peer(writer))
             await _next_event(connection, reader)  # its end, which has arrived: no request has a body
         except h11.RemoteProtocolError as problem:
             refusal = Response(f"{problem}\n".encode(), problem.error_status_hint)
             await _send(connection, writer, refusal, without_body=_is_head(request), close=True)
             return False
-        await _send(connection, writer, await self._answered(question), without_body=_is_head(request))
+        await _send(connection, writer, await self._respond(parsed), without_body=_is_head(request))
         return connection.our_state is h11.DONE and connection.their_state is h11.DONE
 
     def _move_to_end(self) -> None:
@@ -194,32 +194,32 @@ class WebServer:
         assert task is not None
         self._connections[task] = self._connections.pop(task)
 
-    async def _answered(self, question: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         try:
-            return await self._answer(question)
+            return await self._answer(request)
         except Exception as problem:
-            _log.crash("A question could not be answered", problem, path=question.path)
+            _log.crash("Failed to create a response", problem, path=request.path)
             return Response(b"internal error\n", 500)
 
 
 def _peer(writer: asyncio.StreamWriter) -> tuple[Subject | None, bytes]:
-    """Whose certificate came with the connection, and the root of its chain."""
+    """Return the subject of the client certificate and the root of its chain."""
     subject: Subject | None = (writer.get_extra_info("peercert") or {}).get("subject")
     return subject, b"" if subject is None else _root(writer.get_extra_info("ssl_object"))
 
 
 def _root(connection: Any) -> bytes:
-    """The last certificate of the chain that was verified; b"" if this Python does not tell."""
+    """Return the last certificate of the verified chain; b"" if this Python does not expose it."""
     if hasattr(connection, "get_verified_chain"):  # Python 3.13 and later
         chain = connection.get_verified_chain()
         return bytes(chain[-1]) if chain else b""
-    # Before that only a client's own certificate is public, which tells nothing of who is behind an intermediate one.
+    # Earlier versions expose only the client's own certificate, which does not show the root behind an intermediate.
     chain = getattr(connection._sslobj, "get_verified_chain", tuple)()
     return bytes(chain[-1].public_bytes(_DER)) if chain else b""
 
 
 async def _next_event(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Event | type[h11.PAUSED]:
-    """Return what comes next from the client. h11.RemoteProtocolError where it is not HTTP/1.1."""
+    """Return the client's next event. h11.RemoteProtocolError if it is not HTTP/1.1."""
     while True:
         event = connection.next_event()
         if event is h11.PAUSED or isinstance(event, h11.Event):
@@ -232,9 +232,9 @@ def _is_head(request: h11.Request | None) -> bool:
 
 
 def _read(request: h11.Request, subject: Subject | None, signer: bytes = b"") -> Request:
-    """Return the request as pages read it. h11.RemoteProtocolError for what h11 lets pass and Go's net/http refuses.
+    """Convert a request. h11.RemoteProtocolError for requests that h11 accepts and Go's net/http rejects.
 
-    A request with a body is refused too, and its connection closed rather than read past it: no page takes one.
+    A request with a body is rejected too, and its connection closed rather than skipping the body: no page takes one.
     """
     if request.http_version not in (b"1.1", b"1.0"):
         raise h11.RemoteProtocolError("unsupported protocol version", error_status_hint=505)

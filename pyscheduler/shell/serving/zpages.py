@@ -1,6 +1,6 @@
-"""/flagz and /statusz: what a process was started with and how it is, as Kubernetes' components tell it (KEP-4827).
+"""/flagz and /statusz: flags and status of the process, as in Kubernetes components (KEP-4827).
 
-They are for people. As in Kubernetes nobody is to parse them, which is what their heads say.
+They are for humans. As in Kubernetes they must not be parsed, which their header states.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyscheduler.shell.serving.webserver import Request, Response
 
 COMPONENT: Final = "pyscheduler"
 EMULATED: Final = "1.36"
-"""The Kubernetes version whose scheduler this one follows."""
+"""Kubernetes version of the scheduler that this one reproduces."""
 _HEAD = """
 {component} {page}
 Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is for \
@@ -26,23 +26,23 @@ _HOUR, _MINUTE = 3600, 60
 
 
 def flagz(flags: Callable[[], Mapping[str, Any]]) -> Page:
-    """Every flag by its name, with what it is set to."""
+    """Return a page with the value of every flag."""
 
     def page(_: Request) -> Response:
-        return _answer("flagz", (f"{name}: {_shown(value)}" for name, value in sorted(flags().items())))
+        return _answer("flagz", (f"{name}: {_format(value)}" for name, value in sorted(flags().items())))
 
     return page
 
 
 def statusz(paths: Iterable[str], started: float, wall: Callable[[], float]) -> Page:
-    """Since when it runs, what it is, and what else is served; times in seconds since 1970."""
+    """Return a page with start time, versions and the served paths; times in seconds since 1970."""
     served = " ".join(sorted(path for path in paths if path.startswith("/")))
 
     def page(_: Request) -> Response:
         began = datetime.fromtimestamp(started, UTC)
         lines = {
             "Started": f"{began:%a %b} {began.day:2d} {began:%H:%M:%S} UTC {began.year}",
-            "Up": _lasted(wall() - started),
+            "Up": _uptime(wall() - started),
             "Python version": platform.python_version(),
             "Binary version": pyscheduler.__version__,
             "Emulation version": EMULATED,
@@ -58,13 +58,13 @@ def _answer(page: str, lines: Iterable[str]) -> Response:
     return Response((head + "".join(f"{line}\n" for line in lines)).encode())
 
 
-def _lasted(seconds: float) -> str:
+def _uptime(seconds: float) -> str:
     whole = max(0, int(seconds))
     return f"{whole // _HOUR} hr {whole % _HOUR // _MINUTE:02d} min {whole % _MINUTE:02d} sec"
 
 
-def _shown(value: Any) -> str:
-    """As Go prints it."""
+def _format(value: Any) -> str:
+    """Format a value as Go does."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple | list):

@@ -52,7 +52,7 @@ def _tell_tasks(*_: object) -> None:
 
 
 Connection.__init__ = _made_impatient  # type: ignore[method-assign]
-heartbeat.GIVEN_UP_AFTER = float(os.environ["FAULTS_GIVEN_UP_AFTER"])  # type: ignore[misc]
+heartbeat.DEAD_AFTER = float(os.environ["FAULTS_GIVEN_UP_AFTER"])  # type: ignore[misc]
 if _clock.is_file():
     SystemClock.wall = staticmethod(lambda: time.time() + _wrong_by()[0])
     SystemClock.now = staticmethod(lambda: time.monotonic() + _wrong_by()[1])

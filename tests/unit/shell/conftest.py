@@ -1,4 +1,4 @@
-"""A fake API server and a connection to it on virtual time, and a fake extender."""
+"""Fixtures: a fake API server, a connection to it on virtual time, a fake extender."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def connection(kubeconfig: Path, clock: VirtualClock) -> AsyncIterator[Con
 
 
 def write_kubeconfig(folder: Path, server: str, *, cluster: str = "", user: str = "", context: str = "dev") -> Path:
-    """A kubeconfig of one cluster; `cluster` and `user` are more lines of theirs."""
+    """Write a kubeconfig with one cluster; `cluster` and `user` are additional lines."""
     file = folder / "kubeconfig"
     file.write_text(
         f"current-context: {context}\n"
         "contexts: [{name: dev, context: {cluster: here, user: me}}]\n"
         f"clusters:\n- name: here\n  cluster:\n    server: {server}\n{_indented(cluster)}"
-        f"users:\n- name: me\n  user:\n{_indented(user or 'username: nobody')}"
+        f"users:\n- name: me\n  user:\n{_indented(user or 'username: tester')}"
     )
     return file
 

@@ -1,7 +1,7 @@
-"""A scripted API server with the manners of bad ones: every ugly behaviour has a name here, and a test.
+"""Scripted API server that can misbehave: broken streams, hangups, delayed responses.
 
-A test says what each path answers, in order; a watch for which nothing is scripted stays open and silent. Anything
-else without a script is refused with 418, so that a call which the test did not expect is seen.
+A test scripts the responses of each path, in order; an unscripted watch stays open and silent. All other unscripted
+calls get 418, so that an unexpected call is noticed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """A whole answer."""
+    """A complete response."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -29,19 +29,19 @@ class Reply:
 
 @dataclass(frozen=True)
 class Stream:
-    """An answer in chunks; `cut` breaks the connection at the end instead of ending the answer."""
+    """A response in chunks; `cut` breaks the connection instead of ending the response."""
 
     chunks: tuple[bytes, ...]
     cut: bool = False
 
 
 class Hangup:
-    """The connection is closed before any answer."""
+    """Close the connection without a response."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """An answer that waits until the test lets it go."""
+    """A response that waits until the test sets `release`."""
 
     then: Reply | Stream | Hangup
     release: asyncio.Event = field(default_factory=asyncio.Event)
@@ -52,7 +52,7 @@ Answer = Reply | Stream | Hangup | Held
 
 @dataclass(frozen=True)
 class Call:
-    """What the server was asked."""
+    """A received call."""
 
     method: str
     path: str
@@ -72,7 +72,7 @@ def ok(body: Json) -> Reply:
 
 
 def refused(code: int, reason: str = "", message: str = "", retry_after: int | None = None) -> Reply:
-    """A Status, as API servers refuse."""
+    """Return an error response with a Status."""
     status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code}
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return Reply(code, msgspec.json.encode(status | {"reason": reason, "message": message}), headers)
@@ -83,12 +83,12 @@ def expired() -> Reply:
 
 
 def listed(*items: Json, version: int = 10, next: str = "") -> Reply:
-    """A page of a list."""
+    """Return a page of a list."""
     return ok({"metadata": {"resourceVersion": str(version), "continue": next}, "items": list(items)})
 
 
 def event(kind: str, obj: Json) -> bytes:
-    """A line of a watch."""
+    """Return a line of a watch."""
     return msgspec.json.encode({"type": kind, "object": obj}) + b"\n"
 
 
@@ -103,7 +103,7 @@ def watch(*lines: bytes, cut: bool = False) -> Stream:
 
 
 class FakeApi:
-    """`script(path, answers)` says what a path answers; `calls` is what was asked (without /version)."""
+    """Fake API server: `script` sets the responses of a path; `calls` holds the received calls except /version."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -131,11 +131,11 @@ class FakeApi:
             await self._runner.cleanup()
 
     def of(self, method: str, path: str = "") -> list[Call]:
-        """The calls of one method, to paths that end like this."""
+        """Return the calls of a method to paths that end with `path`."""
         return [call for call in self.calls if call.method == method and call.path.endswith(path)]
 
     async def called(self, times: int) -> None:
-        """Wait until the server has been asked so often."""
+        """Wait until the server has received that many calls."""
         async with self.calling, asyncio.timeout(5):
             await self.calling.wait_for(lambda: len(self.calls) >= times)
 
@@ -177,7 +177,7 @@ class FakeApi:
         for chunk in chunks:
             await response.write(chunk)
         if cut:
-            await asyncio.sleep(0.01)  # let the chunks out before the connection goes
+            await asyncio.sleep(0.01)  # send the chunks before closing the connection
             assert request.transport is not None
             request.transport.abort()
         return response

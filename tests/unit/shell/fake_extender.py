@@ -1,4 +1,4 @@
-"""An extender that says what a test has it say, and remembers what it was asked."""
+"""Fake extender with scripted responses that records its calls."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from aiohttp import web
 
 
 class FakeExtender:
-    """`says` has the answer by verb: bytes as they are, other values as JSON, a number as a status."""
+    """`responses` by verb: bytes are sent as they are, an integer as the status, other values as JSON."""
 
     def __init__(self) -> None:
-        self.says: dict[str, Any] = {}
-        self.asked: list[tuple[str, Any]] = []
-        """Verbs with the bodies that came with them."""
+        self.responses: dict[str, Any] = {}
+        self.calls: list[tuple[str, Any]] = []
+        """Verbs and decoded bodies of the calls."""
         self.types: list[str] = []
-        """The content types of the calls."""
-        self.thinking = asyncio.Event()
-        """Until it is set, `slow` is not answered."""
+        """Content types of the calls."""
+        self.release_slow = asyncio.Event()
+        """Calls of the verb `slow` wait until it is set."""
         self.called = asyncio.Event()
-        """Set once a call has come."""
+        """Set by the first call."""
         self.url = ""
         self._runner: web.AppRunner | None = None
 
@@ -37,19 +37,19 @@ class FakeExtender:
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{address[1]}/scheduler"
 
     async def stop(self) -> None:
-        self.thinking.set()
+        self.release_slow.set()
         if self._runner is not None:
             await self._runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
         verb = request.match_info["verb"]
-        self.asked.append((verb, msgspec.json.decode(await request.read())))
+        self.calls.append((verb, msgspec.json.decode(await request.read())))
         self.types.append(request.content_type)
         self.called.set()
         if verb == "slow":
-            await self.thinking.wait()
-        said = self.says.get(verb, 404)
-        if isinstance(said, int):
-            return web.Response(status=said, text="nothing for you")
-        body = said if isinstance(said, bytes) else msgspec.json.encode(said)
+            await self.release_slow.wait()
+        scripted = self.responses.get(verb, 404)
+        if isinstance(scripted, int):
+            return web.Response(status=scripted, text="scripted error")
+        body = scripted if isinstance(scripted, bytes) else msgspec.json.encode(scripted)
         return web.Response(body=body, content_type="application/json")

@@ -1,4 +1,4 @@
-"""A server that says byte for byte what a test wants, connection by connection."""
+"""Server that sends scripted bytes, connection by connection."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Then(Enum):
-    """What a connection may do instead of answering."""
+    """Behaviour of a connection instead of a response."""
 
-    CLOSE = "close it without a word"
-    HOLD = "say nothing"
+    CLOSE = "close the connection"
+    HOLD = "send nothing"
 
 
 Script = Sequence[bytes | Then]
-"""What one connection answers to each call; with nothing left it is closed. Pauses between pieces: several entries."""
+"""Responses of one connection to consecutive calls; it is closed after the last one."""
 
 
 class RawServer:
-    """`received` is the request line of each call, with the number of its connection; `ended` the connections' ends."""
+    """`received`: connection number and request line of each call; `ended`: numbers of closed connections."""
 
     def __init__(self, *scripts: Script) -> None:
         self.received: list[tuple[int, str]] = []
@@ -43,17 +43,17 @@ class RawServer:
         server.close()
 
     async def until_connected(self, connections: int) -> None:
-        """Wait until so many connections have been made."""
+        """Wait until that many connections have been opened."""
         async with self.changed, asyncio.timeout(5):
             await self.changed.wait_for(lambda: self._connections >= connections)
 
     async def until_received(self, calls: int) -> None:
-        """Wait until so many calls have come."""
+        """Wait until that many calls have been received."""
         async with self.changed, asyncio.timeout(5):
             await self.changed.wait_for(lambda: len(self.received) >= calls)
 
     async def until_ended(self, connections: int) -> None:
-        """Wait until so many connections have ended."""
+        """Wait until that many connections have ended."""
         async with self.changed, asyncio.timeout(5):
             await self.changed.wait_for(lambda: len(self.ended) >= connections)
 
@@ -77,7 +77,7 @@ class RawServer:
             self.changed.notify_all()
 
     async def _receive(self, number: int, reader: asyncio.StreamReader) -> None:
-        """Read one call, its body too."""
+        """Read one call, including its body."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         for line in head.lower().split("\r\n"):
             if line.startswith("content-length:"):

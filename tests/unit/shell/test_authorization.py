@@ -1,4 +1,4 @@
-"""Who may ask what: status codes and words are kube-scheduler's."""
+"""Authorization of the HTTPS endpoints, with kube-scheduler's status codes and messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gate(connection: Connection, clock: VirtualClock) -> AuthorizationFilter:
     return AuthorizationFilter(Reviewer(connection, connection, clock), AllowedPaths())
 
 
-def asked(path: str, token: str = "", subject: Subject | None = None, method: str = "GET") -> Request:
+def request_for(path: str, token: str = "", subject: Subject | None = None, method: str = "GET") -> Request:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     return Request(path, {}, headers, method, path, subject)
 
@@ -31,11 +31,11 @@ def certificate(*pairs: tuple[str, str]) -> Subject:
     return tuple((pair,) for pair in pairs)
 
 
-def belongs(user: object) -> Reply:
+def token_review(user: object) -> Reply:
     return ok({"status": {"authenticated": bool(user), "user": user or {}}})
 
 
-def allows(allowed: bool, **more: object) -> Reply:
+def access_review(allowed: bool, **more: object) -> Reply:
     return ok({"status": {"allowed": allowed, **more}})
 
 
@@ -46,15 +46,15 @@ def status(answer: Response | None) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
-async def test_health_is_everybodys(api: FakeApi, gate: AuthorizationFilter, path: str) -> None:
-    assert await gate.refusal(asked(path), served=True) is None
+async def test_health_endpoints_need_no_authorization(api: FakeApi, gate: AuthorizationFilter, path: str) -> None:
+    assert await gate.refusal(request_for(path), served=True) is None
     assert api.calls == []
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz/ping", "/readyz/", "//healthz", "/healthzz"])
-async def test_nothing_else_is(api: FakeApi, gate: AuthorizationFilter, path: str) -> None:
-    api.script(ACCESS_REVIEWS, allows(False))
-    refusal = await gate.refusal(asked(path), served=True)
+async def test_other_paths_are_forbidden_for_anonymous(api: FakeApi, gate: AuthorizationFilter, path: str) -> None:
+    api.script(ACCESS_REVIEWS, access_review(False))
+    refusal = await gate.refusal(request_for(path), served=True)
     assert status(refusal) == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -69,25 +69,27 @@ async def test_nothing_else_is(api: FakeApi, gate: AuthorizationFilter, path: st
     assert (spec["user"], spec["groups"]) == ("system:anonymous", ["system:unauthenticated"])
 
 
-async def test_everybody_may_be_given_a_page(api: FakeApi, gate: AuthorizationFilter) -> None:
-    api.script(ACCESS_REVIEWS, allows(True))
-    assert await gate.refusal(asked("/metrics"), served=True) is None
+async def test_anonymous_may_read_a_page_that_rbac_allows(api: FakeApi, gate: AuthorizationFilter) -> None:
+    api.script(ACCESS_REVIEWS, access_review(True))
+    assert await gate.refusal(request_for("/metrics"), served=True) is None
 
 
-async def test_nobody_learns_what_is_not_served_or_keeps_the_server_busy_with_it(
+async def test_anonymous_request_for_an_unknown_path_is_rejected_without_a_review(
     api: FakeApi, gate: AuthorizationFilter
 ) -> None:
-    assert status(await gate.refusal(asked("/a"), served=False))["code"] == 403
+    assert status(await gate.refusal(request_for("/a"), served=False))["code"] == 403
     assert api.calls == []
 
 
-async def test_a_token_opens_what_its_user_may_ask_for(api: FakeApi, gate: AuthorizationFilter) -> None:
-    api.script(TOKEN_REVIEWS, belongs(ALICE))
-    api.script(ACCESS_REVIEWS, allows(True), allows(False, reason="not <her>"), allows(False))
-    assert await gate.refusal(asked("/metrics", "t"), served=True) is None
-    refused = status(await gate.refusal(asked("/configz", "t", method="DELETE"), served=True))
+async def test_token_gives_access_to_the_paths_that_rbac_allows_its_user(
+    api: FakeApi, gate: AuthorizationFilter
+) -> None:
+    api.script(TOKEN_REVIEWS, token_review(ALICE))
+    api.script(ACCESS_REVIEWS, access_review(True), access_review(False, reason="not <her>"), access_review(False))
+    assert await gate.refusal(request_for("/metrics", "t"), served=True) is None
+    refused = status(await gate.refusal(request_for("/configz", "t", method="DELETE"), served=True))
     assert refused["message"] == 'forbidden: User "alice" cannot delete path "/configz": not <her>'
-    assert status(await gate.refusal(asked("/nowhere", "t"), served=False))["code"] == 403
+    assert status(await gate.refusal(request_for("/nowhere", "t"), served=False))["code"] == 403
     verbs = [call.json["spec"]["nonResourceAttributes"] for call in api.of("POST", ACCESS_REVIEWS)]
     assert verbs == [
         {"path": "/metrics", "verb": "get"},
@@ -96,57 +98,59 @@ async def test_a_token_opens_what_its_user_may_ask_for(api: FakeApi, gate: Autho
     ]
 
 
-async def test_denied_weighs_more_than_allowed(api: FakeApi, gate: AuthorizationFilter) -> None:
-    api.script(ACCESS_REVIEWS, allows(True, denied=True))
-    assert status(await gate.refusal(asked("/metrics"), served=True))["code"] == 403
+async def test_denied_overrides_allowed(api: FakeApi, gate: AuthorizationFilter) -> None:
+    api.script(ACCESS_REVIEWS, access_review(True, denied=True))
+    assert status(await gate.refusal(request_for("/metrics"), served=True))["code"] == 403
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz"])
-async def test_a_token_that_is_nobodys_gets_nothing(api: FakeApi, gate: AuthorizationFilter, path: str) -> None:
-    api.script(TOKEN_REVIEWS, belongs(None))
-    said = status(await gate.refusal(asked(path, "t"), served=True))
-    assert (said["code"], said["reason"], said["message"]) == (401, "Unauthorized", "Unauthorized")
+async def test_invalid_token_gets_401(api: FakeApi, gate: AuthorizationFilter, path: str) -> None:
+    api.script(TOKEN_REVIEWS, token_review(None))
+    error = status(await gate.refusal(request_for(path, "t"), served=True))
+    assert (error["code"], error["reason"], error["message"]) == (401, "Unauthorized", "Unauthorized")
 
 
 @pytest.mark.parametrize("header", ["Basic YTpi", "Bearer", "Bearer ", "Bearer  t", "t"])
-async def test_other_headers_say_nothing(api: FakeApi, gate: AuthorizationFilter, header: str) -> None:
-    api.script(ACCESS_REVIEWS, allows(False))
-    question = Request("/metrics", {}, {"authorization": header})
-    assert "system:anonymous" in str(status(await gate.refusal(question, served=True))["message"])
+async def test_header_without_a_bearer_token_is_anonymous(api: FakeApi, gate: AuthorizationFilter, header: str) -> None:
+    api.script(ACCESS_REVIEWS, access_review(False))
+    request = Request("/metrics", {}, {"authorization": header})
+    assert "system:anonymous" in str(status(await gate.refusal(request, served=True))["message"])
 
 
-async def test_a_certificate_says_who_one_is(api: FakeApi, gate: AuthorizationFilter) -> None:
-    api.script(ACCESS_REVIEWS, allows(True))
+async def test_client_certificate_names_user_and_groups(api: FakeApi, gate: AuthorizationFilter) -> None:
+    api.script(ACCESS_REVIEWS, access_review(True))
     subject = certificate(("organizationName", "a"), ("organizationName", "b"), ("commonName", "bob"))
-    assert await gate.refusal(asked("/metrics", subject=subject), served=True) is None
+    assert await gate.refusal(request_for("/metrics", subject=subject), served=True) is None
     spec = api.calls[0].json["spec"]
     assert (spec["user"], spec["groups"]) == ("bob", ["a", "b", "system:authenticated"])
 
 
-async def test_masters_need_no_permission(api: FakeApi, gate: AuthorizationFilter) -> None:
+async def test_system_masters_need_no_review(api: FakeApi, gate: AuthorizationFilter) -> None:
     subject = certificate(("organizationName", "system:masters"), ("commonName", "admin"))
-    assert await gate.refusal(asked("/metrics", subject=subject), served=True) is None
-    assert await gate.refusal(asked("/nowhere", subject=subject, method="POST"), served=False) is None
+    assert await gate.refusal(request_for("/metrics", subject=subject), served=True) is None
+    assert await gate.refusal(request_for("/nowhere", subject=subject, method="POST"), served=False) is None
     assert api.calls == []
 
 
-async def test_a_certificate_without_a_name_is_none(api: FakeApi, gate: AuthorizationFilter) -> None:
-    api.script(ACCESS_REVIEWS, allows(False))
+async def test_certificate_without_a_common_name_is_anonymous(api: FakeApi, gate: AuthorizationFilter) -> None:
+    api.script(ACCESS_REVIEWS, access_review(False))
     subject = certificate(("organizationName", "system:masters"))
-    assert "system:anonymous" in str(status(await gate.refusal(asked("/metrics", subject=subject), True))["message"])
+    assert "system:anonymous" in str(
+        status(await gate.refusal(request_for("/metrics", subject=subject), True))["message"]
+    )
 
 
-async def test_a_server_that_does_not_answer_opens_nothing(api: FakeApi, gate: AuthorizationFilter) -> None:
+async def test_access_is_denied_when_a_review_fails(api: FakeApi, gate: AuthorizationFilter) -> None:
     api.script(TOKEN_REVIEWS, Hangup())
-    assert status(await gate.refusal(asked("/metrics", "t"), served=True))["code"] == 401
-    api.script(ACCESS_REVIEWS, refused(403, "Forbidden", "may not <ask>"))
-    broken = await gate.refusal(asked("/metrics"), served=True)
+    assert status(await gate.refusal(request_for("/metrics", "t"), served=True))["code"] == 401
+    api.script(ACCESS_REVIEWS, refused(403, "Forbidden", "may not <get>"))
+    broken = await gate.refusal(request_for("/metrics"), served=True)
     assert broken is not None
     assert broken.status == 500
-    assert broken.body == b'Internal Server Error: "/metrics": may not &lt;ask&gt;\n'
+    assert broken.body == b'Internal Server Error: "/metrics": may not &lt;get&gt;\n'
 
 
-async def test_too_many_questions_are_put_off() -> None:
+async def test_too_many_reviews_return_429() -> None:
     class Busy(Reviewer):
         def __init__(self) -> None:
             pass
@@ -154,5 +158,5 @@ async def test_too_many_questions_are_put_off() -> None:
         async def user_of(self, token: str) -> User | None:
             raise TooBusy
 
-    refusal = await AuthorizationFilter(Busy(), AllowedPaths()).refusal(asked("/metrics", "t"), served=True)
+    refusal = await AuthorizationFilter(Busy(), AllowedPaths()).refusal(request_for("/metrics", "t"), served=True)
     assert status(refusal)["code"] == 429

@@ -1,4 +1,4 @@
-"""Plugins that raise while a pod is bound: counted by their point, and nobody else comes to harm."""
+"""Exceptions of plugins in the binding cycle: counted by extension point, without affecting other pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HANDLE = CoreHandle()
 
 
 class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
-    """Raises `error` at one point, and says yes at the others."""
+    """Raises `error` at one extension point and succeeds at the others."""
 
     name = "Shaky"
     binds_without_api = True
@@ -41,19 +41,19 @@ class Shaky(PreBindPlugin, BindPlugin, PostBindPlugin):
     def __init__(self, point: str, error: BaseException) -> None:
         self._point, self._error = point, error
 
-    def _perhaps(self, point: str) -> None:
+    def _raise_at(self, point: str) -> None:
         if point == self._point:
             raise self._error
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> Rejection | None:
-        self._perhaps("PreBind")
+        self._raise_at("PreBind")
         return None
 
     async def bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
-        self._perhaps("Bind")
+        self._raise_at("Bind")
 
     async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
-        self._perhaps("PostBind")
+        self._raise_at("PostBind")
 
 
 async def bind(metrics: Metrics, point: str, error: BaseException) -> Bound | BindFailed:
@@ -64,7 +64,7 @@ async def bind(metrics: Metrics, point: str, error: BaseException) -> Bound | Bi
 
 
 @pytest.mark.parametrize("point", ["PreBind", "Bind"])
-async def test_one_that_raises_fails_the_binding_and_is_counted(point: str) -> None:
+async def test_exception_of_a_plugin_fails_the_binding_and_is_counted(point: str) -> None:
     metrics = Metrics()
     outcome = await bind(metrics, point, ZeroDivisionError("one over nothing"))
     assert isinstance(outcome, BindFailed)
@@ -72,7 +72,7 @@ async def test_one_that_raises_fails_the_binding_and_is_counted(point: str) -> N
     assert dict(metrics.plugin_failures.counts) == {("Shaky", point): 1}
 
 
-async def test_after_one_that_raises_in_post_bind_the_pod_is_bound_all_the_same() -> None:
+async def test_pod_is_bound_although_post_bind_raises() -> None:
     metrics = Metrics()
     assert isinstance(await bind(metrics, "PostBind", ZeroDivisionError()), Bound)
     assert dict(metrics.plugin_failures.counts) == {("Shaky", "PostBind"): 1}
@@ -82,7 +82,7 @@ async def test_after_one_that_raises_in_post_bind_the_pod_is_bound_all_the_same(
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), MemoryError()], ids=repr
 )
-async def test_whatever_a_plugin_raises_does_not_leave_the_binding_cycle(point: str, error: BaseException) -> None:
+async def test_no_exception_of_a_plugin_leaves_the_binding_cycle(point: str, error: BaseException) -> None:
     metrics = Metrics()
     outcome = await bind(metrics, point, error)
     assert isinstance(outcome, Bound) == (point == "PostBind")
@@ -96,7 +96,7 @@ class Waits(PreBindPlugin):
         await asyncio.Event().wait()
 
 
-async def test_a_cancelled_binding_cycle_ends_and_its_plugin_has_not_failed() -> None:
+async def test_cancelled_binding_cycle_counts_no_plugin_failure() -> None:
     metrics, clock, subject = Metrics(), VirtualClock(), pod("a").build()
     command = Bind(subject, "n1", Cycle(0.0, "mine", subject.uid), BindingPlan((Waits(None, HANDLE),), (), ()))
     cycle = run_binding(command, cast(ApiWriter, None), clock, MetricsInstrument(metrics, clock.now))
@@ -119,7 +119,7 @@ async def test_log_names_the_line_of_the_plugin_that_raised(caplog: pytest.LogCa
     assert "raise self._error" in linecache.getline(file, int(line))
 
 
-async def test_log_names_the_method_that_gave_a_wrong_answer(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_names_the_method_that_returned_an_invalid_value(caplog: pytest.LogCaptureFixture) -> None:
     class ReturnsTrue(PostBindPlugin):
         name = "ReturnsTrue"
 
@@ -139,7 +139,7 @@ async def test_log_names_the_method_that_gave_a_wrong_answer(caplog: pytest.LogC
 
 @pytest.mark.parametrize("point", ["PreBind", "Bind", "PostBind"])
 @pytest.mark.parametrize("error", [ApiError(409, "Conflict", "too late"), StatusError("no such class")], ids=repr)
-async def test_what_others_refuse_is_no_failure_of_the_plugin(point: str, error: Any) -> None:
+async def test_api_and_status_errors_are_not_counted_as_plugin_failures(point: str, error: Any) -> None:
     metrics = Metrics()
     await bind(metrics, point, error)
     assert not metrics.plugin_failures.counts

@@ -1,4 +1,4 @@
-"""Plugins that never end: others wait for them no more, they are called off, and what they did is known in the end."""
+"""Binding cycles with slow plugins: detached from workers, cancelled, and their outcome resolved."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ WORKERS = 4
 
 @dataclass
 class BindingServer:
-    """An API server that answers bindings when it is let, and knows where pods are."""
+    """Fake API server that answers bindings when `answers` is set, and stores the pods' nodes."""
 
     where: dict[str, str] = field(default_factory=dict)
     answers: asyncio.Event = field(default_factory=asyncio.Event)
     refusals: list[ApiError] = field(default_factory=list)
-    looks: int = 0
-    cut_off: int = 0
+    reads: int = 0
+    interrupted: int = 0
 
     async def bind(self, pod: Pod, node_name: str) -> None:
         try:
             await self.answers.wait()
         except asyncio.CancelledError:
-            self.cut_off += 1
+            self.interrupted += 1
             raise
-        if pod.name == "in-vain":
+        if pod.name == "deleted":
             raise ApiError(404, "NotFound", "no such pod")
         self.where[pod.uid] = node_name
         if pod.name == "no-answer":
             raise ApiError(0, "Timeout", "no answer in time")
 
     async def get(self, path: str) -> dict[str, Any]:
-        self.looks += 1
+        self.reads += 1
         if self.refusals:
             raise self.refusals.pop()
         name = path.rpartition("/")[2]
@@ -62,14 +62,14 @@ class BindingServer:
 
 
 class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
-    """Does for each pod what its `how` label says, at the point that its `at` label names."""
+    """Hangs at the extension point in the pod's `at` label, in the way of its `how` label."""
 
     name = "Acts"
 
     def __init__(self) -> None:
         super().__init__(None, CoreHandle())
-        self.obeys = False
-        """Whether who "goes on" stops from now on, so that the test can end."""
+        self.obeys_cancellation = False
+        """True makes plugins with how="ignores cancellation" stop, so that the test can end."""
         self.late: list[Exception] = []
 
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:
@@ -90,9 +90,9 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                if pod.labels["how"] == "says that it is done":
+                if pod.labels["how"] == "returns when cancelled":
                     return
-                if pod.labels["how"] != "goes on" or self.obeys:
+                if pod.labels["how"] != "ignores cancellation" or self.obeys_cancellation:
                     raise
                 try:
                     await api.bind(pod, node_name)
@@ -102,12 +102,12 @@ class Acts(PreBindPlugin, BindPlugin, PostBindPlugin):
 
 @dataclass
 class BindingFixture:
-    """Bindings with a server, a clock that stands still, and what was told."""
+    """Bindings with a fake server, a manual clock, and the emitted events."""
 
     server: BindingServer = field(default_factory=BindingServer)
     clock: VirtualClock = field(default_factory=VirtualClock)
     metrics: Metrics = field(default_factory=Metrics)
-    told: list[Event] = field(default_factory=list)
+    emitted: list[Event] = field(default_factory=list)
     recorded: list[Record] = field(default_factory=list)
     in_flight: InFlightCounter = field(default_factory=InFlightCounter)
     acts: Acts = field(default_factory=Acts)
@@ -124,7 +124,7 @@ class BindingFixture:
 
     @property
     def outcomes(self) -> dict[str, Bound | BindFailed]:
-        return {event.uid: event for event in self.told if isinstance(event, Bound | BindFailed)}
+        return {event.uid: event for event in self.emitted if isinstance(event, Bound | BindFailed)}
 
     @property
     def bindings(self) -> Bindings:
@@ -134,25 +134,25 @@ class BindingFixture:
     _bindings: Bindings | None = None
 
     async def after(self, seconds: float) -> None:
-        """Let time pass, and somebody look after the bindings."""
+        """Advance the clock and check the binding cycles."""
         self.clock.at += seconds
-        self.bindings.look()
+        self.bindings.check_cycles()
         await settle()
 
 
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plugins are given hardly any time to stop."""
+    """Give plugins only 10 ms to stop."""
     monkeypatch.setattr(cancellation, "PATIENCE", 0.01)
 
 
 @asynccontextmanager
-async def world() -> AsyncIterator[BindingFixture]:
+async def running_bindings() -> AsyncIterator[BindingFixture]:
     made = BindingFixture()
     made.server.answers.set()
     api, limit = cast(ApiWriter, made.server), ConcurrencyLimit(WORKERS)
     bindings = made._bindings = Bindings(api, made.in_flight, made.clock, limit)
-    bindings.emit, bindings.record = made.told.append, made.recorded.append
+    bindings.emit, bindings.record = made.emitted.append, made.recorded.append
     bindings.instrument = MetricsInstrument(made.metrics, made.clock.now)
     work = asyncio.create_task(bindings.run())
     try:
@@ -172,75 +172,75 @@ async def until(true: Callable[[], bool]) -> None:
         if true():
             return
         await asyncio.sleep(0.001)
-    raise AssertionError("it does not come to that")
+    raise AssertionError("the condition never became true")
 
 
 @pytest.mark.parametrize("at", ["Bind", "PostBind"])
-async def test_pods_that_a_plugin_keeps_for_ever_take_no_worker_from_others(at: str) -> None:
-    async with world() as here:
+async def test_pods_of_a_hanging_plugin_do_not_occupy_workers(at: str) -> None:
+    async with running_bindings() as fixture:
         for i in range(3 * WORKERS):
-            here.begin(f"hung{i}", at)
-        here.begin("fine")
+            fixture.begin(f"hung{i}", at)
+        fixture.begin("fine")
         await settle()
-        was_full = here.is_full
-        assert "fine" not in here.outcomes
+        was_full = fixture.is_full
+        assert "fine" not in fixture.outcomes
         for _ in range(3):
-            await here.after(LONG + 0.1)
-        assert (was_full, here.is_full) == (True, False)
-        assert isinstance(here.outcomes["fine"], Bound)
-        assert here.bindings.detached_by_plugin() == {("Acts", at): 3 * WORKERS}
-        assert here.in_flight.bindings == 0  # Events are not kept waiting either
-        assert any(isinstance(event, Tick) for event in here.told)
+            await fixture.after(LONG + 0.1)
+        assert (was_full, fixture.is_full) == (True, False)
+        assert isinstance(fixture.outcomes["fine"], Bound)
+        assert fixture.bindings.detached_by_plugin() == {("Acts", at): 3 * WORKERS}
+        assert fixture.in_flight.bindings == 0  # so Events do not wait either
+        assert any(isinstance(event, Tick) for event in fixture.emitted)
 
 
-async def test_the_more_pods_a_plugin_keeps_the_less_it_is_waited_for() -> None:
-    async with world() as here:
+async def test_plugin_that_blocks_many_pods_is_detached_sooner() -> None:
+    async with running_bindings() as fixture:
         for i in range(3 * WORKERS):
-            here.begin(f"hung{i}", "Bind")
+            fixture.begin(f"hung{i}", "Bind")
         await settle()
-        await here.after(LONG + 0.1)
-        await here.after(LONG / WORKERS)
-        await here.after(LONG / WORKERS)
-        assert here.bindings.detached_by_plugin() == {("Acts", "Bind"): 3 * WORKERS}
+        await fixture.after(LONG + 0.1)
+        await fixture.after(LONG / WORKERS)
+        await fixture.after(LONG / WORKERS)
+        assert fixture.bindings.detached_by_plugin() == {("Acts", "Bind"): 3 * WORKERS}
 
 
-async def test_a_slow_server_is_waited_for() -> None:
-    """Whoever decides on while calls are stuck decides on an old cluster, and opens more and more connections."""
-    async with world() as here:
-        here.server.answers.clear()
+async def test_slow_server_does_not_detach_workers() -> None:
+    """Otherwise decisions would use an old cluster state, and connections would pile up."""
+    async with running_bindings() as fixture:
+        fixture.server.answers.clear()
         for i in range(WORKERS):
-            here.begin(f"p{i}")
+            fixture.begin(f"p{i}")
         await settle()
-        await here.after(80.0)
-        assert (here.is_full, here.bindings.detached_by_plugin()) == (True, {})
+        await fixture.after(80.0)
+        assert (fixture.is_full, fixture.bindings.detached_by_plugin()) == (True, {})
 
 
-async def test_a_binding_that_waits_for_what_is_being_said_of_its_pod_is_waited_for_too() -> None:
-    """That is the server's time as well, and no plugin is to blame."""
-    async with world() as here:
+async def test_binding_that_waits_for_a_status_write_is_not_detached() -> None:
+    """The server is slow then, not a plugin."""
+    async with running_bindings() as fixture:
         written = asyncio.Event()
-        here.bindings.withdraw = lambda _: written
+        fixture.bindings.withdraw = lambda _: written
         for i in range(WORKERS):
-            here.begin(f"p{i}")
+            fixture.begin(f"p{i}")
         await settle()
-        await here.after(80.0)
-        assert (here.is_full, here.bindings.detached_by_plugin(), here.server.where) == (True, {}, {})
+        await fixture.after(80.0)
+        assert (fixture.is_full, fixture.bindings.detached_by_plugin(), fixture.server.where) == (True, {}, {})
         written.set()
         await settle()
-    assert len(here.server.where) == WORKERS
+    assert len(fixture.server.where) == WORKERS
 
 
-async def test_who_hangs_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    async with world() as here:
-        here.begin("first", "Bind")
+async def test_slow_plugin_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with running_bindings() as fixture:
+        fixture.begin("first", "Bind")
         await settle()
-        here.clock.at += 1.0
+        fixture.clock.at += 1.0
         for i in range(2):
-            here.begin(f"hung{i}", "Bind")
+            fixture.begin(f"hung{i}", "Bind")
         await settle()
-        await here.after(LONG + 0.1)
-        await here.after(LONG + 0.1)
-    (line,) = [record for record in caplog.records if "takes long" in record.message]
+        await fixture.after(LONG + 0.1)
+        await fixture.after(LONG + 0.1)
+    (line,) = [record for record in caplog.records if "is slow" in record.message]
     assert vars(line)["fields"] == {
         "plugin": "Acts", "point": "Bind", "pod": "default/first", "node": "n1", "seconds": 6.1, "pods": 3
     }  # fmt: skip
@@ -248,154 +248,159 @@ async def test_who_hangs_is_named_once(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize("at", ["PreBind", "Bind", "PostBind"])
 @pytest.mark.parametrize("begun", [True, False])
-async def test_of_a_pod_that_is_gone_nothing_goes_on_and_nothing_is_told(at: str, begun: bool) -> None:
-    async with world() as here:
-        here.begin("gone", at)
+async def test_binding_cycle_of_a_deleted_pod_is_cancelled_without_an_event(at: str, begun: bool) -> None:
+    async with running_bindings() as fixture:
+        fixture.begin("gone", at)
         if begun:
             await settle()
-        here.bindings.cancel("gone")
-        await until(lambda: here.bindings.unfinished == 0)
+        fixture.bindings.cancel("gone")
+        await until(lambda: fixture.bindings.unfinished == 0)
         await settle()
-        assert (here.told, here.bindings.detached_by_plugin(), here.in_flight.bindings) == ([], {}, 0)
-        assert not here.is_full
+        assert (fixture.emitted, fixture.bindings.detached_by_plugin(), fixture.in_flight.bindings) == ([], {}, 0)
+        assert not fixture.is_full
 
 
-async def test_a_pod_that_is_gone_leaves_the_line() -> None:
-    async with world() as here:
-        here.server.answers.clear()
+async def test_deleted_pod_leaves_the_queue() -> None:
+    async with running_bindings() as fixture:
+        fixture.server.answers.clear()
         for i in range(WORKERS):
-            here.begin(f"p{i}")
-        here.begin("waits")
+            fixture.begin(f"p{i}")
+        fixture.begin("waits")
         await settle()
-        here.bindings.cancel("waits")
-        here.server.answers.set()
-        await until(lambda: here.bindings.unfinished == 0)
-        assert sorted(here.outcomes) == [f"p{i}" for i in range(WORKERS)]
+        fixture.bindings.cancel("waits")
+        fixture.server.answers.set()
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert sorted(fixture.outcomes) == [f"p{i}" for i in range(WORKERS)]
 
 
-async def test_of_a_pod_that_is_gone_no_call_is_cut_off() -> None:
-    """Its connection would have to be made anew; the answer comes in time, and is that there is no such pod."""
-    async with world() as here:
-        here.server.answers.clear()
-        here.begin("in-vain")
+async def test_call_for_a_deleted_pod_is_not_interrupted() -> None:
+    """Its connection would have to be reopened; the response, a 404, comes soon anyway."""
+    async with running_bindings() as fixture:
+        fixture.server.answers.clear()
+        fixture.begin("deleted")
         await settle()
-        here.bindings.cancel("in-vain")
+        fixture.bindings.cancel("deleted")
         await settle()
-        assert (here.server.cut_off, here.bindings.unfinished) == (0, 1)
-        here.server.answers.set()
-        await until(lambda: here.bindings.unfinished == 0)
-        assert (here.server.cut_off, here.told) == (0, [])
+        assert (fixture.server.interrupted, fixture.bindings.unfinished) == (0, 1)
+        fixture.server.answers.set()
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert (fixture.server.interrupted, fixture.emitted) == (0, [])
 
 
-async def test_what_takes_too_long_is_tried_again() -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
+async def test_binding_cycle_fails_after_the_timeout() -> None:
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
         for at in ("PreBind", "Bind"):
-            here.begin(at.lower(), at)
+            fixture.begin(at.lower(), at)
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert {uid: getattr(event, "message", "") for uid, event in here.outcomes.items()} == {
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert {uid: getattr(event, "message", "") for uid, event in fixture.outcomes.items()} == {
             "prebind": 'running PreBind plugin "Acts": no end after 60s',
             "bind": 'running Bind plugin "Acts": no end after 60s',
         }
-        assert dict(here.metrics.called_off.counts) == {("Acts", at, "timeout"): 1 for at in ("PreBind", "Bind")}
+        assert dict(fixture.metrics.called_off.counts) == {("Acts", at, "timeout"): 1 for at in ("PreBind", "Bind")}
 
 
-@pytest.mark.parametrize("how", ["hangs", "says that it is done"])
-async def test_whether_a_pod_that_was_called_off_is_bound_is_for_the_server_to_say(how: str) -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.server.refusals = [ApiError(0, "Unreachable", "connection refused"), ApiError(500, "", "etcd is away")]
+@pytest.mark.parametrize("how", ["hangs", "returns when cancelled"])
+async def test_outcome_of_a_cancelled_binding_is_read_from_the_server(how: str) -> None:
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.server.refusals = [ApiError(0, "Unreachable", "connection refused"), ApiError(500, "", "etcd is away")]
         for name in ("bound", "not-bound"):
-            here.begin(name, "Bind", how)
-        here.server.where["bound"] = "n1"  # by somebody whom the plugin asked
+            fixture.begin(name, "Bind", how)
+        fixture.server.where["bound"] = "n1"  # bound by another program for the plugin
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert {uid: type(event) for uid, event in here.outcomes.items()} == {"bound": Bound, "not-bound": BindFailed}
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert {uid: type(event) for uid, event in fixture.outcomes.items()} == {
+            "bound": Bound,
+            "not-bound": BindFailed,
+        }
 
 
-async def test_a_pod_that_is_known_to_be_bound_is_not_looked_up() -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.begin("bound", "Bind", "binds, then hangs")
+async def test_bound_pod_is_not_looked_up_after_cancellation() -> None:
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.begin("bound", "Bind", "binds, then hangs")
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert (type(here.outcomes["bound"]), here.server.looks) == (Bound, 0)
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert (type(fixture.outcomes["bound"]), fixture.server.reads) == (Bound, 0)
 
 
-async def test_a_binding_that_was_sent_is_not_cut_off() -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.server.answers.clear()
-        here.begin("sent", "Bind", "binds, then hangs")
+async def test_sent_binding_is_not_interrupted() -> None:
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.server.answers.clear()
+        fixture.begin("sent", "Bind", "binds, then hangs")
         await settle()
-        await here.after(61.0)
-        assert here.told == []
-        here.server.answers.set()
+        await fixture.after(61.0)
+        assert fixture.emitted == []
+        fixture.server.answers.set()
         await settle()
-        await here.after(1.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert isinstance(here.outcomes["sent"], Bound)
+        await fixture.after(1.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert isinstance(fixture.outcomes["sent"], Bound)
 
 
-@pytest.mark.parametrize("name", ["no-answer", "in-vain"])
-async def test_a_binding_without_an_answer_is_looked_up(name: str) -> None:
-    async with world() as here:
-        here.begin(name)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert (type(here.outcomes[name]), here.server.looks) == {
+@pytest.mark.parametrize("name", ["no-answer", "deleted"])
+async def test_pod_is_looked_up_when_its_binding_has_no_response(name: str) -> None:
+    async with running_bindings() as fixture:
+        fixture.begin(name)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert (type(fixture.outcomes[name]), fixture.server.reads) == {
             "no-answer": (Bound, 1),
-            "in-vain": (BindFailed, 0),
+            "deleted": (BindFailed, 0),
         }[name]
 
 
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("at", ["PreBind", "Bind"])
-async def test_a_plugin_that_does_not_stop_is_told_and_can_do_no_more_harm(
+async def test_plugin_that_ignores_cancellation_is_reported_and_its_calls_are_rejected(
     at: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with world() as here:
-        here.bindings.timeout = 60.0
-        here.begin("stuck", at, "goes on")
+    async with running_bindings() as fixture:
+        fixture.bindings.timeout = 60.0
+        fixture.begin("stuck", at, "ignores cancellation")
         await settle()
-        await here.after(61.0)
-        await until(lambda: here.bindings.unfinished == 0)
-        assert isinstance(here.outcomes["stuck"], BindFailed)
-        assert [str(problem) for problem in here.acts.late] == ["the binding cycle was called off"]
-        assert here.server.where == {}
-        assert dict(here.metrics.plugin_failures.counts) == {("Acts", at): 1}
+        await fixture.after(61.0)
+        await until(lambda: fixture.bindings.unfinished == 0)
+        assert isinstance(fixture.outcomes["stuck"], BindFailed)
+        assert [str(problem) for problem in fixture.acts.late] == ["the binding cycle was cancelled"]
+        assert fixture.server.where == {}
+        assert dict(fixture.metrics.plugin_failures.counts) == {("Acts", at): 1}
         assert "default/stuck" in str(vars(caplog.records[-1])["fields"])
-        assert here.bindings.detached_by_plugin() == {}
+        assert fixture.bindings.detached_by_plugin() == {}
         for i in range(WORKERS):
-            here.begin(f"next{i}")
-        await until(lambda: here.bindings.unfinished == 0)
-        here.acts.obeys = True
+            fixture.begin(f"next{i}")
+        await until(lambda: fixture.bindings.unfinished == 0)
+        fixture.acts.obeys_cancellation = True
 
 
-async def test_a_victim_in_pre_bind_that_is_chosen_twice_is_called_off_once() -> None:
-    async with world() as here:
-        here.begin("victim", "PreBind")
+async def test_victim_in_pre_bind_that_is_preempted_twice_is_cancelled_once() -> None:
+    async with running_bindings() as fixture:
+        fixture.begin("victim", "PreBind")
         note = Record(EventType.NORMAL, "Preempted", "Preempting", "by another", pod("victim").build())
         evict = Evict(pod("victim").build(), pod("high").build(), "", note, "DefaultPreemption")
-        assert here.bindings.preempt(evict)
-        assert here.bindings.preempt(evict)
-        await until(lambda: here.bindings.unfinished == 0)
+        assert fixture.bindings.preempt(evict)
+        assert fixture.bindings.preempt(evict)
+        await until(lambda: fixture.bindings.unfinished == 0)
         await settle()
-        assert [record.note for record in here.recorded] == ["by another (in kube-scheduler memory)."]
-        assert not here.bindings.preempt(evict)
+        assert [record.note for record in fixture.recorded] == ["by another (in kube-scheduler memory)."]
+        assert not fixture.bindings.preempt(evict)
 
 
 @pytest.mark.parametrize("at", ["PreBind", "Bind"])
-def test_a_plugin_that_does_not_stop_does_not_keep_the_process(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_that_ignores_cancellation_does_not_keep_the_process_alive(
+    at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(worker_pool, "STOPPING", 0.01)
 
-    async def life() -> None:
-        async with world() as here:
-            here.begin("stuck", at, "goes on")
+    async def run() -> None:
+        async with running_bindings() as fixture:
+            fixture.begin("stuck", at, "ignores cancellation")
             await settle()
 
-    asyncio.run(life())
-    gc.collect()  # asyncio complains of the task that it forgot, and must do so in no other test
+    asyncio.run(run())
+    gc.collect()  # asyncio warns about the forgotten task fixture, not in another test

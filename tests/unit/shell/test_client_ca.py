@@ -1,4 +1,4 @@
-"""Who signs clients' certificates, as the cluster tells it."""
+"""Client CAs from the cluster's ConfigMap and from files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def published(authority: str) -> Reply:
 
 
 async def changed(authorities: ConfigMapAuthorities, before: str) -> str:
-    """What is told once it is something else."""
+    """Wait until `current` differs from `before` and return it."""
     for _ in range(500):
         if (now := await authorities.current()) != before:
             return now
@@ -34,20 +34,20 @@ def authorities(connection: Connection, clock: VirtualClock) -> ConfigMapAuthori
     return ConfigMapAuthorities(connection, clock)
 
 
-async def test_the_first_to_ask_waits_for_the_config_map(api: FakeApi, authorities: ConfigMapAuthorities) -> None:
+async def test_first_call_waits_for_the_config_map(api: FakeApi, authorities: ConfigMapAuthorities) -> None:
     api.script(CONFIG_MAP, published("a"))
     assert await authorities.current() == "a"
     assert await authorities.current() == "a"
-    assert authorities._reading is None  # and whoever comes next does not have it read again
+    assert authorities._reading is None  # the next call does not read it again
     assert len(api.calls) == 1
 
 
-async def test_nothing_is_read_before_somebody_asks(api: FakeApi, authorities: ConfigMapAuthorities) -> None:
+async def test_config_map_is_not_read_before_the_first_call(api: FakeApi, authorities: ConfigMapAuthorities) -> None:
     await asyncio.sleep(0)
     assert api.calls == []
 
 
-async def test_it_is_read_again_while_the_old_ones_count(
+async def test_old_cas_stay_in_use_while_the_config_map_is_read_again(
     api: FakeApi, authorities: ConfigMapAuthorities, clock: VirtualClock
 ) -> None:
     held = Held(published("b"))
@@ -62,7 +62,7 @@ async def test_it_is_read_again_while_the_old_ones_count(
     assert len(api.calls) == 2
 
 
-async def test_a_server_that_does_not_answer_holds_nobody_up_for_long(
+async def test_server_that_does_not_respond_delays_a_call_only_briefly(
     api: FakeApi, authorities: ConfigMapAuthorities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_ca, "PATIENCE", 0.01)
@@ -71,7 +71,7 @@ async def test_a_server_that_does_not_answer_holds_nobody_up_for_long(
         assert await authorities.current() == ""
 
 
-async def test_what_cannot_be_read_is_tried_again_later(
+async def test_failed_read_is_retried_later(
     api: FakeApi, authorities: ConfigMapAuthorities, clock: VirtualClock
 ) -> None:
     api.script(CONFIG_MAP, refused(403, "Forbidden", "no"), ok({}), published("a"))
@@ -86,13 +86,13 @@ async def test_what_cannot_be_read_is_tried_again_later(
 
 
 @pytest.mark.parametrize("answer", [refused(404, "NotFound", "not there"), Reply(body=b"<html>")])
-async def test_who_must_know_is_told_why_not(api: FakeApi, authorities: ConfigMapAuthorities, answer: Reply) -> None:
+async def test_read_raises_the_reason(api: FakeApi, authorities: ConfigMapAuthorities, answer: Reply) -> None:
     api.script(CONFIG_MAP, answer)
-    with pytest.raises(ApiError, match=r"not there|cannot be read"):
+    with pytest.raises(ApiError, match=r"not there|cannot decode"):
         await authorities.read()
 
 
-async def test_a_file_is_read_anew_as_long_as_it_is_there(tmp_path: Path) -> None:
+async def test_file_is_read_again_and_its_last_content_stays_when_it_is_deleted(tmp_path: Path) -> None:
     file = tmp_path / "ca.crt"
     file.write_text("a")
     authorities = FileAuthorities(file)

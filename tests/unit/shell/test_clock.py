@@ -1,4 +1,4 @@
-"""Timestamps as the Kubernetes API writes them."""
+"""Timestamps in the Kubernetes API's formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call does when the server is slow, busy, rude or away; and what a user reads when there is no server."""
+"""Calls to a slow, busy, broken or unreachable server, and the messages for operators."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ async def test_sends_body_and_content_type(api: FakeApi, connection: Connection)
     )
 
 
-async def test_a_refusal_carries_the_reason_and_message_of_the_status(api: FakeApi, connection: Connection) -> None:
-    api.script(PATH, refused(409, "Conflict", "somebody was faster"))
-    with pytest.raises(ApiError, match=r"^somebody was faster$") as caught:
+async def test_error_has_the_reason_and_message_of_the_status(api: FakeApi, connection: Connection) -> None:
+    api.script(PATH, refused(409, "Conflict", "object was modified"))
+    with pytest.raises(ApiError, match=r"^object was modified$") as caught:
         await connection.request("POST", PATH, b"{}")
     assert (caught.value.status, caught.value.reason) == (409, "Conflict")
     assert not unanswered(caught.value)
@@ -72,14 +72,16 @@ async def test_a_refusal_carries_the_reason_and_message_of_the_status(api: FakeA
         (Reply(302, b"", {"Location": "/login"}), "HTTP 302 Found"),
     ],
 )
-async def test_a_refusal_that_is_no_status(api: FakeApi, connection: Connection, reply: Reply, message: str) -> None:
+async def test_error_response_without_a_status(
+    api: FakeApi, connection: Connection, reply: Reply, message: str
+) -> None:
     api.script(PATH, reply)
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", PATH, b"{}")
     assert (caught.value.status, str(caught.value)) == (reply.status, message)
 
 
-async def test_429_is_repeated_after_the_asked_pause_whatever_the_method(
+async def test_429_is_retried_after_the_requested_pause_for_any_method(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
     api.script(PATH, refused(429, retry_after=3), refused(429), ok({}))
@@ -87,7 +89,7 @@ async def test_429_is_repeated_after_the_asked_pause_whatever_the_method(
     assert clock.slept == [3.0, 1.0]
 
 
-async def test_429_for_ever_is_an_error_in_the_end(api: FakeApi, connection: Connection) -> None:
+async def test_429_is_raised_after_ten_tries(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, *[refused(429, retry_after=1)] * 20)
     with pytest.raises(ApiError) as caught:
         await connection.request("GET", PATH)
@@ -95,12 +97,12 @@ async def test_429_for_ever_is_an_error_in_the_end(api: FakeApi, connection: Con
     assert len(api.calls) == 10
 
 
-async def test_a_read_is_repeated_when_the_connection_breaks(api: FakeApi, connection: Connection) -> None:
+async def test_read_is_retried_when_the_connection_breaks(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Hangup(), Hangup(), ok({"x": 1}))
     assert await connection.request("GET", PATH) == b'{"x":1}'
 
 
-async def test_a_write_is_not_repeated_when_the_connection_breaks(api: FakeApi, connection: Connection) -> None:
+async def test_write_is_not_retried_when_the_connection_breaks(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Hangup(), ok({}))
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", PATH, b"{}")
@@ -110,7 +112,7 @@ async def test_a_write_is_not_repeated_when_the_connection_breaks(api: FakeApi, 
 
 
 @pytest.mark.parametrize(("method", "calls"), [("GET", 4), ("POST", 1)])
-async def test_a_fault_with_retry_after_is_repeated_for_reads_only(
+async def test_503_with_retry_after_is_retried_for_reads_only(
     api: FakeApi, connection: Connection, method: str, calls: int
 ) -> None:
     api.script(PATH, *[refused(503, retry_after=1)] * 9)
@@ -119,7 +121,7 @@ async def test_a_fault_with_retry_after_is_repeated_for_reads_only(
     assert len(api.calls) == calls
 
 
-async def test_nobody_listening_is_tried_again_and_then_unreachable(tmp_path: Path, clock: VirtualClock) -> None:
+async def test_refused_connection_is_retried_and_then_unreachable(tmp_path: Path, clock: VirtualClock) -> None:
     file = write_kubeconfig(tmp_path, f"http://127.0.0.1:{free_port()}")
     connection = Connection(await load(file, clock), ConnectionOptions(qps=-1), clock)
     with pytest.raises(ApiError, match=r"^connection refused$") as caught:
@@ -130,7 +132,7 @@ async def test_nobody_listening_is_tried_again_and_then_unreachable(tmp_path: Pa
     assert clock.slept == pytest.approx([0.1, 0.2, 0.4])
 
 
-async def test_no_answer_in_time(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+async def test_call_without_a_response_times_out(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1, deadlines=Deadlines(answer=0.3)), clock)
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", f"{PATH}?watch=1")
@@ -138,7 +140,7 @@ async def test_no_answer_in_time(api: FakeApi, kubeconfig: Path, clock: VirtualC
     assert (caught.value.reason, str(caught.value)) == (TIMEOUT, "no answer in time")
 
 
-async def test_a_stream_gives_chunks_until_it_ends(api: FakeApi, connection: Connection) -> None:
+async def test_stream_yields_chunks_until_it_ends(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Stream((b"one", b"two")))
     assert await drained(connection, PATH, seconds=5) == b"onetwo"
 
@@ -155,15 +157,13 @@ async def test_a_stream_that_breaks_is_an_error(api: FakeApi, connection: Connec
     assert caught.value.reason == LOST
 
 
-async def test_a_silent_stream_is_given_up(api: FakeApi, connection: Connection) -> None:
+async def test_silent_watch_times_out(api: FakeApi, connection: Connection) -> None:
     with pytest.raises(ApiError) as caught:
         await drained(connection, f"{PATH}?watch=1", seconds=0.3)
     assert caught.value.reason == TIMEOUT
 
 
-async def test_streams_do_not_take_the_connections_of_calls(
-    api: FakeApi, kubeconfig: Path, clock: VirtualClock
-) -> None:
+async def test_streams_do_not_use_the_connections_of_calls(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(connections=1, qps=-1), clock)
     api.script(PATH, ok({}))
     async with connection.watching(f"{PATH}/a?watch=1", 5), connection.watching(f"{PATH}/b?watch=1", 5):
@@ -184,7 +184,7 @@ async def test_calls_share_a_bounded_number_of_connections(api: FakeApi, kubecon
     await connection.close()
 
 
-async def test_another_connection_takes_none_of_this_ones_calls(
+async def test_separate_connections_do_not_share_their_limit(
     api: FakeApi, kubeconfig: Path, clock: VirtualClock
 ) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(connections=1, qps=-1), clock)
@@ -199,7 +199,7 @@ async def test_another_connection_takes_none_of_this_ones_calls(
 
 
 async def test_the_rate_limit_spaces_calls(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
-    connection = await connect(kubeconfig, ConnectionOptions(qps=2, burst=3), clock)  # which asks for /version
+    connection = await connect(kubeconfig, ConnectionOptions(qps=2, burst=3), clock)  # reads /version
     api.script(PATH, *[ok({})] * 4)
     for _ in range(4):
         await connection.request("GET", PATH)
@@ -208,10 +208,10 @@ async def test_the_rate_limit_spaces_calls(api: FakeApi, kubeconfig: Path, clock
 
 
 @pytest.mark.parametrize("status", [pytest.param(200, id="version"), pytest.param(403, id="refusal")])
-async def test_latency_is_that_of_the_quickest_of_a_few_small_reads(
+async def test_latency_is_the_minimum_of_a_few_small_reads(
     kubeconfig: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
-    """The first may have to open the connection."""
+    """The first read may have to open the connection."""
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
     seconds = iter([0.15, 0.05])
 
@@ -224,16 +224,14 @@ async def test_latency_is_that_of_the_quickest_of_a_few_small_reads(
     await connection.close()
 
 
-async def test_latency_of_a_server_that_does_not_answer_is_not_known(
-    api: FakeApi, kubeconfig: Path, clock: VirtualClock
-) -> None:
+async def test_latency_is_0_without_a_response(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
     api.script("/version", Hangup())
     assert await connection.latency() == 0.0
     await connection.close()
 
 
-async def test_an_unknown_token_is_read_again_once(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
+async def test_rejected_token_is_read_again_once(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
     (tmp_path / "token").write_text("old\n")
     kubeconfig = write_kubeconfig(tmp_path, api.url, user=f"tokenFile: {tmp_path}/token")
     connection = await connect(kubeconfig, ConnectionOptions(qps=-1), clock)
@@ -263,7 +261,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def test_a_server_that_is_not_there(tmp_path: Path, clock: VirtualClock) -> None:
+async def test_connect_to_an_unreachable_server(tmp_path: Path, clock: VirtualClock) -> None:
     server = f"https://127.0.0.1:{free_port()}"
     file = write_kubeconfig(tmp_path, server)
     with pytest.raises(ConnectionProblem) as caught:
@@ -272,13 +270,13 @@ async def test_a_server_that_is_not_there(tmp_path: Path, clock: VirtualClock) -
     assert str(caught.value) == expected
 
 
-async def test_a_server_that_does_not_know_us(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+async def test_connect_with_rejected_credentials(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     api.script("/version", refused(401, "Unauthorized", "Unauthorized"))
     with pytest.raises(ConnectionProblem, match=r"does not accept the credentials of context dev of .*: Unauthorized$"):
         await connect(kubeconfig, None, clock)
 
 
-async def test_a_server_that_speaks_no_tls(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
+async def test_connect_to_a_server_without_tls(api: FakeApi, tmp_path: Path, clock: VirtualClock) -> None:
     file = write_kubeconfig(tmp_path, api.url.replace("http:", "https:"))
     with pytest.raises(
         ConnectionProblem, match=r"cannot reach https://127.0.0.1:.* named by context dev of "
@@ -287,7 +285,7 @@ async def test_a_server_that_speaks_no_tls(api: FakeApi, tmp_path: Path, clock: 
     assert "\n" not in str(caught.value)
 
 
-async def test_a_certificate_of_nobody_we_trust(tmp_path: Path, clock: VirtualClock) -> None:
+async def test_connect_to_a_server_with_an_untrusted_certificate(tmp_path: Path, clock: VirtualClock) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(self_signed(tmp_path))
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=context)
@@ -304,9 +302,9 @@ async def test_a_certificate_of_nobody_we_trust(tmp_path: Path, clock: VirtualCl
 
 
 def self_signed(folder: Path, host: str = "") -> Path:
-    """A file with a key and a certificate that nobody vouches for, for `host` if given."""
+    """Write a key and a self-signed certificate, for `host` if given, and return the file."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "nobody")])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "self-signed")])
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     builder = x509.CertificateBuilder(
         name, name, key.public_key(), x509.random_serial_number(), begin, begin.replace(2126)
@@ -323,7 +321,7 @@ def self_signed(folder: Path, host: str = "") -> Path:
     return file
 
 
-# -- in which form objects are sent --------------------------------------------------------------------------------
+# -- encoding of created objects ---------------------------------------------------------------------------------------
 
 
 async def in_protobuf(kubeconfig: Path, clock: VirtualClock) -> Connection:
@@ -334,20 +332,20 @@ def form(content_type: str) -> bytes:
     return b"k8s\x00..." if content_type == PROTOBUF else b"{}"
 
 
-async def test_objects_go_as_json_unless_asked_otherwise(api: FakeApi, connection: Connection) -> None:
+async def test_objects_are_sent_as_json_by_default(api: FakeApi, connection: Connection) -> None:
     api.script(PATH, Reply(201))
     await connection.request("POST", PATH, form)
     assert [(call.body, call.content_type, call.accept) for call in api.calls] == [(b"{}", JSON, JSON)]
 
 
-async def test_objects_go_as_protobuf_where_that_is_wanted(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
+async def test_objects_are_sent_as_protobuf_if_configured(api: FakeApi, kubeconfig: Path, clock: VirtualClock) -> None:
     connection = await in_protobuf(kubeconfig, clock)
     api.script(PATH, Reply(201), ok({}))
     await connection.request("POST", PATH, form)
     await connection.request("GET", PATH)
-    sent, asked = api.calls
+    sent, read = api.calls
     assert (sent.body, sent.content_type, sent.accept) == (b"k8s\x00...", PROTOBUF, f"{PROTOBUF},{JSON}")
-    assert asked.accept == JSON, "everything else is JSON"
+    assert read.accept == JSON, "everything else is JSON"
     await connection.close()
 
 
@@ -363,7 +361,7 @@ async def test_a_server_without_protobuf_gets_json_from_then_on(
     await connection.close()
 
 
-async def test_a_refusal_in_protobuf_is_told_like_any_other(
+async def test_protobuf_status_is_raised_like_a_json_status(
     api: FakeApi, kubeconfig: Path, clock: VirtualClock
 ) -> None:
     connection = await in_protobuf(kubeconfig, clock)
@@ -376,7 +374,7 @@ async def test_a_refusal_in_protobuf_is_told_like_any_other(
     await connection.close()
 
 
-async def test_an_unreadable_refusal_in_protobuf_is_told_by_its_status(
+async def test_malformed_protobuf_status_is_raised_with_its_code(
     api: FakeApi, kubeconfig: Path, clock: VirtualClock
 ) -> None:
     connection = await in_protobuf(kubeconfig, clock)
@@ -387,8 +385,8 @@ async def test_an_unreadable_refusal_in_protobuf_is_told_by_its_status(
     await connection.close()
 
 
-class Told(ClientMetrics):
-    """Writes down what it is told."""
+class RecordedMetrics(ClientMetrics):
+    """Stores all observations."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[str, int, bool]] = []
@@ -409,39 +407,37 @@ class Told(ClientMetrics):
         self.seconds.append((method, seconds))
 
 
-async def test_who_counts_hears_of_each_repetition_and_of_all_the_time_that_it_took(
-    api: FakeApi, connection: Connection
-) -> None:
-    connection.client_metrics = told = Told()
+async def test_metrics_include_each_retry_and_the_total_time(api: FakeApi, connection: Connection) -> None:
+    connection.client_metrics = recorded = RecordedMetrics()
     api.script(PATH, refused(429, retry_after=3), ok({"x": 1}))
     await connection.request("POST", PATH, b"{}")
-    assert told.answers == [("POST", 429, False), ("POST", 200, True)]
-    assert [(method, sent) for method, sent, _ in told.sizes] == [("POST", 2), ("POST", 2)]
-    assert told.sizes[1][2] == len(b'{"x":1}')
-    assert told.seconds == [("POST", 3.0)]
-    assert told.waits == [("POST", 0.0), ("POST", 0.0)]
+    assert recorded.answers == [("POST", 429, False), ("POST", 200, True)]
+    assert [(method, sent) for method, sent, _ in recorded.sizes] == [("POST", 2), ("POST", 2)]
+    assert recorded.sizes[1][2] == len(b'{"x":1}')
+    assert recorded.seconds == [("POST", 3.0)]
+    assert recorded.waits == [("POST", 0.0), ("POST", 0.0)]
 
 
-async def test_who_counts_hears_of_calls_without_an_answer(api: FakeApi, connection: Connection) -> None:
-    connection.client_metrics = told = Told()
+async def test_metrics_include_calls_without_a_response(api: FakeApi, connection: Connection) -> None:
+    connection.client_metrics = recorded = RecordedMetrics()
     api.script(PATH, Hangup())
     with pytest.raises(ApiError):
         await connection.request("POST", PATH, b"{}")
-    assert told.answers == [("POST", 0, False)]
-    assert told.sizes == []
-    assert len(told.seconds) == 1
+    assert recorded.answers == [("POST", 0, False)]
+    assert recorded.sizes == []
+    assert len(recorded.seconds) == 1
 
 
-async def test_who_counts_hears_of_watches(api: FakeApi, connection: Connection) -> None:
-    connection.client_metrics = told = Told()
+async def test_metrics_include_watches(api: FakeApi, connection: Connection) -> None:
+    connection.client_metrics = recorded = RecordedMetrics()
     api.script(PATH, refused(403), Stream((b"{}\n",)))
     with pytest.raises(ApiError):
         async with connection.watching(PATH, 1.0):
             pass
     async with connection.watching(PATH, 1.0):
         pass
-    assert told.answers == [("GET", 403, False), ("GET", 200, False)]
-    assert (told.sizes, told.seconds) == ([], [])
+    assert recorded.answers == [("GET", 403, False), ("GET", 200, False)]
+    assert (recorded.sizes, recorded.seconds) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -465,7 +461,7 @@ async def test_a_call_waits_at_most_30_seconds_whatever_the_value_of_retry_after
 
 
 @pytest.mark.parametrize("seconds", ["3600", "9" * 400, "-7", "9" * 18])
-async def test_a_wait_in_the_body_is_bounded_as_well(
+async def test_retry_after_seconds_in_the_body_is_bounded(
     api: FakeApi, connection: Connection, clock: VirtualClock, seconds: str
 ) -> None:
     body = b'{"kind":"Status","details":{"retryAfterSeconds":%b}}' % seconds.encode()
@@ -483,7 +479,7 @@ async def test_retry_after_may_be_a_date(api: FakeApi, connection: Connection, c
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b"\xff", b"k8s\0\xff\xff", b'{"details":7}', b"null", b""])
-async def test_a_refusal_may_have_any_body(api: FakeApi, connection: Connection, body: bytes) -> None:
+async def test_error_response_may_have_any_body(api: FakeApi, connection: Connection, body: bytes) -> None:
     api.script(PATH, Reply(403, body))
     with pytest.raises(ApiError) as caught:
         await connection.request("POST", PATH, b"{}")

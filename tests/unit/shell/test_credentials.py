@@ -1,4 +1,4 @@
-"""A kubeconfig that is wrong gives one sentence that names it and the thing that is wrong with it."""
+"""Problems of kubeconfigs: one sentence with the file and the problem."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def problem_of(file: Path | None) -> str:
         ("", "kubeconfig FILE is not a kubeconfig: it should hold clusters, users and contexts"),
         (
             "contexts: [{name: b}, {name: a}]",
-            "kubeconfig FILE has no current-context; choose one (kubectl config use-context), it knows: a, b",
+            "kubeconfig FILE has no current-context; choose one (kubectl config use-context): a, b",
         ),
         ("current-context: x", "kubeconfig FILE names the context 'x', which it does not define"),
         (
@@ -74,13 +74,13 @@ async def test_missing_certificates(tmp_path: Path, cluster: str, user: str, exp
     assert await problem_of(file) == f"kubeconfig FILE {expected}"
 
 
-async def test_a_certificate_that_is_none(tmp_path: Path) -> None:
+async def test_malformed_certificate(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("not a certificate")
     file = write_kubeconfig(tmp_path, SERVER, cluster="certificate-authority: ca.crt")
     assert (await problem_of(file)).startswith("the certificates of context dev of FILE cannot be used: ")
 
 
-async def test_data_that_is_no_base64(tmp_path: Path) -> None:
+async def test_invalid_base64(tmp_path: Path) -> None:
     file = write_kubeconfig(tmp_path, SERVER, cluster="certificate-authority-data: 'x'")
     assert (await problem_of(file)).startswith("cannot read the credentials of context dev of FILE: ")
 
@@ -104,17 +104,17 @@ async def test_basic_credentials_and_insecure_tls(tmp_path: Path) -> None:
     assert not credentials.ssl.check_hostname
 
 
-async def test_an_address_given_goes_before_the_kubeconfigs(tmp_path: Path, clock: VirtualClock) -> None:
+async def test_server_argument_overrides_the_kubeconfig(tmp_path: Path, clock: VirtualClock) -> None:
     file = write_kubeconfig(tmp_path, SERVER, user="token: secret")
     credentials = await load(file, clock, "http://elsewhere:1")
     assert (credentials.host, await credentials.authorization()) == ("http://elsewhere:1", "Bearer secret")
 
 
-async def test_an_address_is_enough_where_nobody_is_asked_who_they_are(clock: VirtualClock) -> None:
+async def test_server_argument_without_a_kubeconfig_uses_no_credentials(clock: VirtualClock) -> None:
     credentials = await load(None, clock, "http://elsewhere:1/")
     assert (credentials.host, await credentials.authorization()) == ("http://elsewhere:1", "")
 
 
-async def test_an_address_is_a_url(clock: VirtualClock) -> None:
-    with pytest.raises(ConnectionProblem, match="--master elsewhere:1 is no URL"):
+async def test_server_argument_must_be_a_url(clock: VirtualClock) -> None:
+    with pytest.raises(ConnectionProblem, match="--master elsewhere:1 is not a URL"):
         await load(None, clock, "elsewhere:1")

@@ -1,4 +1,4 @@
-"""Bytes to objects: what is kept, what is skipped, and who is told."""
+"""Decoding of lists and watch events: what is stored, skipped and reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fake_api import bookmark, event
 
 
 class Counted(Refusals):
-    """Refusals that are counted by resource."""
+    """Refusals that collect the resources of reported objects."""
 
     def __init__(self) -> None:
         self.resources: list[str] = []
@@ -45,7 +45,7 @@ def test_items_may_be_null() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"[]", b"<html>", b'{"metadata":{},"items":7}', b'{"items":[{}'])
-def test_what_is_no_list(broken: bytes) -> None:
+def test_malformed_list(broken: bytes) -> None:
     with pytest.raises(UnreadableList, match=r"^the list of pods cannot be read: "):
         ObjectDecoder("pods", PodObject, Refusals()).page(broken)
 
@@ -59,9 +59,7 @@ def test_what_is_no_list(broken: bytes) -> None:
         (17, Identity()),
     ],
 )
-def test_an_unreadable_object_is_skipped_by_itself(
-    broken: Any, identity: Identity, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_undecodable_object_is_skipped_alone(broken: Any, identity: Identity, caplog: pytest.LogCaptureFixture) -> None:
     refusals = Counted()
     page = ObjectDecoder("pods", PodObject, refusals).page(body(pod("a").manifest, broken, pod("b").manifest))
     items = list(page.items)
@@ -72,7 +70,7 @@ def test_an_unreadable_object_is_skipped_by_itself(
 
 
 def nested(name: str, levels: int, where: bytes = b'"managedFields"') -> bytes:
-    """A pod in whose metadata something has so many levels."""
+    """Return a pod with a metadata field of `levels` levels."""
     depths = b'{"a":' * levels + b"1" + b"}" * levels
     return b'{"metadata":{"name":"%s","uid":"u",%s:%s},"spec":{"containers":[]}}' % (name.encode(), where, depths)
 
@@ -83,15 +81,15 @@ def paired(name: str, half: bytes) -> bytes:
 
 UNUSUAL = [
     *(pytest.param(nested("odd", levels), True, id=f"{levels} levels") for levels in (960, 1100, 9_900, 100_000)),
-    pytest.param(nested("odd", 9_900, b'"labels"'), False, id="too deep where one has to look"),
-    pytest.param(paired("odd", rb"\ud800"), True, id="half a pair"),
-    pytest.param(paired("odd", rb"\udc00\ud800"), True, id="the wrong way round"),
+    pytest.param(nested("odd", 9_900, b'"labels"'), False, id="too deep in a decoded field"),
+    pytest.param(paired("odd", rb"\ud800"), True, id="lone surrogate"),
+    pytest.param(paired("odd", rb"\udc00\ud800"), True, id="reversed surrogates"),
 ]
 
 
 @pytest.mark.parametrize("type", [PodObject, dict[str, Any]])
 @pytest.mark.parametrize(("odd", "readable"), UNUSUAL)
-def test_an_object_that_others_would_choke_on_costs_only_itself(type: Any, odd: bytes, readable: bool) -> None:
+def test_unusual_object_does_not_affect_others(type: Any, odd: bytes, readable: bool) -> None:
     decoder: ObjectDecoder[Any] = ObjectDecoder("pods", type, Refusals())
     plain = msgspec.json.encode(pod("a").manifest)
     page = decoder.page(b'{"metadata":{"resourceVersion":"7"},"items":[' + odd + b"," + plain + b"]}")
@@ -104,7 +102,7 @@ def test_an_object_that_others_would_choke_on_costs_only_itself(type: Any, odd: 
     assert (gone.type, gone.item.identity.name) == ("DELETED", "odd")
 
 
-def test_what_was_left_out_is_told_once_and_counted_each_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_shortened_object_is_logged_once_and_counted_each_time(caplog: pytest.LogCaptureFixture) -> None:
     refusals = Counted()
     decoder = ObjectDecoder("pods", PodObject, refusals)
     line = b'{"type":"MODIFIED","object":' + nested("odd", 9_900) + b"}"
@@ -126,7 +124,7 @@ def test_events() -> None:
     assert (error.code, error.message) == (410, "too old")
 
 
-def test_a_readable_event_is_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valid_event_is_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = ObjectDecoder("pods", PodObject, Refusals())
     monkeypatch.setattr(decoder, "_part_by_part", None)
     for kind in ("ADDED", "MODIFIED", "DELETED"):
@@ -134,7 +132,7 @@ def test_a_readable_event_is_decoded_in_one_pass(monkeypatch: pytest.MonkeyPatch
         assert (line.type, line.item.identity) == (kind, Identity("default", "a", "a", "3"))
 
 
-def test_an_error_is_an_error_even_if_it_could_be_a_pod() -> None:
+def test_error_event_that_resembles_a_pod_is_an_error() -> None:
     line = ObjectDecoder("pods", PodObject, Refusals()).line(
         event("ERROR", {**pod("a").manifest, "code": 410, "message": "too old"})
     )
@@ -144,12 +142,12 @@ def test_an_error_is_an_error_even_if_it_could_be_a_pod() -> None:
 @pytest.mark.parametrize(
     "broken", [b"{", b'{"type":1,"object":{}}', b'{"type":"ADDED"}', b'{"type":"ERROR","object":3}']
 )
-def test_what_is_no_event(broken: bytes) -> None:
+def test_malformed_event(broken: bytes) -> None:
     with pytest.raises(UnreadableList, match=r"^an event of the watch of pods cannot be read: "):
         ObjectDecoder("pods", PodObject, Refusals()).line(broken)
 
 
-def test_other_kinds_come_as_dicts_without_managed_fields() -> None:
+def test_other_kinds_are_dicts_without_managed_fields() -> None:
     refusals = Counted()
     decoder = ObjectDecoder("widgets", dict[str, Any], refusals)
     widget = {"metadata": {"name": "w", "managedFields": [1]}, "spec": {"size": 3}}

@@ -1,4 +1,4 @@
-"""Connections of a process that was started with room for few open files."""
+"""Number of connections under a low limit of open files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import resource
 import pytest
 
 from pyscheduler.shell import descriptors
-from pyscheduler.shell.descriptors import ENOUGH, connections
+from pyscheduler.shell.descriptors import MAX_OPEN_FILES, connections
 
 ANY = resource.RLIM_INFINITY
 
@@ -15,10 +15,10 @@ ANY = resource.RLIM_INFINITY
 @pytest.mark.parametrize(
     ("limits", "raised", "allowed"),
     [
-        pytest.param((256, ANY), (ENOUGH, ANY), 448, id="soft limit is raised"),
-        pytest.param((256, 1000), (1000, 1000), 448, id="as far as the hard one allows"),
-        pytest.param((256, 300), (300, 300), 150, id="half of a small one"),
-        pytest.param((1 << 20, 1 << 20), None, 448, id="a high one stays"),
+        pytest.param((256, ANY), (MAX_OPEN_FILES, ANY), 448, id="soft limit is raised"),
+        pytest.param((256, 1000), (1000, 1000), 448, id="raised to the hard limit"),
+        pytest.param((256, 300), (300, 300), 150, id="half of a small limit"),
+        pytest.param((1 << 20, 1 << 20), None, 448, id="a high limit stays"),
         pytest.param((ANY, ANY), None, 448, id="no limit"),
     ],
 )
@@ -32,7 +32,7 @@ def test_open_files_bound_connections(
     assert made == ([] if raised is None else [raised])
 
 
-def test_a_limit_that_cannot_be_raised_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_that_cannot_be_raised_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError("not permitted")
 

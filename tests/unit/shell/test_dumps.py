@@ -1,4 +1,4 @@
-"""What people see of queue and cache."""
+"""Dumps of queue and cache."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyscheduler.shell.serving.webserver import Request
 from pyscheduler.testing import Harness, node, pod
 
 
-class At:
-    """A clock that follows a harness."""
+class HarnessClock:
+    """Clock with a harness's time."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness = harness
@@ -42,11 +42,11 @@ def harness() -> Harness:
 
 @pytest.fixture
 def dumps(harness: Harness) -> Dumps:
-    return Dumps(harness.machine.context, At(harness))
+    return Dumps(harness.machine.context, HarnessClock(harness))
 
 
-def asked(**query: str) -> Request:
-    return Request("/debug", {key: [value] for key, value in query.items()}, {})
+def query(**parameters: str) -> Request:
+    return Request("/debug", {key: [value] for key, value in parameters.items()}, {})
 
 
 def names(page: dict[str, Any]) -> list[str]:
@@ -55,7 +55,7 @@ def names(page: dict[str, Any]) -> list[str]:
 
 def test_the_queue(harness: Harness, dumps: Dumps) -> None:
     harness.now += 2.5
-    page = dumps.queue(asked())
+    page = dumps.queue(query())
     assert page["counts"] == {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 1, "inflight": 0}
     assert (page["offset"], page["more"], "next" in page) == (0, 0, False)
     assert page["pods"] == [
@@ -81,28 +81,28 @@ def test_the_queue(harness: Harness, dumps: Dumps) -> None:
     ]
 
 
-def test_a_pod_in_backoff_says_until_when(harness: Harness, dumps: Dumps) -> None:
-    harness.add(node("n1", cpu="9"))  # which helps, but it has just been tried
-    (entry,) = dumps.queue(asked(tier="backoff"))["pods"]
+def test_pod_in_backoff_has_its_end(harness: Harness, dumps: Dumps) -> None:
+    harness.add(node("n1", cpu="9"))  # makes room, but the pod is in backoff
+    (entry,) = dumps.queue(query(tier="backoff"))["pods"]
     assert (entry["pod"], entry["backoffUntil"]) == ("default/large", "2027-01-15T08:00:02Z")
 
 
-def test_the_queue_in_parts(harness: Harness, dumps: Dumps) -> None:
+def test_pages_of_the_queue(harness: Harness, dumps: Dumps) -> None:
     harness.add(*(pod(f"p{n}").gate("later") for n in range(5)))
-    page = dumps.queue(asked(tier="gated", limit="2", offset="1"))
+    page = dumps.queue(query(tier="gated", limit="2", offset="1"))
     assert (names(page), page["more"], page["next"]) == (["p0", "p1"], 3, "?offset=3&limit=2")
-    assert dumps.queue(asked(limit="3"))["more"] == 4
-    assert names(dumps.queue(asked(pod="default/p4"))) == ["p4"]
-    assert names(dumps.queue(asked(pod="default/none"))) == []
+    assert dumps.queue(query(limit="3"))["more"] == 4
+    assert names(dumps.queue(query(pod="default/p4"))) == ["p4"]
+    assert names(dumps.queue(query(pod="default/none"))) == []
 
 
-def test_a_tier_that_is_none(dumps: Dumps) -> None:
-    with pytest.raises(BadRequest, match="tier='lost' is not known; choose active, backoff, unschedulable, gated"):
-        dumps.queue(asked(tier="lost"))
+def test_unknown_tier_is_rejected(dumps: Dumps) -> None:
+    with pytest.raises(BadRequest, match="unknown tier='lost'; choose active, backoff, unschedulable, gated"):
+        dumps.queue(query(tier="lost"))
 
 
 def test_the_cache(dumps: Dumps) -> None:
-    page = dumps.cache(asked())
+    page = dumps.cache(query())
     assert page["counts"] == {"nodes": 2, "pods": 4, "assumed": 1, "nominated": 0}
     assert page["nodes"][0]["node"] == "n1"
     assert page["nodes"][0]["allocatable"]["cpu"] == "2000m"
@@ -116,21 +116,21 @@ def test_nominated_pods(harness: Harness, dumps: Dumps) -> None:
     harness.graceful = True
     harness.add(pod("urgent").requests(cpu="1600m").priority(10))
     harness.run()
-    assert dumps.cache(asked(node="n1"))["nominated"] == [{"pod": "default/urgent", "node": "n1"}]
-    assert dumps.queue(asked(pod="default/urgent"))["pods"][0]["nominatedNode"] == "n1"
+    assert dumps.cache(query(node="n1"))["nominated"] == [{"pod": "default/urgent", "node": "n1"}]
+    assert dumps.queue(query(pod="default/urgent"))["pods"][0]["nominatedNode"] == "n1"
 
 
-def test_the_cache_in_parts(dumps: Dumps) -> None:
-    page = dumps.cache(asked(limit="1"))
+def test_pages_of_the_cache(dumps: Dumps) -> None:
+    page = dumps.cache(query(limit="1"))
     assert ([n["node"] for n in page["nodes"]], page["more"], page["next"]) == (["n1"], 1, "?offset=1&limit=1")
-    assert [n["node"] for n in dumps.cache(asked(node="n2"))["nodes"]] == ["n2"]
-    assert dumps.cache(asked(node="n3"))["nodes"] == []
+    assert [n["node"] for n in dumps.cache(query(node="n2"))["nodes"]] == ["n2"]
+    assert dumps.cache(query(node="n3"))["nodes"] == []
 
 
-async def test_both_go_to_the_log(dumps: Dumps, caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_contains_queue_and_cache(dumps: Dumps, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(INFO, "pyscheduler")
     await dumps.log()
-    said = [(r.getMessage(), r.fields) for r in caplog.records]  # type: ignore[attr-defined]
-    assert [fields["pod"] for text, fields in said if text == "Pod in the queue"] == ["default/large", "default/gated"]
-    assert [fields["node"] for text, fields in said if text == "Node in the cache"] == ["n1", "n2"]
-    assert [fields["node"] for text, fields in said if text == "Pod assumed"] == ["n1"]
+    lines = [(r.getMessage(), r.fields) for r in caplog.records]  # type: ignore[attr-defined]
+    assert [fields["pod"] for text, fields in lines if text == "Pod in the queue"] == ["default/large", "default/gated"]
+    assert [fields["node"] for text, fields in lines if text == "Node in the cache"] == ["n1", "n2"]
+    assert [fields["node"] for text, fields in lines if text == "Pod assumed"] == ["n1"]

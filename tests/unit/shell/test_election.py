@@ -1,4 +1,4 @@
-"""Stories of elections on virtual time: replicas, one lease, and an API server that has its moods."""
+"""Leader election on virtual time: replicas, one lease, an API server that may fail."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ TERMS = LeaseTimings(lease_duration=15.0, renew_deadline=10.0, retry_period=2.0)
 
 @dataclass
 class LeaseServer:
-    """Where the lease is. `down` refuses all calls; `deaf` carries writes out and answers nothing."""
+    """Stores the lease. `down` fails all calls; `unresponsive` executes writes without a response."""
 
     lease: Lease | None = None
     down: bool = False
-    deaf: bool = False
+    unresponsive: bool = False
     writes: list[str] = field(default_factory=list)
-    """Who wrote, in order; "" for who gave the lease back."""
-    said: list[str] = field(default_factory=list)
+    """Holder of each write, in order; "" for a release."""
+    events: list[str] = field(default_factory=list)
 
 
 class Lock:
-    """One replica's view of it."""
+    """One replica's access to the lease."""
 
     def __init__(self, server: LeaseServer) -> None:
         self._server = server
@@ -55,12 +55,12 @@ class Lock:
             raise ApiError(409, "Conflict", "the object has been modified")
         self._server.lease = lease
         self._server.writes.append(lease.holder_identity)
-        if self._server.deaf:
+        if self._server.unresponsive:
             raise ApiError(0, "Timeout", "no answer in time")
         self._known = lease
 
     async def record(self, message: str, wall: float) -> None:
-        self._server.said.append(message)
+        self._server.events.append(message)
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -72,26 +72,26 @@ class Lock:
 
 @dataclass
 class Replica:
-    """A scheduler as far as elections see it: it works, and takes `drain` seconds to stop."""
+    """A scheduler that takes `drain` seconds to stop."""
 
     election: Election
     clock: SteppedClock
     drain: float = 0.0
-    story: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
 
     async def work(self) -> None:
-        self.story.append("works")
+        self.history.append("works")
         try:
             await asyncio.Event().wait()
         finally:
-            self.story.append("stops leading" if self.election.holds() else "stops without the lease")
+            self.history.append("stops leading" if self.election.holds() else "stops without the lease")
             if self.election.holds() and self.drain:
                 await self.clock.sleep(self.drain)
-                self.story.append("drained")
+                self.history.append("drained")
 
 
 @dataclass
-class Stage:
+class ElectionFixture:
     """Replicas that share a clock and a server."""
 
     clock: SteppedClock = field(default_factory=SteppedClock)
@@ -100,17 +100,17 @@ class Stage:
     slow: int = 0
 
     async def start(self, name: str, drain: float = 0.0) -> Replica:
-        election = Election(Lock(self.server), LeaderElector(name, TERMS), self.clock, self._slowly)
+        election = Election(Lock(self.server), LeaderElector(name, TERMS), self.clock, self._count_slow_path)
         replica = Replica(election, self.clock, drain)
         self.tasks[name] = asyncio.create_task(election.lead(replica.work))
         await settle()
         return replica
 
-    def _slowly(self) -> None:
+    def _count_slow_path(self) -> None:
         self.slow += 1
 
     async def wait(self, seconds: float) -> None:
-        """Let time pass in small steps, so that everybody gets their turn in between."""
+        """Advance the clock in small steps and run all tasks in between."""
         for _ in range(round(seconds * 10)):
             await self.clock.advance(0.1)
             await settle()
@@ -118,7 +118,7 @@ class Stage:
     async def seconds_until(self, holds: Callable[[], object]) -> float:
         began = self.clock.now()
         while not holds():
-            assert self.clock.now() - began < 60, "that never came to be"
+            assert self.clock.now() - began < 60, "the condition never became true"
             await self.wait(0.1)
         return self.clock.now() - began
 
@@ -129,147 +129,147 @@ async def settle() -> None:
 
 
 @asynccontextmanager
-async def staged() -> AsyncIterator[Stage]:
-    stage = Stage()
-    yield stage
-    for task in stage.tasks.values():
+async def running_replicas() -> AsyncIterator[ElectionFixture]:
+    replicas = ElectionFixture()
+    yield replicas
+    for task in replicas.tasks.values():
         task.cancel()
-    await asyncio.gather(*stage.tasks.values(), return_exceptions=True)
+    await asyncio.gather(*replicas.tasks.values(), return_exceptions=True)
 
 
-async def test_one_of_two_leads_and_goes_on_renewing() -> None:
-    async with staged() as stage:
-        a, b = await stage.start("a"), await stage.start("b")
-        await stage.wait(100)
-        assert (a.election.holds(), a.story, b.election.holds(), b.story) == (True, ["works"], False, [])
-        assert stage.server.said == ["a became leader"]
-        assert len(stage.server.writes) >= 48
-        assert stage.slow == 0
+async def test_one_of_two_replicas_leads_and_renews() -> None:
+    async with running_replicas() as replicas:
+        a, b = await replicas.start("a"), await replicas.start("b")
+        await replicas.wait(100)
+        assert (a.election.holds(), a.history, b.election.holds(), b.history) == (True, ["works"], False, [])
+        assert replicas.server.events == ["a became leader"]
+        assert len(replicas.server.writes) >= 48
+        assert replicas.slow == 0
 
 
-async def test_a_leader_that_stops_gives_the_lease_back_and_the_other_has_it_within_a_retry_period() -> None:
-    async with staged() as stage:
-        a, b = await stage.start("a", drain=3.0), await stage.start("b")
-        await stage.wait(30)
-        stage.tasks["a"].cancel()
-        await stage.wait(2.9)
-        assert (a.election.holds(), b.story) == (True, []), "the lease is kept while bindings end"
-        assert await stage.seconds_until(lambda: b.story) <= TERMS.retry_period + 0.3
-        assert stage.tasks["a"].cancelled()
-        assert a.story == ["works", "stops leading", "drained"]
-        assert stage.server.lease is not None
-        assert (stage.server.lease.holder_identity, stage.server.lease.lease_transitions) == ("b", 1)
+async def test_stopping_leader_releases_the_lease_and_the_other_acquires_it_within_a_retry_period() -> None:
+    async with running_replicas() as replicas:
+        a, b = await replicas.start("a", drain=3.0), await replicas.start("b")
+        await replicas.wait(30)
+        replicas.tasks["a"].cancel()
+        await replicas.wait(2.9)
+        assert (a.election.holds(), b.history) == (True, []), "the lease is kept while bindings end"
+        assert await replicas.seconds_until(lambda: b.history) <= TERMS.retry_period + 0.3
+        assert replicas.tasks["a"].cancelled()
+        assert a.history == ["works", "stops leading", "drained"]
+        assert replicas.server.lease is not None
+        assert (replicas.server.lease.holder_identity, replicas.server.lease.lease_transitions) == ("b", 1)
 
 
-async def test_a_leader_that_vanishes_is_followed_when_its_lease_has_run_out() -> None:
-    async with staged() as stage:
-        stage.server.lease = Lease("gone", 15, 0, "x", "y")
-        b = await stage.start("b")
-        assert 14.9 <= await stage.seconds_until(lambda: b.story) <= 15.2
+async def test_lease_of_a_vanished_leader_is_acquired_after_it_expires() -> None:
+    async with running_replicas() as replicas:
+        replicas.server.lease = Lease("gone", 15, 0, "x", "y")
+        b = await replicas.start("b")
+        assert 14.9 <= await replicas.seconds_until(lambda: b.history) <= 15.2
 
 
-async def test_without_a_renewal_it_stops_at_the_deadline_before_the_lease_can_be_anothers() -> None:
-    async with staged() as stage:
-        a = await stage.start("a", drain=5.0)
-        await stage.wait(20)
-        stage.server.down = True
-        assert await stage.seconds_until(lambda: not a.election.holds()) <= TERMS.renew_deadline + 0.2
+async def test_leader_stops_at_the_renew_deadline_before_the_lease_expires() -> None:
+    async with running_replicas() as replicas:
+        a = await replicas.start("a", drain=5.0)
+        await replicas.wait(20)
+        replicas.server.down = True
+        assert await replicas.seconds_until(lambda: not a.election.holds()) <= TERMS.renew_deadline + 0.2
         await settle()
-        assert a.story == ["works", "stops without the lease"]
+        assert a.history == ["works", "stops without the lease"]
         with pytest.raises(LeaseLost, match="not renewed for 10 s"):
-            await asyncio.wait_for(stage.tasks["a"], 5)
-        assert stage.server.lease is not None
-        assert stage.server.lease.holder_identity == "a", "a lease that may be another's is left alone"
+            await asyncio.wait_for(replicas.tasks["a"], 5)
+        assert replicas.server.lease is not None
+        assert replicas.server.lease.holder_identity == "a", "a lease that another may hold is not written"
 
 
-async def test_an_outage_shorter_than_the_deadline_is_survived() -> None:
-    async with staged() as stage:
-        a = await stage.start("a")
-        await stage.wait(20)
-        stage.server.down = True
-        await stage.wait(7)
-        stage.server.down = False
-        await stage.wait(20)
+async def test_leader_survives_an_outage_shorter_than_the_deadline() -> None:
+    async with running_replicas() as replicas:
+        a = await replicas.start("a")
+        await replicas.wait(20)
+        replicas.server.down = True
+        await replicas.wait(7)
+        replicas.server.down = False
+        await replicas.wait(20)
         assert a.election.holds()
-        assert a.story == ["works"]
+        assert a.history == ["works"]
 
 
-async def test_a_renewal_that_got_no_answer_is_found_by_looking() -> None:
-    async with staged() as stage:
-        a = await stage.start("a")
-        await stage.wait(4)
-        stage.server.deaf = True
-        await stage.wait(3)
-        stage.server.deaf = False
-        await stage.wait(20)
+async def test_renewal_without_a_response_is_resolved_by_reading_the_lease() -> None:
+    async with running_replicas() as replicas:
+        a = await replicas.start("a")
+        await replicas.wait(4)
+        replicas.server.unresponsive = True
+        await replicas.wait(3)
+        replicas.server.unresponsive = False
+        await replicas.wait(20)
         assert a.election.holds()
-        assert stage.slow > 0
+        assert replicas.slow > 0
 
 
-async def test_who_sees_another_in_its_place_stops_at_once() -> None:
-    async with staged() as stage:
-        a = await stage.start("a")
-        await stage.wait(4)
-        stage.server.lease = Lease("b", 15, 1, "x", "y")
-        await stage.seconds_until(lambda: a.story[1:])
-        assert a.story == ["works", "stops without the lease"]
+async def test_leader_stops_at_once_when_another_holds_the_lease() -> None:
+    async with running_replicas() as replicas:
+        a = await replicas.start("a")
+        await replicas.wait(4)
+        replicas.server.lease = Lease("b", 15, 1, "x", "y")
+        await replicas.seconds_until(lambda: a.history[1:])
+        assert a.history == ["works", "stops without the lease"]
         with pytest.raises(LeaseLost, match="b has taken it"):
-            await asyncio.wait_for(stage.tasks["a"], 5)
+            await asyncio.wait_for(replicas.tasks["a"], 5)
 
 
-async def test_a_frozen_leader_does_not_hold_the_lease_when_it_wakes_up() -> None:
-    async with staged() as stage:
-        a = await stage.start("a")
-        await stage.wait(4)
-        stage.clock.at += 11.0  # nothing of this process ran meanwhile
+async def test_frozen_leader_does_not_hold_the_lease_when_it_resumes() -> None:
+    async with running_replicas() as replicas:
+        a = await replicas.start("a")
+        await replicas.wait(4)
+        replicas.clock.at += 11.0  # the process was frozen
         assert not a.election.holds()
-        await stage.wait(0.1)
+        await replicas.wait(0.1)
         with pytest.raises(LeaseLost):
-            await asyncio.wait_for(stage.tasks["a"], 5)
-        assert len(stage.server.writes) <= 3, "it does not renew a lease that may be another's"
+            await asyncio.wait_for(replicas.tasks["a"], 5)
+        assert len(replicas.server.writes) <= 3, "a lease that another may hold is not renewed"
 
 
-async def test_one_that_is_stopped_while_it_waits_leaves_the_lease_alone() -> None:
-    async with staged() as stage:
-        await stage.start("a")
-        b = await stage.start("b")
-        await stage.wait(5)
-        stage.tasks["b"].cancel()
+async def test_replica_stopped_while_waiting_does_not_write_the_lease() -> None:
+    async with running_replicas() as replicas:
+        await replicas.start("a")
+        b = await replicas.start("b")
+        await replicas.wait(5)
+        replicas.tasks["b"].cancel()
         await settle()
-        assert stage.tasks["b"].cancelled()
-        assert b.story == []
-        assert "" not in stage.server.writes
+        assert replicas.tasks["b"].cancelled()
+        assert b.history == []
+        assert "" not in replicas.server.writes
 
 
-async def test_one_that_is_stopped_before_its_claim_was_answered_gives_back_what_it_may_have_got() -> None:
-    async with staged() as stage:
-        stage.server.deaf = True
-        await stage.start("a")
-        stage.server.deaf = False
-        stage.tasks["a"].cancel()
+async def test_replica_stopped_before_the_response_to_its_claim_releases_the_lease() -> None:
+    async with running_replicas() as replicas:
+        replicas.server.unresponsive = True
+        await replicas.start("a")
+        replicas.server.unresponsive = False
+        replicas.tasks["a"].cancel()
         await settle()
-        assert stage.server.writes == ["a", ""]
+        assert replicas.server.writes == ["a", ""]
 
 
-async def test_work_that_breaks_breaks_the_election_and_the_lease_is_given_back() -> None:
+async def test_exception_of_the_work_is_raised_and_the_lease_released() -> None:
     async def break_down() -> None:
         raise ValueError("a bug")
 
-    async with staged() as stage:
-        election = Election(Lock(stage.server), LeaderElector("a", TERMS), stage.clock)
+    async with running_replicas() as replicas:
+        election = Election(Lock(replicas.server), LeaderElector("a", TERMS), replicas.clock)
         with pytest.raises(ValueError, match="a bug"):
             await election.lead(break_down)
-        assert stage.server.writes == ["a", ""]
+        assert replicas.server.writes == ["a", ""]
 
 
 async def test_the_check_fails_when_a_leader_outlives_its_lease_by_20_seconds() -> None:
-    async with staged() as stage:
-        a, b = await stage.start("a"), await stage.start("b")
+    async with running_replicas() as replicas:
+        a, b = await replicas.start("a"), await replicas.start("b")
         assert (a.election.check(), b.election.check()) == (None, None)
-        renewed = stage.clock.at
-        stage.clock.at = renewed + 35.0
+        renewed = replicas.clock.at
+        replicas.clock.at = renewed + 35.0
         assert (a.election.check(), b.election.check()) == (None, None)
-        stage.clock.at = renewed + 35.1
+        replicas.clock.at = renewed + 35.1
         assert a.election.check() == "failed election to renew leadership on lease kube-scheduler"
         assert b.election.check() is None
 
@@ -278,7 +278,7 @@ async def never_ending() -> None:
     await asyncio.Event().wait()
 
 
-async def test_an_election_as_the_configuration_asks_for_it(api: FakeApi, connection: Connection) -> None:
+async def test_election_uses_the_configured_lease_and_identity(api: FakeApi, connection: Connection) -> None:
     wanted = LeaderElection(resource_name="mine", resource_namespace="there")
     configuration = KubeSchedulerConfiguration(leader_election=wanted)
     metrics, leases = Metrics(), "/apis/coordination.k8s.io/v1/namespaces/there/leases"

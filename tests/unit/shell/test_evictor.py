@@ -1,4 +1,4 @@
-"""Victims of one pod go side by side and the last one last; several pods' victims go at once."""
+"""Evictions: concurrent per pod with the last victim last, and for several pods at once."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .virtual import SteppedClock
 
 
 class Cluster:
-    """Where evictions arrive and wait to be let go; `refused` ones fail."""
+    """Receives evictions, which wait for `release`; those in `refused` fail."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.evicted: list[str] = []
         self.refused: set[str] = set()
-        self.let_go: dict[str, asyncio.Event] = {}
+        self.release: dict[str, asyncio.Event] = {}
         self.clock = SteppedClock()
         self.in_flight = InFlightCounter()
-        self.told: list[Any] = []
+        self.emitted: list[Any] = []
 
     async def evict(self, command: Evict) -> bool:
         name = command.victim.name
-        self.asked.append(name)
-        await self.let_go.setdefault(name, asyncio.Event()).wait()
+        self.evicted.append(name)
+        await self.release.setdefault(name, asyncio.Event()).wait()
         if name in self.refused:
             raise ApiError(403, "Forbidden", "no")
         return True
@@ -41,7 +41,7 @@ class Cluster:
     @asynccontextmanager
     async def evictor(self) -> AsyncIterator[Evictor]:
         evictor = Evictor(cast(Any, self), cast(Any, None), self.in_flight, self.clock)
-        evictor.emit = self.told.append
+        evictor.emit = self.emitted.append
         task = asyncio.create_task(evictor.run())
         yield evictor
         task.cancel()
@@ -57,65 +57,65 @@ def eviction(victim: str, preemptor: str) -> Evict:
     return Evict(pod(victim).build(), pod(preemptor).build(), "")
 
 
-async def test_the_last_victim_goes_when_the_others_have_gone() -> None:
+async def test_last_victim_is_evicted_after_the_others() -> None:
     cluster = Cluster()
     async with cluster.evictor() as evictor:
         for victim in "abc":
             evictor.add(eviction(victim, "high"))
         await settle()
-        assert cluster.asked == ["a", "b"]
-        cluster.let_go["b"].set()
+        assert cluster.evicted == ["a", "b"]
+        cluster.release["b"].set()
         await settle()
-        assert cluster.asked == ["a", "b"]
-        cluster.let_go["a"].set()
+        assert cluster.evicted == ["a", "b"]
+        cluster.release["a"].set()
         await settle()
-        assert cluster.asked == ["a", "b", "c"]
+        assert cluster.evicted == ["a", "b", "c"]
 
 
-async def test_room_is_made_for_several_pods_at_once() -> None:
+async def test_victims_of_several_pods_are_evicted_concurrently() -> None:
     cluster = Cluster()
     async with cluster.evictor() as evictor:
         for i in range(WORKERS + 1):
             evictor.add(eviction(f"v{i}", f"high{i}"))
         await settle()
-        assert cluster.asked == [f"v{i}" for i in range(WORKERS)]
+        assert cluster.evicted == [f"v{i}" for i in range(WORKERS)]
 
 
 @pytest.mark.parametrize("refused", ["a", "b"])
-async def test_a_failure_is_told_after_a_rest_and_holds_up_nobody(refused: str) -> None:
+async def test_failure_is_emitted_after_a_pause_and_does_not_block_other_victims(refused: str) -> None:
     cluster = Cluster()
     cluster.refused.add(refused)
     async with cluster.evictor() as evictor:
         for victim in "ab":
-            cluster.let_go[victim] = asyncio.Event()
-            cluster.let_go[victim].set()
+            cluster.release[victim] = asyncio.Event()
+            cluster.release[victim].set()
             evictor.add(eviction(victim, "high"))
         await settle()
-        assert (cluster.asked, cluster.told) == (["a", "b"], [])
+        assert (cluster.evicted, cluster.emitted) == (["a", "b"], [])
         await cluster.clock.advance(REST)
         await settle()
-    failed = cast(EvictFailed, cluster.told[0])
+    failed = cast(EvictFailed, cluster.emitted[0])
     assert (failed.victim_uid, failed.at) == (pod(refused).build().uid, cluster.clock.now())
 
 
 @pytest.mark.parametrize(("refused", "result"), [("", "success"), ("a", "error"), ("b", "error")])
-async def test_who_counts_is_told_how_it_went_and_how_long_it_took(refused: str, result: str) -> None:
-    cluster, told = Cluster(), list[tuple[str, float]]()
+async def test_result_and_duration_are_observed(refused: str, result: str) -> None:
+    cluster, emitted = Cluster(), list[tuple[str, float]]()
     cluster.refused.add(refused)
     async with cluster.evictor() as evictor:
-        evictor.evictions_finished = lambda *outcome: told.append(outcome)
+        evictor.evictions_finished = lambda *outcome: emitted.append(outcome)
         for victim in "ab":
             evictor.add(eviction(victim, "high"))
         await settle()
         cluster.clock.at += 2.5
         for victim in "ab":
-            cluster.let_go.setdefault(victim, asyncio.Event()).set()
+            cluster.release.setdefault(victim, asyncio.Event()).set()
         await settle()
-    assert told == [(result, 2.5)]
+    assert emitted == [(result, 2.5)]
 
 
 @pytest.mark.parametrize("refused", ["", "a", "b"])
-async def test_others_can_see_for_how_many_pods_room_is_being_made(refused: str) -> None:
+async def test_preemptors_with_evictions_in_flight_are_counted(refused: str) -> None:
     cluster = Cluster()
     cluster.refused.add(refused)
     async with cluster.evictor() as evictor:
@@ -124,7 +124,7 @@ async def test_others_can_see_for_how_many_pods_room_is_being_made(refused: str)
         await settle()
         seen = [cluster.in_flight.evictions]
         for victim in "abc":
-            cluster.let_go.setdefault(victim, asyncio.Event()).set()
+            cluster.release.setdefault(victim, asyncio.Event()).set()
         await settle()
         seen.append(cluster.in_flight.evictions)
     assert seen == [2, 0]

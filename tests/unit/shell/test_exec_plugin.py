@@ -1,4 +1,4 @@
-"""An exec credential plugin that worked at first and then does not."""
+"""Exec credential plugin that fails after it has worked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ echo '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"
 
 
 @pytest.mark.parametrize("then", ["exec sleep 60", "exit 1", "echo nonsense"])
-async def test_an_exec_plugin_that_breaks_later_costs_one_deadline_and_keeps_the_token(
+async def test_token_stays_in_use_when_the_exec_plugin_fails_later(
     api: FakeApi, tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     plugin = tmp_path / "plugin"

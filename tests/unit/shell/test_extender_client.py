@@ -1,4 +1,4 @@
-"""One extender over HTTP: what is sent, how it proves who it is, and what becomes of everything that goes wrong."""
+"""HTTP client of an extender: requests, TLS, failures."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ async def calling(url: str, **fields: Any) -> AsyncIterator[Client]:
 
 
 async def test_a_call_is_a_post_of_json_below_the_prefix(extender: FakeExtender) -> None:
-    extender.says["filter"] = {"NodeNames": ["n1"]}
+    extender.responses["filter"] = {"NodeNames": ["n1"]}
     async with calling(extender.url + "/") as client:
         assert await client.send("filter", b'{"Pod":{}}') == b'{"NodeNames":["n1"]}'
-    assert extender.asked == [("filter", {"Pod": {}})]
+    assert extender.calls == [("filter", {"Pod": {}})]
     assert extender.types == ["application/json"]
 
 
 @pytest.mark.parametrize("status", [201, 404, 500])
 async def test_any_other_status_than_200_is_a_failure(extender: FakeExtender, status: int) -> None:
-    extender.says["filter"] = status
+    extender.responses["filter"] = status
     async with calling(extender.url) as client:
         with pytest.raises(ExtenderFailed) as failed:
             await client.send("filter", b"{}")
@@ -52,7 +52,7 @@ async def test_an_extender_that_does_not_answer_in_time(extender: FakeExtender) 
             await client.send("slow", b"{}")
 
 
-async def test_an_extender_that_is_not_there(extender: FakeExtender) -> None:
+async def test_unreachable_extender(extender: FakeExtender) -> None:
     await extender.stop()
     async with calling(extender.url) as client:
         with pytest.raises(ExtenderFailed, match=f"^failed filter with extender at URL {extender.url}/filter: Cannot"):
@@ -60,15 +60,15 @@ async def test_an_extender_that_is_not_there(extender: FakeExtender) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "not a url", "http://", "ftp://e"])
-async def test_a_prefix_that_is_no_url(url: str) -> None:
+async def test_invalid_url_prefix(url: str) -> None:
     async with calling(url) as client:
         with pytest.raises(ExtenderFailed, match=r"^failed filter with extender at URL "):
             await client.send("filter", b"{}")
 
 
-async def test_an_answer_that_never_ends(extender: FakeExtender, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_response_beyond_the_maximum_size(extender: FakeExtender, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MOST_BYTES", 100)
-    extender.says["filter"] = b" " * 101
+    extender.responses["filter"] = b" " * 101
     async with calling(extender.url) as client:
         with pytest.raises(ExtenderFailed, match=re.escape("/filter: its answer is longer than 100 bytes")):
             await client.send("filter", b"{}")
@@ -79,14 +79,14 @@ async def test_an_answer_that_never_ends(extender: FakeExtender, monkeypatch: py
 
 @dataclass(frozen=True)
 class Parties:
-    """An authority, an extender's certificate for `extender.example.com`, and one of ours."""
+    """A CA, an extender's certificate for `extender.example.com`, and a client certificate."""
 
     authority: Authority
     server: Pair
     ours: Pair
 
     def context(self, folder: Path, clients: bool = False) -> ssl.SSLContext:
-        """What the extender serves with; `clients` makes it ask for our certificate."""
+        """Return the extender's TLS context; `clients` requires a client certificate."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*self.server.write(folder, "server"))
         if clients:
@@ -104,7 +104,7 @@ def parties() -> Parties:
 @asynccontextmanager
 async def secure(context: ssl.SSLContext) -> AsyncIterator[FakeExtender]:
     extender = FakeExtender()
-    extender.says["filter"] = {}
+    extender.responses["filter"] = {}
     await extender.start(context)
     yield extender
     await extender.stop()
@@ -114,7 +114,7 @@ def data(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-async def test_an_authority_and_a_name_vouch_for_the_extender(parties: Parties, tmp_path: Path) -> None:
+async def test_extender_is_verified_by_ca_and_server_name(parties: Parties, tmp_path: Path) -> None:
     tls = ExtenderTLS(server_name="extender.example.com", ca_data=data(parties.authority.certificate))
     async with secure(parties.context(tmp_path)) as extender, calling(extender.url, tls_config=tls) as client:
         assert await client.send("filter", b"{}") == b"{}"
@@ -123,34 +123,36 @@ async def test_an_authority_and_a_name_vouch_for_the_extender(parties: Parties, 
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({}, id="an authority that the system does not know"),
+        pytest.param({}, id="untrusted CA"),
         pytest.param({"server_name": "another.example.com"}, id="another name"),
     ],
 )
-async def test_whoever_cannot_prove_who_it_is_is_sent_nothing(
+async def test_extender_with_an_untrusted_certificate_receives_nothing(
     parties: Parties, tmp_path: Path, fields: dict[str, Any]
 ) -> None:
     tls = ExtenderTLS(**fields, ca_data=data(parties.authority.certificate)) if fields else None
     async with secure(parties.context(tmp_path)) as extender, calling(extender.url, tls_config=tls) as client:
         with pytest.raises(ExtenderFailed, match="certificate verify failed"):
             await client.send("filter", b"{}")
-        assert not extender.asked
+        assert not extender.calls
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"enable_https": True}, id="enableHTTPS without an authority"),
+        pytest.param({"enable_https": True}, id="enableHTTPS without a CA"),
         pytest.param({"tls_config": ExtenderTLS(insecure=True)}, id="insecure"),
     ],
 )
-async def test_anyone_is_trusted_where_that_is_wanted(parties: Parties, tmp_path: Path, fields: dict[str, Any]) -> None:
+async def test_any_certificate_is_accepted_if_configured(
+    parties: Parties, tmp_path: Path, fields: dict[str, Any]
+) -> None:
     async with secure(parties.context(tmp_path)) as extender, calling(extender.url, **fields) as client:
         assert await client.send("filter", b"{}") == b"{}"
 
 
 @pytest.mark.parametrize("files", [True, False], ids=["files", "data"])
-async def test_we_prove_who_we_are(parties: Parties, tmp_path: Path, files: bool) -> None:
+async def test_client_certificate_is_presented(parties: Parties, tmp_path: Path, files: bool) -> None:
     certificate, key = parties.ours.write(tmp_path, "ours")
     if files:
         tls = ExtenderTLS(insecure=True, cert_file=str(certificate), key_file=str(key))
@@ -161,12 +163,12 @@ async def test_we_prove_who_we_are(parties: Parties, tmp_path: Path, files: bool
         assert await client.send("filter", b"{}") == b"{}"
 
 
-def test_without_a_word_about_it_the_system_decides() -> None:
+def test_default_tls_settings_use_the_systems_cas() -> None:
     assert tls_of(Extender("https://e")) is None
 
 
 @pytest.mark.parametrize(
-    ("tls", "told"),
+    ("tls", "expected"),
     [
         (ExtenderTLS(insecure=True, ca_file="ca"), "specifying a root certificates file with the insecure flag"),
         (ExtenderTLS(cert_file="cert"), "a client certificate needs its key"),
@@ -176,6 +178,6 @@ def test_without_a_word_about_it_the_system_decides() -> None:
         (ExtenderTLS(ca_data=data("no certificate")), "the certificates cannot be used: "),
     ],
 )
-def test_settings_that_cannot_be_used(tls: ExtenderTLS, told: str) -> None:
-    with pytest.raises(UnusableTLS, match=f"^{told}"):
+def test_invalid_tls_settings(tls: ExtenderTLS, expected: str) -> None:
+    with pytest.raises(UnusableTLS, match=f"^{expected}"):
         tls_of(Extender("https://e", tls_config=tls))

@@ -1,4 +1,4 @@
-"""Extenders change while the scheduler runs: who comes finds what it is sent, who goes ends what it began."""
+"""Changes of the configured extenders at runtime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES: dict[str, Any] = {"filter_verb": "filter", "node_cache_capable": True}
 
 
 class Watch:
-    """A reflector that notes that it was to list again, and does so or never comes to an end."""
+    """Fake reflector that counts relists; with answers=False a relist never ends."""
 
     def __init__(self, kind: ResourceKind, answers: bool = True) -> None:
         self.kind, self.name, self.problem = kind, kind.plural, "no route to host"
@@ -55,49 +55,51 @@ async def extenders(clock: SteppedClock | None = None, **given: Any) -> AsyncIte
     await made.close()
 
 
-def kept(registry: ExtenderRegistry) -> list[CacheScope]:
-    return [each.keep for each in registry.kept]
+def scopes(registry: ExtenderRegistry) -> list[CacheScope]:
+    return [each.scope for each in registry.raw_objects]
 
 
-async def test_what_one_that_comes_is_to_be_sent_is_listed_again() -> None:
+async def test_objects_for_a_new_extender_are_listed_again() -> None:
     pods, nodes = Watch(PODS), Watch(NODES)
     async with extenders() as registry:
-        assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
+        assert (registry.known, scopes(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
         await registry.change(configured(**NAMES), watches(nodes, pods))
         assert [known.url for known in registry.known] == ["http://e"]
-        assert (pods.listed, nodes.listed) == (1, 0), "it knows the nodes itself"
+        assert (pods.listed, nodes.listed) == (1, 0), "nodeCacheCapable"
         await registry.change(configured(filter_verb="f"), watches(nodes, pods))
         assert (pods.listed, nodes.listed) == (1, 1)
-        assert kept(registry) == [CacheScope.PENDING, CacheScope.ALL]
+        assert scopes(registry) == [CacheScope.PENDING, CacheScope.ALL]
 
 
-async def test_less_is_kept_once_nobody_needs_it() -> None:
+async def test_raw_objects_that_no_extender_needs_are_dropped() -> None:
     pods, nodes = Watch(PODS), Watch(NODES)
     async with extenders(filter_verb="f", preempt_verb="p") as registry:
-        assert kept(registry) == [CacheScope.ALL, CacheScope.ALL]
+        assert scopes(registry) == [CacheScope.ALL, CacheScope.ALL]
         await registry.change(configured(**NAMES), watches(nodes, pods))
-        assert kept(registry) == [CacheScope.PENDING, CacheScope.NONE]
+        assert scopes(registry) == [CacheScope.PENDING, CacheScope.NONE]
         await registry.change(configured(), watches(nodes, pods))
-        assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
+        assert (registry.known, scopes(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
         assert (pods.listed, nodes.listed) == (0, 0)
 
 
-async def test_what_cannot_be_listed_is_a_reason_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_change_fails_when_the_objects_cannot_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LISTING", 0.01)
     async with extenders() as registry:
-        with pytest.raises(ConfigError, match=r"extenders: what they are to be sent .*: pods \(no route to host\)"):
+        with pytest.raises(
+            ConfigError, match=r"extenders: cannot list objects for requests: pods \(no route to host\)"
+        ):
             await registry.change(configured(**NAMES), watches(Watch(PODS, answers=False)))
-        assert (registry.known, kept(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
+        assert (registry.known, scopes(registry)) == ((), [CacheScope.NONE, CacheScope.NONE])
 
 
-async def test_tls_that_cannot_be_used_leaves_the_old_ones() -> None:
+async def test_invalid_tls_settings_keep_the_previous_extenders() -> None:
     async with extenders(**NAMES) as registry:
         with pytest.raises(ConfigError, match=r"extenders\[0\]\.tlsConfig: the certificates cannot be used"):
             await registry.change(configured(filter_verb="f", tls_config=ExtenderTLS(ca_file="/no")), ())
-        assert kept(registry) == [CacheScope.PENDING, CacheScope.NONE]
+        assert scopes(registry) == [CacheScope.PENDING, CacheScope.NONE]
 
 
-async def test_one_that_goes_ends_the_bindings_that_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_removed_extender_finishes_its_bindings_before_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, closed = SteppedClock(), list[str]()
 
     async def close(self: Any) -> None:
@@ -105,13 +107,15 @@ async def test_one_that_goes_ends_the_bindings_that_it_has_begun(monkeypatch: py
 
     monkeypatch.setattr("pyscheduler.shell.extenders.client.Client.close", close)
     async with extenders(clock, bind_verb="b") as registry:
-        at_work: list[Profile] = [*registry.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())]
-        registry.at_work = lambda: at_work
+        binding_profiles: list[Profile] = [
+            *registry.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())
+        ]
+        registry.binding_profiles = lambda: binding_profiles
         await registry.change(configured(), ())
         await clock.until_asleep(1)
         await clock.advance(5 * RETIRING)
         assert closed == []
-        at_work.clear()
+        binding_profiles.clear()
         await clock.until_asleep(1)
         await clock.advance(RETIRING)
         assert closed == ["http://e"]

@@ -1,4 +1,4 @@
-"""What goes over the wire to extenders, byte for byte as Go writes extender/v1, and what is read."""
+"""Wire format of extenders: requests exactly as Go encodes extender/v1, and parsing of responses."""
 
 from __future__ import annotations
 
@@ -61,19 +61,19 @@ CANDIDATES = {"n1": Candidate((VICTIM,), 1)}
         ),
     ],
 )
-def test_what_is_sent(body: bytes, expected: bytes) -> None:
+def test_request_bodies(body: bytes, expected: bytes) -> None:
     assert body == expected
 
 
-ASKED = ("n1", "n2", "n3")
+NODES = ("n1", "n2", "n3")
 
 
 def names(body: bytes) -> ExtenderFilterResult:
-    return wire.parse_filter_result(body, ASKED, "http://e", names=True)
+    return wire.parse_filter_result(body, NODES, "http://e", names=True)
 
 
 def nodes(body: bytes) -> ExtenderFilterResult:
-    return wire.parse_filter_result(body, ASKED, "http://e", names=False)
+    return wire.parse_filter_result(body, NODES, "http://e", names=False)
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,12 @@ def nodes(body: bytes) -> ExtenderFilterResult:
             id="nodes",
         ),
         pytest.param(
-            names, b'{"Nodes":{"items":[{"metadata":{"name":"n3"}}]}}', ExtenderFilterResult(("n3",)), id="nodes anyway"
+            names,
+            b'{"Nodes":{"items":[{"metadata":{"name":"n3"}}]}}',
+            ExtenderFilterResult(("n3",)),
+            id="nodes instead of names",
         ),
-        pytest.param(
-            nodes, b'{"NodeNames":["n1"]}', ExtenderFilterResult(()), id="names to one who was asked for nodes"
-        ),
+        pytest.param(nodes, b'{"NodeNames":["n1"]}', ExtenderFilterResult(()), id="names instead of nodes"),
         pytest.param(nodes, b'{"Nodes":{"items":null}}', ExtenderFilterResult(()), id="no nodes"),
         pytest.param(names, b"{}", ExtenderFilterResult(()), id="nothing"),
         pytest.param(names, b"null", ExtenderFilterResult(()), id="null"),
@@ -126,15 +127,15 @@ def nodes(body: bytes) -> ExtenderFilterResult:
         ),
         pytest.param(wire.parse_preemption_result, b"{}", ExtenderPreemptionResult({}), id="no victims"),
         pytest.param(wire.parse_binding_result, b'{"Error":""}', None, id="bound"),
-        pytest.param(wire.parse_binding_result, b"{}", None, id="bound without a word"),
+        pytest.param(wire.parse_binding_result, b"{}", None, id="bound, empty response"),
     ],
 )
-def test_what_is_read(read: Callable[[bytes], object], body: bytes, expected: object) -> None:
+def test_responses(read: Callable[[bytes], object], body: bytes, expected: object) -> None:
     assert read(body) == expected
 
 
 @pytest.mark.parametrize(
-    ("read", "body", "told"),
+    ("read", "body", "message"),
     [
         pytest.param(names, b'{"NodeNames":["n1"],"Error":"out of order"}', "out of order", id="filter"),
         pytest.param(wire.parse_binding_result, b'{"error":"no such pod"}', "no such pod", id="bind"),
@@ -142,14 +143,14 @@ def test_what_is_read(read: Callable[[bytes], object], body: bytes, expected: ob
             names,
             b'{"NodeNames":["n1","n9"]}',
             'extender "http://e" claims a filtered node "n9" which is not found in the input node list',
-            id="a node that it was not asked about",
+            id="a node that was not sent",
         ),
     ],
 )
-def test_what_an_extender_gets_wrong_is_told_as_it_is(read: Callable[[bytes], object], body: bytes, told: str) -> None:
+def test_errors_of_an_extender(read: Callable[[bytes], object], body: bytes, message: str) -> None:
     with pytest.raises(ExtenderFailed) as failed:
         read(body)
-    assert str(failed.value) == told
+    assert str(failed.value) == message
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,6 @@ def test_what_an_extender_gets_wrong_is_told_as_it_is(read: Callable[[bytes], ob
         (wire.parse_binding_result, b'{"Error":1}'),
     ],
 )
-def test_what_is_no_answer(read: Callable[[bytes], object], body: bytes) -> None:
+def test_malformed_responses(read: Callable[[bytes], object], body: bytes) -> None:
     with pytest.raises(wire.UnreadableResponse):
         read(body)

@@ -1,4 +1,4 @@
-"""From what the machine wants to know to calls and back, and extenders that bind."""
+"""Extender calls of the core, and extenders that bind."""
 
 from __future__ import annotations
 
@@ -54,151 +54,153 @@ ALL: dict[str, Any] = {
 
 
 class ExtenderFixture:
-    """Extenders that know a pod and a few nodes, and what they have told."""
+    """Extender clients with raw objects of two nodes, and the emitted events."""
 
     def __init__(self, *configured: Extender) -> None:
-        self.kept = RawObjectCaches(*(RawObjectCache(keep) for keep in required_scopes(configured)))
-        self.extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.kept)
-        self.told: asyncio.Queue[Event] = asyncio.Queue()
-        self.extenders.emit = self.told.put_nowait
+        self.raw_objects = RawObjectCaches(*(RawObjectCache(scope) for scope in required_scopes(configured)))
+        self.extenders = ExtenderClients(
+            KubeSchedulerConfiguration(extenders=configured), VirtualClock(), self.raw_objects
+        )
+        self.emitted: asyncio.Queue[Event] = asyncio.Queue()
+        self.extenders.emit = self.emitted.put_nowait
         for name in ("n1", "n2"):
             self._show(NODES, "nodes", node(name).manifest)
 
     def _show(self, kind: Any, resource: str, manifest: Any) -> None:
-        kept = self.kept.of(kind)
-        assert kept is not None
-        kept.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
+        cache = self.raw_objects.of(kind)
+        assert cache is not None
+        cache.decoder(resource, PodObject if kind is PODS else NodeObject, Refusals()).line(event("ADDED", manifest))
 
     def show(self, built: PodBuilder) -> Pod:
-        """The watch brings a pod."""
+        """Add a pod through the watch."""
         self._show(PODS, "pods", built.manifest)
         return built.build()
 
-    async def ask(self, subject: Pod, *calls: ExtenderCall) -> tuple[ExtenderResult, ...]:
-        self.extenders.consult(CallExtenders(7, subject, calls))
+    async def call(self, subject: Pod, *calls: ExtenderCall) -> tuple[ExtenderResult, ...]:
+        self.extenders.call_extenders(CallExtenders(7, subject, calls))
         async with asyncio.timeout(10):
-            told = await self.told.get()
-        assert isinstance(told, ExtendersResponded)
-        assert told.id == 7
-        return told.answers
+            event_ = await self.emitted.get()
+        assert isinstance(event_, ExtendersResponded)
+        assert event_.id == 7
+        return event_.answers
 
 
 @asynccontextmanager
-async def world(*configured: Extender) -> AsyncIterator[ExtenderFixture]:
+async def extender_clients(*configured: Extender) -> AsyncIterator[ExtenderFixture]:
     made = ExtenderFixture(*configured)
     yield made
     await made.extenders.close()
 
 
 def sent(built: PodBuilder) -> dict[str, Any]:
-    """The pod as it is sent."""
+    """Return the pod as it is sent."""
     return {key: value for key, value in built.manifest.items() if key not in ("kind", "apiVersion")}
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- calls -------------------------------------------------------------------------------------------------------------
 
 
-async def test_whole_nodes_are_sent_to_extenders_that_do_not_know_them(extender: FakeExtender) -> None:
-    extender.says["filter"] = {"Nodes": {"items": [node("n2").manifest]}}
-    async with world(Extender(extender.url, **ALL)) as w:
+async def test_whole_nodes_are_sent_to_extenders_without_a_node_cache(extender: FakeExtender) -> None:
+    extender.responses["filter"] = {"Nodes": {"items": [node("n2").manifest]}}
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
         (known,) = w.extenders.known
         call = FilterCall(known, ("n1", "n2", "gone"))
-        assert await w.ask(w.show(SUBJECT), call) == (ExtenderFilterResult(("n2",)),)
-    ((verb, body),) = extender.asked
+        assert await w.call(w.show(SUBJECT), call) == (ExtenderFilterResult(("n2",)),)
+    ((verb, body),) = extender.calls
     assert verb == "filter"
     assert body["Pod"] == sent(SUBJECT)
     assert [found["metadata"]["name"] for found in body["Nodes"]["items"]] == ["n1", "n2"]
     assert body["NodeNames"] is None
 
 
-async def test_names_are_sent_to_those_that_do(extender: FakeExtender) -> None:
-    extender.says["filter"] = {"NodeNames": ["n2"]}
-    extender.says["prioritize"] = [{"Host": "n2", "Score": 3}]
-    async with world(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
+async def test_node_names_are_sent_to_node_cache_capable_extenders(extender: FakeExtender) -> None:
+    extender.responses["filter"] = {"NodeNames": ["n2"]}
+    extender.responses["prioritize"] = [{"Host": "n2", "Score": 3}]
+    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
         (known,) = w.extenders.known
         subject = w.show(SUBJECT)
-        assert len(w.kept.nodes) == 0, "nobody is sent whole nodes"
-        assert await w.ask(subject, FilterCall(known, ("n1", "n2"))) == (ExtenderFilterResult(("n2",)),)
-        assert await w.ask(subject, PrioritizeCall(known, ("n1", "n2"))) == (ExtenderPrioritizeResult((("n2", 3),)),)
+        assert len(w.raw_objects.nodes) == 0, "whole nodes are not sent"
+        assert await w.call(subject, FilterCall(known, ("n1", "n2"))) == (ExtenderFilterResult(("n2",)),)
+        assert await w.call(subject, PrioritizeCall(known, ("n1", "n2"))) == (ExtenderPrioritizeResult((("n2", 3),)),)
     body = {"Pod": sent(SUBJECT), "Nodes": None, "NodeNames": ["n1", "n2"]}
-    assert extender.asked == [("filter", body), ("prioritize", body)]
+    assert extender.calls == [("filter", body), ("prioritize", body)]
 
 
-@pytest.mark.parametrize("knows", [False, True], ids=["whole pods", "UIDs"])
-async def test_victims_are_sent_as_the_extender_knows_them(extender: FakeExtender, knows: bool) -> None:
-    extender.says["preempt"] = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}}
-    async with world(Extender(extender.url, **ALL, node_cache_capable=knows)) as w:
+@pytest.mark.parametrize("cached", [False, True], ids=["whole pods", "UIDs"])
+async def test_victims_are_sent_whole_or_as_uids(extender: FakeExtender, cached: bool) -> None:
+    extender.responses["preempt"] = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}}
+    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=cached)) as w:
         (known,) = w.extenders.known
         running = pod("v").on("n1")
         victim = w.show(running)
         call = PreemptCall(known, {"n1": Candidate((victim,), 1)})
-        assert await w.ask(w.show(SUBJECT), call) == (ExtenderPreemptionResult({"n1": Victims(("v",), 1)}),)
-    ((_, body),) = extender.asked
+        assert await w.call(w.show(SUBJECT), call) == (ExtenderPreemptionResult({"n1": Victims(("v",), 1)}),)
+    ((_, body),) = extender.calls
     whole = {"n1": {"Pods": [sent(running)], "NumPDBViolations": 1}}
     uids = {"n1": {"Pods": [{"UID": "v"}], "NumPDBViolations": 1}}
-    assert body["NodeNameToVictims"] == (None if knows else whole)
-    assert body["NodeNameToMetaVictims"] == (uids if knows else None)
+    assert body["NodeNameToVictims"] == (None if cached else whole)
+    assert body["NodeNameToMetaVictims"] == (uids if cached else None)
 
 
-async def test_pods_that_run_are_not_kept_where_nobody_is_sent_them(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
+async def test_running_pods_are_not_stored_if_no_extender_needs_them(extender: FakeExtender) -> None:
+    async with extender_clients(Extender(extender.url, **ALL, node_cache_capable=True)) as w:
         w.show(pod("v").on("n1"))
         w.show(SUBJECT)
-        assert len(w.kept.pods) == 1
+        assert len(w.raw_objects.pods) == 1
 
 
-async def test_several_are_asked_at_once_and_one_that_fails_is_told_of_in_its_place(extender: FakeExtender) -> None:
-    extender.says["prioritize"] = [{"Host": "n1", "Score": 1}]
+async def test_extenders_are_called_concurrently_and_a_failure_keeps_its_position(extender: FakeExtender) -> None:
+    extender.responses["prioritize"] = [{"Host": "n1", "Score": 1}]
     broken = Extender(extender.url, prioritize_verb="broken", weight=1)
-    async with world(broken, Extender(extender.url, **ALL)) as w:
+    async with extender_clients(broken, Extender(extender.url, **ALL)) as w:
         calls = [PrioritizeCall(known, ("n1",)) for known in w.extenders.known]
-        failed, ranked = await w.ask(w.show(SUBJECT), *calls)
+        failed, ranked = await w.call(w.show(SUBJECT), *calls)
     assert failed == ExtenderCallFailed(f"failed broken with extender at URL {extender.url}/broken, code 404")
     assert ranked == ExtenderPrioritizeResult((("n1", 1),))
 
 
-async def test_an_answer_that_is_none_names_extender_and_verb(extender: FakeExtender) -> None:
-    extender.says["filter"] = b"<html>"
-    async with world(Extender(extender.url, **ALL)) as w:
-        (answer,) = await w.ask(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
+async def test_malformed_response_names_extender_and_verb(extender: FakeExtender) -> None:
+    extender.responses["filter"] = b"<html>"
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
+        (answer,) = await w.call(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert isinstance(answer, ExtenderCallFailed)
     assert answer.message.startswith(
-        f"failed filter with extender at URL {extender.url}/filter: its answer cannot be read: "
+        f"failed filter with extender at URL {extender.url}/filter: cannot decode its response: "
     )
 
 
-async def test_what_an_extender_says_is_wrong_is_told_in_its_words(extender: FakeExtender) -> None:
-    extender.says["filter"] = {"Error": "I am out of order"}
-    async with world(Extender(extender.url, **ALL)) as w:
-        answers = await w.ask(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
+async def test_error_of_an_extender_is_returned_verbatim(extender: FakeExtender) -> None:
+    extender.responses["filter"] = {"Error": "I am out of order"}
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
+        answers = await w.call(w.show(SUBJECT), FilterCall(w.extenders.known[0], ("n1",)))
     assert answers == (ExtenderCallFailed("I am out of order"),)
 
 
-async def test_of_a_pod_that_is_gone_nobody_is_asked(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, **ALL)) as w:
-        answers = await w.ask(SUBJECT.build(), FilterCall(w.extenders.known[0], ("n1",)))
+async def test_no_extender_is_called_for_a_deleted_pod(extender: FakeExtender) -> None:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
+        answers = await w.call(SUBJECT.build(), FilterCall(w.extenders.known[0], ("n1",)))
     assert answers == (ExtenderCallFailed("pod default/a is gone"),)
-    assert not extender.asked
+    assert not extender.calls
 
 
-async def test_a_bug_of_ours_is_an_answer_too(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, **ALL)) as w:
-        (answer,) = await w.ask(w.show(SUBJECT), cast(Any, FilterCall(w.extenders.known[0], cast(Any, 7))))
+async def test_unexpected_exception_is_returned_as_a_failure(extender: FakeExtender) -> None:
+    async with extender_clients(Extender(extender.url, **ALL)) as w:
+        (answer,) = await w.call(w.show(SUBJECT), cast(Any, FilterCall(w.extenders.known[0], cast(Any, 7))))
     assert isinstance(answer, ExtenderCallFailed)
-    assert "could not be asked" in answer.message
+    assert "could not be called" in answer.message
 
 
-async def test_when_the_scheduler_stops_nobody_waits_for_answers(extender: FakeExtender) -> None:
-    async with world(Extender(extender.url, filter_verb="slow")) as w:
-        w.extenders.consult(CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
+async def test_stop_cancels_calls_in_flight(extender: FakeExtender) -> None:
+    async with extender_clients(Extender(extender.url, filter_verb="slow")) as w:
+        w.extenders.call_extenders(CallExtenders(1, w.show(SUBJECT), (FilterCall(w.extenders.known[0], ("n1",)),)))
         async with asyncio.timeout(10):
             await extender.called.wait()
             w.extenders.stop()
             await w.extenders.close()
-        assert w.told.empty()
+        assert w.emitted.empty()
 
 
-def test_tls_that_cannot_be_used_is_an_error_of_the_configuration() -> None:
+def test_invalid_tls_settings_raise_config_error() -> None:
     extenders = (Extender("http://a"), Extender("https://b", tls_config=ExtenderTLS(ca_file="/does/not/exist")))
     with pytest.raises(ConfigError, match=r"^extenders\[1\]\.tlsConfig: the certificates cannot be used"):
         ExtenderClients(KubeSchedulerConfiguration(extenders=extenders), VirtualClock(), NOTHING)
@@ -208,7 +210,7 @@ def test_tls_that_cannot_be_used_is_an_error_of_the_configuration() -> None:
 
 
 class Api:
-    """An API server that notes what is bound there."""
+    """Fake API server that records bindings."""
 
     def __init__(self) -> None:
         self.bound: list[str] = []
@@ -218,7 +220,7 @@ class Api:
 
 
 async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound | BindFailed, list[str]]:
-    """How a binding cycle of the default profile ends, and what was bound without the extender."""
+    """Run a binding cycle of the default profile; return its outcome and the bindings without the extender."""
     clock, handle, api = VirtualClock(), CoreHandle(), Api()
     extenders = ExtenderClients(KubeSchedulerConfiguration(extenders=(configured,)), clock, NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), handle), handle)
@@ -231,47 +233,47 @@ async def bind(configured: Extender, built: PodBuilder = SUBJECT) -> tuple[Bound
 
 
 async def test_an_extender_binds_in_place_of_the_plugins(extender: FakeExtender) -> None:
-    extender.says["bind"] = {"Error": ""}
+    extender.responses["bind"] = {"Error": ""}
     outcome, bound = await bind(Extender(extender.url, **ALL))
     assert isinstance(outcome, Bound)
     assert bound == []
-    assert extender.asked == [
+    assert extender.calls == [
         ("bind", {"PodName": "a", "PodNamespace": "default", "PodUID": "a", "Node": "n1"}),
     ]
 
 
-async def test_pods_that_are_not_its_business_are_bound_as_ever(extender: FakeExtender) -> None:
+async def test_pods_without_managed_resources_are_bound_by_the_default_binder(extender: FakeExtender) -> None:
     configured = Extender(extender.url, **ALL, managed_resources=(ManagedResource("example.com/fpga"),))
     outcome, bound = await bind(configured)
     assert isinstance(outcome, Bound)
     assert bound == ["a on n1"]
-    assert not extender.asked
+    assert not extender.calls
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("response", "message"),
     [
-        pytest.param({"Error": "no such device"}, "no such device", id="it says no"),
-        pytest.param(500, "failed bind with extender at URL {url}/bind, code 500", id="it fails"),
+        pytest.param({"Error": "no such device"}, "no such device", id="error in the response"),
+        pytest.param(500, "failed bind with extender at URL {url}/bind, code 500", id="HTTP error"),
     ],
 )
-async def test_where_it_fails_the_binding_fails_in_its_words(extender: FakeExtender, said: Any, told: str) -> None:
-    extender.says["bind"] = said
+async def test_binding_fails_with_the_extenders_error(extender: FakeExtender, response: Any, message: str) -> None:
+    extender.responses["bind"] = response
     outcome, bound = await bind(Extender(extender.url, **ALL))
     assert isinstance(outcome, BindFailed)
-    assert (outcome.message, outcome.rejected) == (told.format(url=extender.url), False)
+    assert (outcome.message, outcome.rejected) == (message.format(url=extender.url), False)
     assert bound == []
 
 
-@pytest.mark.parametrize("said", [500, {"Error": "no"}, b"<html>"])
-async def test_where_one_that_is_ignorable_fails_the_plugins_bind(extender: FakeExtender, said: Any) -> None:
-    extender.says["bind"] = said
+@pytest.mark.parametrize("response", [500, {"Error": "no"}, b"<html>"])
+async def test_plugins_bind_when_an_ignorable_extender_fails(extender: FakeExtender, response: Any) -> None:
+    extender.responses["bind"] = response
     outcome, bound = await bind(Extender(extender.url, **ALL, ignorable=True))
     assert isinstance(outcome, Bound)
     assert bound == ["a on n1"]
 
 
-async def test_it_asks_for_no_events(extender: FakeExtender) -> None:
+async def test_extender_binder_registers_no_events(extender: FakeExtender) -> None:
     configuration = KubeSchedulerConfiguration(extenders=(Extender(extender.url, **ALL),))
     extenders = ExtenderClients(configuration, VirtualClock(), NOTHING)
     (profile,) = extenders.with_binders(build_profiles(default(), CoreHandle()), CoreHandle())

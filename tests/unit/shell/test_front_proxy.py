@@ -1,4 +1,4 @@
-"""Front proxies: who is believed to ask for somebody else, and for whom."""
+"""Front proxies: which clients may name a user in headers."""
 
 from __future__ import annotations
 
@@ -29,78 +29,80 @@ def der(pem: str) -> bytes:
     return ssl.PEM_cert_to_DER_cert(pem)
 
 
-def asked(subject: Any, signer: str, *pairs: tuple[str, str]) -> Request:
+def request_from(subject: Any, signer: str, *pairs: tuple[str, str]) -> Request:
     return Request("/metrics", {}, dict(pairs), subject=subject, signer=der(signer), pairs=pairs)
 
 
 def by_proxy(*pairs: tuple[str, str]) -> Request:
-    return asked(PROXY, PROXIES, *pairs)
+    return request_from(PROXY, PROXIES, *pairs)
 
 
-def proxies(**said: Any) -> Proxies:
-    return Proxies(PROXIES, **{"names": ("front-proxy-client",), **said})
+def proxies(**fields: Any) -> Proxies:
+    return Proxies(PROXIES, **{"names": ("front-proxy-client",), **fields})
 
 
-def test_a_proxy_asks_for_whom_it_says() -> None:
+def test_proxy_names_user_groups_and_extra_in_headers() -> None:
     extra = [("x-remote-extra-example.com%2froles", "a"), ("x-remote-extra-example.com%2froles", "b")]
-    question = by_proxy(ALICE, ("x-remote-group", "dev"), ("x-remote-group", "ops"), *extra)
-    assert user_of(question, CLIENTS, proxies()) == User(
+    request = by_proxy(ALICE, ("x-remote-group", "dev"), ("x-remote-group", "ops"), *extra)
+    assert user_of(request, CLIENTS, proxies()) == User(
         "alice", groups=("dev", "ops", "system:authenticated"), extra={"example.com/roles": ("a", "b")}
     )
 
 
-def test_headers_go_by_the_names_that_are_configured_the_first_that_is_there() -> None:
-    said = proxies(user_headers=("X-One", "X-Two"), uid_headers=("X-Uid",), group_headers=(), extra_prefixes=())
-    question = by_proxy(("x-two", "bob"), ("x-one", ""), ("x-uid", "7"), ALICE, ("x-remote-group", "dev"))
-    assert user_of(question, CLIENTS, said) == User("bob", "7", ("system:authenticated",))
+def test_first_present_configured_header_is_used() -> None:
+    settings = proxies(user_headers=("X-One", "X-Two"), uid_headers=("X-Uid",), group_headers=(), extra_prefixes=())
+    request = by_proxy(("x-two", "bob"), ("x-one", ""), ("x-uid", "7"), ALICE, ("x-remote-group", "dev"))
+    assert user_of(request, CLIENTS, settings) == User("bob", "7", ("system:authenticated",))
 
 
-def test_nobody_becomes_authenticated_by_being_passed_on() -> None:
-    question = by_proxy(("x-remote-user", "system:anonymous"), ("x-remote-group", "system:unauthenticated"))
-    assert user_of(question, CLIENTS, proxies()) == User("system:anonymous", groups=("system:unauthenticated",))
+def test_anonymous_user_of_a_proxy_is_not_authenticated() -> None:
+    request = by_proxy(("x-remote-user", "system:anonymous"), ("x-remote-group", "system:unauthenticated"))
+    assert user_of(request, CLIENTS, proxies()) == User("system:anonymous", groups=("system:unauthenticated",))
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("received", "settings"),
     [
-        pytest.param(by_proxy(), proxies(), id="it says nobody"),
-        pytest.param(by_proxy(("x-remote-user", "")), proxies(), id="it says an empty name"),
-        pytest.param(by_proxy(ALICE), proxies(names=("another",)), id="it is none of those that may"),
-        pytest.param(asked(((("commonName", ""),),), PROXIES, ALICE), proxies(names=()), id="it has no name"),
-        pytest.param(Request("/", {}, {}, pairs=(ALICE,)), proxies(), id="it shows no certificate"),
-        pytest.param(asked(PROXY, Authority().certificate, ALICE), proxies(), id="of another authority"),
-        pytest.param(asked(ADMIN, PROXIES), proxies(), id="an administrator of the proxies' authority"),
+        pytest.param(by_proxy(), proxies(), id="no user header"),
+        pytest.param(by_proxy(("x-remote-user", "")), proxies(), id="empty user name"),
+        pytest.param(by_proxy(ALICE), proxies(names=("another",)), id="name not allowed"),
+        pytest.param(
+            request_from(((("commonName", ""),),), PROXIES, ALICE), proxies(names=()), id="certificate without a name"
+        ),
+        pytest.param(Request("/", {}, {}, pairs=(ALICE,)), proxies(), id="no certificate"),
+        pytest.param(request_from(PROXY, Authority().certificate, ALICE), proxies(), id="another CA"),
+        pytest.param(request_from(ADMIN, PROXIES), proxies(), id="user certificate of the proxy CA"),
     ],
 )
-def test_whoever_is_not_believed_is_nobody(question: Request, said: Proxies) -> None:
-    assert user_of(question, CLIENTS, said) is None
+def test_untrusted_proxy_names_no_user(received: Request, settings: Proxies) -> None:
+    assert user_of(received, CLIENTS, settings) is None
 
 
-def test_any_name_will_do_where_none_is_given() -> None:
+def test_any_name_is_allowed_without_allowed_names() -> None:
     user = user_of(by_proxy(ALICE), CLIENTS, proxies(names=()))
     assert user is not None
     assert user.name == "alice"
 
 
-@pytest.mark.parametrize("said", [proxies(), None], ids=["beside proxies", "without"])
-def test_a_client_is_whom_its_certificate_names_whatever_headers_say(said: Proxies | None) -> None:
-    user = user_of(asked(ADMIN, CLIENTS, ALICE, ("x-remote-group", "dev")), CLIENTS, said)
+@pytest.mark.parametrize("settings", [proxies(), None], ids=["with proxies", "without"])
+def test_headers_of_a_client_are_ignored(settings: Proxies | None) -> None:
+    user = user_of(request_from(ADMIN, CLIENTS, ALICE, ("x-remote-group", "dev")), CLIENTS, settings)
     assert user == User("admin", groups=("system:masters", "system:authenticated"))
 
 
-def test_one_authority_may_sign_both() -> None:
-    said = Proxies(CLIENTS, ("front-proxy-client",))
-    alice, admin = asked(PROXY, CLIENTS, ALICE), asked(ADMIN, CLIENTS, ALICE)
-    assert [user.name for question in (alice, admin) if (user := user_of(question, CLIENTS, said))] == [
+def test_one_ca_may_sign_clients_and_proxies() -> None:
+    settings = Proxies(CLIENTS, ("front-proxy-client",))
+    alice, admin = request_from(PROXY, CLIENTS, ALICE), request_from(ADMIN, CLIENTS, ALICE)
+    assert [user.name for request in (alice, admin) if (user := user_of(request, CLIENTS, settings))] == [
         "alice",
         "admin",
     ]
 
 
-# -- where it is said --------------------------------------------------------------------------------------------------
+# -- configuration -----------------------------------------------------------------------------------------------------
 
 
-async def test_the_cluster_says_who_its_proxies_are(api: FakeApi, connection: Connection, clock: VirtualClock) -> None:
+async def test_proxies_are_read_from_the_config_map(api: FakeApi, connection: Connection, clock: VirtualClock) -> None:
     data = {
         "client-ca-file": CLIENTS,
         "requestheader-client-ca-file": PROXIES,
@@ -117,7 +119,7 @@ async def test_the_cluster_says_who_its_proxies_are(api: FakeApi, connection: Co
     assert user == User("alice", groups=("dev", "system:authenticated"))
 
 
-async def test_flags_go_before_what_the_cluster_says(
+async def test_flags_override_the_config_map(
     api: FakeApi, connection: Connection, clock: VirtualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "proxies.crt"
@@ -129,7 +131,9 @@ async def test_flags_go_before_what_the_cluster_says(
     assert trusted.known == (CLIENTS, Proxies(PROXIES, ("mine",)))
 
 
-async def test_without_either_there_are_none(api: FakeApi, connection: Connection, clock: VirtualClock) -> None:
+async def test_no_proxies_without_flags_and_config_map(
+    api: FakeApi, connection: Connection, clock: VirtualClock
+) -> None:
     api.script(CONFIG_MAP, ok({"data": {"client-ca-file": CLIENTS}}))
     lookup = ConfigMapAuthorities(connection, clock)
     assert await TrustedAuthorities(lookup, lookup).current() == CLIENTS
@@ -137,9 +141,7 @@ async def test_without_either_there_are_none(api: FakeApi, connection: Connectio
     assert await TrustedAuthorities(None).current() == ""
 
 
-async def test_what_cannot_be_read_of_the_cluster_leaves_what_was_known(
-    api: FakeApi, connection: Connection, clock: VirtualClock
-) -> None:
+async def test_malformed_config_map_is_ignored(api: FakeApi, connection: Connection, clock: VirtualClock) -> None:
     broken = {"client-ca-file": CLIENTS, "requestheader-client-ca-file": PROXIES, "requestheader-allowed-names": "7"}
     api.script(CONFIG_MAP, ok({"data": broken}))
     lookup = ConfigMapAuthorities(connection, clock)

@@ -1,4 +1,4 @@
-"""Collections do not look again and again at what stays, and everything is as before when the scheduler has ended."""
+"""Long-lived objects are frozen, and the collector's settings are restored at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyscheduler.shell.gc_tuning import (
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     thresholds = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)  # another test may have left others
+    gc.set_threshold(700, 10, 10)  # another test may have changed them
     yield
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
@@ -28,7 +28,7 @@ def _as_before() -> Iterator[None]:
 
 
 class Watch:
-    """A clock that is moved by hand."""
+    """A manual clock."""
 
     seconds = 0.0
 
@@ -37,25 +37,25 @@ class Watch:
 
 
 def collection(collector: GcTuning, watch: Watch, *, seconds: float, generation: int = 2) -> None:
-    """What the collector is told of one collection that takes so long."""
+    """Report a collection of `seconds` to the collector's callback."""
     collector.on_collection("start", {"generation": generation})
     watch.seconds += seconds
     collector.on_collection("stop", {"generation": generation})
 
 
-def test_none_while_put_off() -> None:
+def test_no_collection_while_paused() -> None:
     with collection_paused(), collection_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
-def test_they_come_back_after_a_failure() -> None:
+def test_collections_resume_after_an_exception() -> None:
     with pytest.raises(KeyError), collection_paused():
         raise KeyError
     assert gc.isenabled()
 
 
-def test_what_is_there_at_the_start_is_left_alone() -> None:
+def test_objects_at_the_start_are_frozen() -> None:
     thresholds, kept = gc.get_threshold(), [[n] for n in range(1000)]
     with GcTuning():
         assert gc.get_freeze_count() >= len(kept)
@@ -63,7 +63,7 @@ def test_what_is_there_at_the_start_is_left_alone() -> None:
     assert gc.get_threshold() == thresholds
 
 
-def test_none_while_modules_are_imported() -> None:
+def test_no_collection_during_imports() -> None:
     defer_first_collection()
     collections = gc.get_stats()[0]["collections"]
     kept = [[n] for n in range(100_000)]
@@ -72,33 +72,33 @@ def test_none_while_modules_are_imported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "generation", "left_alone"),
+    ("seconds", "generation", "frozen"),
     [
-        pytest.param(LONG, 2, True, id="a long full one"),
-        pytest.param(LONG / 2, 2, False, id="a short full one"),
-        pytest.param(LONG, 1, False, id="a young one"),
+        pytest.param(LONG, 2, True, id="long full collection"),
+        pytest.param(LONG / 2, 2, False, id="short full collection"),
+        pytest.param(LONG, 1, False, id="young generation"),
     ],
 )
-def test_survivors_are_left_alone_after(seconds: float, generation: int, left_alone: bool) -> None:
+def test_survivors_are_frozen_after_a_long_full_collection(seconds: float, generation: int, frozen: bool) -> None:
     watch = Watch()
     with collection_paused(), GcTuning(watch) as collector:
         before, kept = gc.get_freeze_count(), [[n] for n in range(5000)]
         collection(collector, watch, seconds=seconds, generation=generation)
-        assert (gc.get_freeze_count() - before >= len(kept)) is left_alone
+        assert (gc.get_freeze_count() - before >= len(kept)) is frozen
 
 
-def test_so_much_that_it_would_take_long_is_not_looked_at_again() -> None:
+def test_too_many_frozen_objects_are_not_collected_again() -> None:
     watch = Watch()
-    with collection_paused(), GcTuning(watch, most_thorough=1000) as collector:
+    with collection_paused(), GcTuning(watch, max_frozen=1000) as collector:
         collection(collector, watch, seconds=LONG)
         watch.seconds = FULL_COLLECTION_EVERY
         collection(collector, watch, seconds=0.0)
         assert gc.get_freeze_count() > 1000
 
 
-def test_once_an_hour_all_are_looked_at() -> None:
+def test_frozen_objects_are_collected_once_an_hour() -> None:
     watch = Watch()
-    with collection_paused(), GcTuning(watch, most_thorough=10**9) as collector:
+    with collection_paused(), GcTuning(watch, max_frozen=10**9) as collector:
         collection(collector, watch, seconds=LONG)
         assert gc.get_freeze_count() > 0
         watch.seconds = FULL_COLLECTION_EVERY
@@ -108,18 +108,18 @@ def test_once_an_hour_all_are_looked_at() -> None:
         assert gc.get_freeze_count() > 0
 
 
-def test_objects_that_replace_frozen_ones_are_collected_though_no_count_grows() -> None:
+def test_objects_that_replace_frozen_ones_are_collected() -> None:
     with GcTuning():
         pods = [[n] for n in range(100_000)]
         gc.freeze()
         for i in range(len(pods)):
-            pods[i] = [i]  # one more and one less: the collector counts none
+            pods[i] = [i]  # one allocation and one deallocation: the collector's count stays
             if i % 10_000 == 0:
                 collect_by_size()
         assert max(len(gc.get_objects(generation)) for generation in range(3)) < 40_000
 
 
-def test_few_objects_are_left_to_the_collector() -> None:
+def test_few_objects_trigger_no_collection() -> None:
     with collection_paused():
         gc.collect()
         gc.freeze()

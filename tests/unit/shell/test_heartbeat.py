@@ -1,16 +1,16 @@
-"""The sign of life of the main loop."""
+"""Heartbeat of the main loop."""
 
 from __future__ import annotations
 
 import asyncio
 
 from pyscheduler.shell import heartbeat
-from pyscheduler.shell.heartbeat import GIVEN_UP_AFTER, PERIOD, Heartbeat
+from pyscheduler.shell.heartbeat import DEAD_AFTER, PERIOD, Heartbeat
 
 from .virtual import SteppedClock
 
 
-async def test_it_beats_while_the_loop_runs_and_is_silent_while_it_does_not() -> None:
+async def test_silence_grows_only_while_the_loop_is_blocked() -> None:
     clock = SteppedClock()
     async with Heartbeat(clock) as beating:
         await asyncio.sleep(0)
@@ -30,7 +30,7 @@ async def test_a_loop_that_is_blocked_for_a_minute_is_dead_until_it_runs_again()
     clock = SteppedClock()
     async with Heartbeat(clock) as beating:
         await asyncio.sleep(0)
-        clock.at += GIVEN_UP_AFTER
+        clock.at += DEAD_AFTER
         assert beating.check() is None
         clock.at += 1.0
         assert beating.check() == "the main loop has been blocked for 61 s"
@@ -40,4 +40,4 @@ async def test_a_loop_that_is_blocked_for_a_minute_is_dead_until_it_runs_again()
 
 
 def test_a_plugin_may_block_for_longer_than_the_default_lease_lasts() -> None:
-    assert heartbeat.GIVEN_UP_AFTER >= 4 * 15.0
+    assert heartbeat.DEAD_AFTER >= 4 * 15.0

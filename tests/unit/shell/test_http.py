@@ -1,4 +1,4 @@
-"""Health, metrics and pages, as probes and people ask for them."""
+"""Health endpoints, metrics and pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyscheduler.shell.serving.webserver import Request, Response
 
 
 class Served:
-    """A server with one check of each kind, and a way to ask it."""
+    """A server with one check of each kind, and a client for it."""
 
     def __init__(self) -> None:
         self.stuck: str | None = None
@@ -28,15 +28,15 @@ class Served:
             "/metrics": metrics_page(lambda: registry),
             "/configz": json_page(lambda _: {"profiles": ["a"]}),
             "DELETE /metrics": lambda _: Response(b"done"),
-            "/count": json_page(lambda question: number(question, "limit", 5, 10)),
+            "/count": json_page(lambda request: number(request, "limit", 5, 10)),
         }
         self.refusal: Response | None = None
         self.guarded: list[tuple[str, bool]] = []
         self.server = HttpServer(pages, self._guard, "127.0.0.1", 0)
         self._session = aiohttp.ClientSession()
 
-    async def _guard(self, question: Request, served: bool) -> Response | None:
-        self.guarded.append((question.path, served))
+    async def _guard(self, request: Request, served: bool) -> Response | None:
+        self.guarded.append((request.path, served))
         return self.refusal
 
     async def get(self, path: str, accept: str = "*/*", method: str = "GET") -> tuple[int, str]:
@@ -58,7 +58,7 @@ async def served() -> AsyncIterator[Served]:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping", "/readyz/informer-sync"])
-async def test_all_is_well(served: Served, path: str) -> None:
+async def test_all_checks_pass(served: Served, path: str) -> None:
     assert await served.get(path) == (200, "ok")
 
 
@@ -76,7 +76,7 @@ async def test_not_ready_is_still_alive(served: Served) -> None:
     assert await served.get("/readyz/informer-sync") == (500, "internal server error: pods are not listed yet\n")
 
 
-async def test_what_is_excluded_is_told(served: Served) -> None:
+async def test_excluded_checks_are_listed(served: Served) -> None:
     _, text = await served.get("/healthz?verbose&exclude=loop&exclude=nothing")
     assert text.splitlines() == [
         "[+]ping ok",
@@ -86,8 +86,8 @@ async def test_what_is_excluded_is_told(served: Served) -> None:
     ]
 
 
-async def test_unwell_is_not_ready_and_alive_all_the_same(served: Served) -> None:
-    served.stuck = "the loop has not turned for 60 s"
+async def test_failed_check_affects_healthz_and_readyz_but_not_livez(served: Served) -> None:
+    served.stuck = "the loop has been blocked for 60 s"
     assert [(await served.get(f"/{path}"))[0] for path in ("healthz", "livez", "readyz")] == [500, 200, 500]
 
 
@@ -105,14 +105,14 @@ async def test_pages(served: Served) -> None:
     assert (await served.get("/nowhere"))[0] == 404
 
 
-async def test_the_guard_is_asked_before_each_answer(served: Served) -> None:
+async def test_guard_runs_before_each_response(served: Served) -> None:
     served.refusal = Response(b"not you", 403)
     assert await served.get("/configz") == (403, "not you")
     assert await served.get("/nowhere?x") == (403, "not you")
     assert served.guarded == [("/configz", True), ("/nowhere", False)]
 
 
-async def test_a_page_is_only_read_unless_it_says_otherwise(served: Served) -> None:
+async def test_page_allows_only_reads_unless_registered_with_a_method(served: Served) -> None:
     assert await served.get("/configz", method="POST") == (405, "only GET and HEAD\n")
     assert await served.get("/configz", method="HEAD") == (200, "")
     assert await served.get("/metrics", method="DELETE") == (200, "done")
@@ -128,11 +128,11 @@ async def test_a_page_is_only_read_unless_it_says_otherwise(served: Served) -> N
         pytest.param("?limit=many", (400, "limit='many' is not a number\n"), id="no number"),
     ],
 )
-async def test_a_number_of_the_query(served: Served, query: str, answer: tuple[int, str]) -> None:
+async def test_number_in_the_query(served: Served, query: str, answer: tuple[int, str]) -> None:
     assert await served.get(f"/count{query}") == answer
 
 
-async def test_a_port_in_use_gives_one_line(served: Served) -> None:
+async def test_port_in_use_is_reported_in_one_line(served: Served) -> None:
     port = served.server.port
     second = HttpServer({}, served._guard, "127.0.0.1", port)
     with pytest.raises(ServerProblem) as caught:

@@ -1,4 +1,4 @@
-"""Answers as they come off the wire: whole, in pieces, in chunks, and as no server should send them."""
+"""Parsing of responses: whole, in pieces, chunked, malformed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ANSWERS = {
     "empty": (EMPTY, Response(200, b"")),
     "no content": (NO_CONTENT, Response(204, b"")),
     "after a 100": (CONTINUED, Response(201, b'{"a":1}')),
-    "refused": (BUSY, Response(429, b"{}", "Too Many Requests", "3")),
+    "429": (BUSY, Response(429, b"{}", "Too Many Requests", "3")),
 }
 
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
-def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected: Response, step: int) -> None:
+def test_response_is_parsed_from_pieces_of_any_size(data: bytes, expected: Response, step: int) -> None:
     assert not ResponseParser().begun
     reader = ResponseParser()
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
@@ -42,7 +42,7 @@ def test_an_answer_is_the_same_however_the_network_cuts_it(data: bytes, expected
 
 @pytest.mark.parametrize(("data", "expected"), ANSWERS.values(), ids=ANSWERS)
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Response, step: int) -> None:
+def test_bytes_after_a_response_are_not_part_of_it(data: bytes, expected: Response, step: int) -> None:
     reader, end = ResponseParser(), len(data) + 3
     both = data + WHOLE
     fed = 0
@@ -61,13 +61,13 @@ def test_what_comes_beyond_an_answer_is_no_part_of_it(data: bytes, expected: Res
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n",
     ],
 )
-def test_a_connection_that_is_to_be_closed_is_not_used_again(head: bytes) -> None:
+def test_connection_is_not_reusable_after_connection_close(head: bytes) -> None:
     reader = ResponseParser()
     assert reader.feed(head + b"ok")
     assert not reader.reusable
 
 
-def test_an_answer_may_end_with_the_connection() -> None:
+def test_response_may_end_with_the_connection() -> None:
     reader = ResponseParser()
     assert not reader.feed(b"HTTP/1.1 200 OK\r\n\r\nsome")
     assert not reader.feed(b"thing")
@@ -77,7 +77,7 @@ def test_an_answer_may_end_with_the_connection() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", WHOLE[:-1], WHOLE[:20], CHUNKED[:-2]])
-def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
+def test_truncated_response_is_incomplete(data: bytes) -> None:
     reader = ResponseParser()
     reader.feed(data)
     assert not reader.ended()
@@ -89,14 +89,14 @@ def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", "not HTTP"),
         (b"HTTP/2 200\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 2xx OK\r\n\r\n", "not HTTP"),
-        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "another protocol"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "switch protocols"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "not clear"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "not clear"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "not clear"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "not clear"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n", "how long"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "how long"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "longer than it says"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnone\r\n", "no valid size"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "no valid size"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n", "longer than its size"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 2000, "no end"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n", "longer than"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 4294967297\r\n\r\n", "longer than"),
@@ -111,14 +111,14 @@ def test_an_answer_that_was_cut_off_is_none(data: bytes) -> None:
         (b"HTTP/1.1 9999 OK\r\nContent-Length: 0\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 100 Continue\r\n\r\n" * 100, "never begins"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n", "how long"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n", "how long"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n", "no valid size"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1_0\r\n", "no valid size"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 20_000, "no end"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * http1.LONGEST_HEAD, "no end"),
         (b"HTTP/1.1 200 OK\r\nX: " + b"x" * http1.LONGEST_HEAD + b"\r\n\r\n", "no end"),
     ],
 )
-def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> None:
+def test_malformed_response_is_rejected(data: bytes, problem: str) -> None:
     with pytest.raises(MalformedResponse, match=problem):
         ResponseParser().feed(data)
 
@@ -130,7 +130,7 @@ def test_what_no_server_should_send_is_refused(data: bytes, problem: str) -> Non
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\n5\r\n56789\r\n", b"1\r\nx\r\n"),
     ],
 )
-def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, begin: bytes, more: bytes) -> None:
+def test_endless_response_is_rejected(monkeypatch: pytest.MonkeyPatch, begin: bytes, more: bytes) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
     reader = ResponseParser()
     reader.feed(begin)
@@ -138,7 +138,7 @@ def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, begin
         reader.feed(more)
 
 
-def test_what_was_taken_from_a_stream_does_not_count_as_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumed_bytes_of_a_stream_do_not_count_as_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http1, "LONGEST_BODY", 10)
     reader = ResponseParser()
     reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -163,6 +163,6 @@ def test_a_request(body: bytes | None, expected: bytes) -> None:
 
 
 @pytest.mark.parametrize("target", ["", "a", "/a b", "/a\r\nX: y", "/ä", "http://elsewhere/"])
-def test_what_is_no_path_is_not_sent(target: str) -> None:
+def test_invalid_path_is_rejected(target: str) -> None:
     with pytest.raises(ValueError, match="is not the path of a URL"):
         request("GET", target, b"", None, "")

@@ -1,4 +1,4 @@
-"""One connection: what is left of it when it has ended."""
+"""HTTP connections are freed when they end."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def no_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_collections")
-async def test_a_stream_that_broke_is_freed_without_the_garbage_collector() -> None:
-    wire = StreamConnection()
-    wire.connection_lost(ConnectionResetError("gone"))
+async def test_broken_stream_is_freed_without_garbage_collection() -> None:
+    connection = StreamConnection()
+    connection.connection_lost(ConnectionResetError("gone"))
     try:
-        await anext(wire)
+        await anext(connection)
     except RequestError as problem:
-        said = str(problem)
-    left = weakref.ref(wire)
-    del wire
-    assert said == "the connection broke: gone"
+        message = str(problem)
+    left = weakref.ref(connection)
+    del connection
+    assert message == "the connection broke: gone"
     assert left() is None
 
 
 async def lost(file: Path) -> None:
-    """A call is answered, a stream begins; then the server closes both connections."""
+    """Make a call and begin a stream; then the server closes both connections."""
     raw = RawServer([OK], [STREAM])
     async with raw.serving(server(file)):
         pool = Pool(
@@ -63,10 +63,10 @@ async def lost(file: Path) -> None:
 
 @pytest.mark.usefixtures("no_collections")
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_connections_are_freed_with_their_buffers_when_they_are_lost(
+def test_lost_connections_are_freed_with_their_buffers(
     tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
-    """TLS keeps methods of ours, and we its transport: half a megabyte for each watch, and all are cut at once."""
+    """TLS transport and protocol refer to each other: 0.5 MB for each watch, and all may be cut at once."""
     file = self_signed(tmp_path, "server")
     gc.collect()
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -75,7 +75,7 @@ def test_connections_are_freed_with_their_buffers_when_they_are_lost(
     assert not left
 
 
-async def test_what_comes_in_several_tls_records_is_read_whole() -> None:
+async def test_data_in_several_tls_records_is_read_completely() -> None:
     """asyncio's TLS reads the second record into a slice of the buffer, so a slice must be a part of it, not a copy."""
     stream = StreamConnection()
     buffer = stream.get_buffer(-1)

@@ -1,4 +1,4 @@
-"""The usual forms of credentials are read without any help; what takes help is left to it."""
+"""Common credentials of kubeconfigs and pods; exec plugins are left to kubernetes_asyncio."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def account(tmp_path: Path) -> Path:
         ({"username": "me"}, ""),
     ],
 )
-def test_who_we_are(account: Path, user: dict[str, Any], header: str) -> None:
+def test_authorization_header(account: Path, user: dict[str, Any], header: str) -> None:
     found = from_kubeconfig(CLUSTER, user, account, account)
     assert found is not None
     assert (found.host, found.header) == ("https://api:6443", header)
 
 
 @pytest.mark.parametrize("user", [{"exec": {"command": "aws"}}, {"auth-provider": {"name": "oidc"}}])
-def test_left_to_others(tmp_path: Path, user: dict[str, Any]) -> None:
+def test_unsupported_credentials(tmp_path: Path, user: dict[str, Any]) -> None:
     assert from_kubeconfig(CLUSTER, user, tmp_path, tmp_path) is None
 
 
@@ -69,7 +69,7 @@ def test_certificates_from_files_and_from_the_kubeconfig(tmp_path: Path) -> None
     assert (found.tls_server_name, found.proxy, found.verify_ssl) == ("api", "http://proxy", True)
 
 
-async def test_what_the_kubeconfig_holds_is_not_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_inlined_certificates_are_not_left_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lines = f"client-certificate-data: {encoded('no certificate')}\nclient-key-data: {encoded('a key')}"
     file = write_kubeconfig(tmp_path, "https://api", user=lines)
@@ -81,7 +81,7 @@ async def test_what_the_kubeconfig_holds_is_not_left_on_disk(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )
-def test_a_pod_of_the_cluster(account: Path, host: str, server: str) -> None:
+def test_in_cluster_config(account: Path, host: str, server: str) -> None:
     found = in_cluster_config({**POD, "KUBERNETES_SERVICE_HOST": host}, account)
     assert (found.host, found.header, found.ssl_ca_cert) == (server, "Bearer abc", str(account / "ca.crt"))
 
@@ -93,7 +93,7 @@ def test_a_pod_without_a_service_account(account: Path, gone: str) -> None:
         in_cluster_config(POD, account)
 
 
-async def test_a_token_that_is_replaced_is_read_again(account: Path) -> None:
+async def test_replaced_token_is_read_again(account: Path) -> None:
     clock = VirtualClock()
     credentials = await load(write_kubeconfig(account, "http://api", user="tokenFile: token"), clock)
     (account / "token").write_text("xyz")

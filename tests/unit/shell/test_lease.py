@@ -1,4 +1,4 @@
-"""A Lease on the API server: what is sent, what is kept of it, and what its refusals are."""
+"""Lease on the API server: requests, preserved fields, errors."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_a_lease_is_read(api: FakeApi, lock: LeaseLock) -> None:
     assert await lock.read() == Lease("other", 15, 2, "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:10.000000Z")
 
 
-async def test_one_that_is_not_there_is_made(api: FakeApi, lock: LeaseLock) -> None:
+async def test_missing_lease_is_created(api: FakeApi, lock: LeaseLock) -> None:
     api.script(LEASE, NONE)
     api.script(LEASES, ok({"metadata": {"resourceVersion": "1"}, "spec": OUR_SPEC}))
     assert await lock.read() is None
@@ -61,14 +61,14 @@ async def test_one_that_is_not_there_is_made(api: FakeApi, lock: LeaseLock) -> N
     }
 
 
-async def test_one_that_is_there_is_replaced_with_all_else_that_it_says(api: FakeApi, lock: LeaseLock) -> None:
+async def test_existing_lease_is_replaced_with_its_other_fields(api: FakeApi, lock: LeaseLock) -> None:
     api.script(LEASE, ok(THEIRS), ok(THEIRS | {"metadata": {"resourceVersion": "8"}}), ok({}))
     await lock.read()
     await lock.write(OURS)
     await lock.write(OURS)
     first, second = api.of("PUT")
     assert first.json == THEIRS | {"spec": {**OUR_SPEC, "strategy": "kept"}}
-    assert second.json["metadata"] == {"resourceVersion": "8"}, "a write goes on from what the last one came to"
+    assert second.json["metadata"] == {"resourceVersion": "8"}, "a write uses the result of the last one"
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ async def test_one_that_is_there_is_replaced_with_all_else_that_it_says(api: Fak
         pytest.param(refused(409, "Conflict", "the object has been modified"), "Conflict", id="written by another"),
         pytest.param(refused(403, "Forbidden"), "Forbidden", id="no permission"),
         pytest.param(Reply(body=b"hello"), "UnreadableResponse", id="not an API server"),
-        pytest.param(ok({"spec": {"leaseDurationSeconds": "x"}}), "UnreadableResponse", id="no Lease"),
+        pytest.param(ok({"spec": {"leaseDurationSeconds": "x"}}), "UnreadableResponse", id="not a Lease"),
     ],
 )
-async def test_a_write_that_fails_says_why(api: FakeApi, lock: LeaseLock, answer: Reply, reason: str) -> None:
+async def test_failed_write_has_the_reason(api: FakeApi, lock: LeaseLock, answer: Reply, reason: str) -> None:
     api.script(LEASE, ok(THEIRS), answer)
     await lock.read()
     with pytest.raises(ApiError) as caught:
@@ -88,7 +88,7 @@ async def test_a_write_that_fails_says_why(api: FakeApi, lock: LeaseLock, answer
     assert caught.value.reason == reason
 
 
-async def test_an_event_on_the_lease_is_client_gos(api: FakeApi, lock: LeaseLock) -> None:
+async def test_event_about_the_lease_equals_client_gos(api: FakeApi, lock: LeaseLock) -> None:
     events = "/api/v1/namespaces/kube-system/events"
     api.script(LEASE, ok(THEIRS))
     api.script(events, ok({}))
@@ -105,6 +105,6 @@ async def test_an_event_on_the_lease_is_client_gos(api: FakeApi, lock: LeaseLock
         "uid": "u",
         "resourceVersion": "7",
     }
-    said = [event[key] for key in ("type", "reason", "message", "count", "firstTimestamp", "lastTimestamp")]
-    assert said == ["Normal", "LeaderElection", "me became leader", 1, "2027-01-15T08:00:00Z", "2027-01-15T08:00:00Z"]
+    fields = [event[key] for key in ("type", "reason", "message", "count", "firstTimestamp", "lastTimestamp")]
+    assert fields == ["Normal", "LeaderElection", "me became leader", 1, "2027-01-15T08:00:00Z", "2027-01-15T08:00:00Z"]
     assert (event["source"], event["reportingComponent"]) == ({"component": "my-scheduler"}, "my-scheduler")

@@ -1,4 +1,4 @@
-"""Elections in a thread, on virtual time: the thread's clock is moved on while the loop that works is blocked."""
+"""Leader election in a thread, on virtual time: its clock advances while the main loop is blocked."""
 
 from __future__ import annotations
 
@@ -20,120 +20,118 @@ from .virtual import SteppedClock
 
 
 @dataclass
-class Stage:
+class ThreadedReplica:
     """A replica with an election thread, and that thread's clock."""
 
     election: ThreadedElection
     clock: SteppedClock
     server: LeaseServer
     loop: asyncio.AbstractEventLoop
-    """The thread's."""
+    """The thread's event loop."""
     problem: str | None = None
     """Health problem of the main loop, None if it is healthy."""
-    story: list[str] = field(default_factory=list)
+    history: list[str] = field(default_factory=list)
     working: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the work may end after it was cancelled."""
+    """Set when the cancelled work may end."""
 
     async def work(self) -> None:
-        self.story.append("works")
+        self.history.append("works")
         self.working.set()
         try:
             await asyncio.Event().wait()
         finally:
-            self.story.append("stops leading" if self.election.holds() else "stops without the lease")
+            self.history.append("stops leading" if self.election.holds() else "stops without the lease")
             self.stopping.set()
             if self.election.holds():
                 await self.may_end.wait()
-                self.story.append("drained")
+                self.history.append("drained")
 
     def block(self, seconds: float) -> None:
-        """Block the loop that works for so many seconds of the thread's clock."""
+        """Block the main loop for `seconds` of the thread's clock."""
 
-        async def passing() -> None:
+        async def advance() -> None:
             for _ in range(round(seconds * 10)):
                 await self.clock.advance(0.1)
                 await settle()
 
-        asyncio.run_coroutine_threadsafe(passing(), self.loop).result(timeout=30)
+        asyncio.run_coroutine_threadsafe(advance(), self.loop).result(timeout=30)
 
 
 @asynccontextmanager
-async def leading() -> AsyncIterator[tuple[Stage, asyncio.Task[None]]]:
-    """A replica that leads, and the task in which it does."""
+async def leading() -> AsyncIterator[tuple[ThreadedReplica, asyncio.Task[None]]]:
+    """Yield a leading replica and its task."""
     clock, server = SteppedClock(), LeaseServer()
 
-    async def made() -> Election:
-        return Election(Lock(server), LeaderElector("a", TERMS), clock, health=lambda: stage.problem)
+    async def create() -> Election:
+        return Election(Lock(server), LeaderElector("a", TERMS), clock, health=lambda: replica.problem)
 
     async def loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
 
     async with LoopThread("lease") as thread:
         own = await thread.run(loop)
-        stage = Stage(ThreadedElection(await thread.run(made), thread), clock, server, own)
-        task = asyncio.create_task(stage.election.lead(stage.work))
+        replica = ThreadedReplica(ThreadedElection(await thread.run(create), thread), clock, server, own)
+        task = asyncio.create_task(replica.election.lead(replica.work))
         async with asyncio.timeout(10):
-            await stage.working.wait()
-        yield stage, task
-        stage.may_end.set()
+            await replica.working.wait()
+        yield replica, task
+        replica.may_end.set()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_lease_is_renewed_while_the_loop_that_works_is_blocked() -> None:
-    async with leading() as (stage, task):
-        before = len(stage.server.writes)
-        stage.block(100.0)
-        assert len(stage.server.writes) >= before + 45
-        assert stage.election.holds()
+async def test_lease_is_renewed_while_the_main_loop_is_blocked() -> None:
+    async with leading() as (replica, task):
+        before = len(replica.server.writes)
+        replica.block(100.0)
+        assert len(replica.server.writes) >= before + 45
+        assert replica.election.holds()
         await settle()
-        assert (stage.story, task.done()) == (["works"], False)
+        assert (replica.history, task.done()) == (["works"], False)
 
 
-async def test_a_lease_that_is_lost_meanwhile_forbids_writes_at_once_and_ends_the_work_when_the_loop_runs_again() -> (
-    None
-):
-    async with leading() as (stage, task):
-        stage.server.down = True
-        stage.block(TERMS.renew_deadline - 2.5)
-        assert stage.election.holds()
-        stage.block(3.0)
-        assert (stage.election.holds(), stage.election.lost) == (False, True)
+async def test_lease_lost_while_blocked_forbids_writes_and_cancels_the_work() -> None:
+    async with leading() as (replica, task):
+        replica.server.down = True
+        replica.block(TERMS.renew_deadline - 2.5)
+        assert replica.election.holds()
+        replica.block(3.0)
+        assert (replica.election.holds(), replica.election.lost) == (False, True)
         with pytest.raises(LeaseLost, match="not renewed for 10 s"):
             await asyncio.wait_for(task, 10)
-        assert stage.story == ["works", "stops without the lease"]
+        assert replica.history == ["works", "stops without the lease"]
 
 
-async def test_a_loop_that_counts_as_dead_renews_no_more_and_another_takes_the_lease() -> None:
-    async with leading() as (stage, task):
-        stage.problem = "the main loop has been blocked for 61 s"
+async def test_lease_is_not_renewed_while_the_health_check_fails() -> None:
+    async with leading() as (replica, task):
+        replica.problem = "the main loop has been blocked for 61 s"
         other = LeaderElector("b", TERMS)
-        other.observe(stage.server.lease, stage.clock.at)
-        stage.block(TERMS.renew_deadline)
-        assert not stage.election.holds()
-        assert other.wait(stage.clock.at) > 0, "it has stopped before the lease can be anothers"
-        stage.block(TERMS.lease_duration - TERMS.renew_deadline)
-        other.observe(stage.server.lease, stage.clock.at)
-        assert other.wait(stage.clock.at) == 0
-        assert stage.server.lease is not None
-        assert stage.server.lease.holder_identity == "a", "it is not given back while writes may be on their way"
+        other.observe(replica.server.lease, replica.clock.at)
+        replica.block(TERMS.renew_deadline)
+        assert not replica.election.holds()
+        assert other.wait(replica.clock.at) > 0, "it stops leading before another can acquire the lease"
+        replica.block(TERMS.lease_duration - TERMS.renew_deadline)
+        other.observe(replica.server.lease, replica.clock.at)
+        assert other.wait(replica.clock.at) == 0
+        assert replica.server.lease is not None
+        assert replica.server.lease.holder_identity == "a", "it is not released while writes may be in flight"
         with pytest.raises(LeaseLost):
             await asyncio.wait_for(task, 10)
 
 
-async def test_a_loop_that_comes_back_in_time_keeps_the_lease() -> None:
-    async with leading() as (stage, _):
-        stage.problem = "the main loop has been blocked for 61 s"
-        stage.block(5.0)
-        stage.problem = None
-        stage.block(50.0)
-        assert stage.election.holds()
-        assert stage.story == ["works"]
+async def test_lease_is_kept_when_the_loop_recovers_in_time() -> None:
+    async with leading() as (replica, _):
+        replica.problem = "the main loop has been blocked for 61 s"
+        replica.block(5.0)
+        replica.problem = None
+        replica.block(50.0)
+        assert replica.election.holds()
+        assert replica.history == ["works"]
 
 
-async def test_a_replica_does_not_take_the_lease_while_its_loop_is_blocked() -> None:
+async def test_lease_is_not_acquired_while_the_health_check_fails() -> None:
     server, clock = LeaseServer(), SteppedClock()
     election = Election(Lock(server), LeaderElector("a", TERMS), clock, health=lambda: "blocked")
     task = asyncio.create_task(election.lead(never_ending))
@@ -145,31 +143,31 @@ async def test_a_replica_does_not_take_the_lease_while_its_loop_is_blocked() -> 
     assert server.writes == []
 
 
-async def test_stopped_it_keeps_the_lease_until_the_work_has_ended_and_then_gives_it_back() -> None:
-    async with leading() as (stage, task):
+async def test_cancelled_election_keeps_the_lease_until_the_work_has_ended_and_releases_it() -> None:
+    async with leading() as (replica, task):
         task.cancel()
-        await stage.stopping.wait()
-        stage.block(30.0)
-        assert (stage.election.holds(), task.done()) == (True, False)
-        stage.may_end.set()
+        await replica.stopping.wait()
+        replica.block(30.0)
+        assert (replica.election.holds(), task.done()) == (True, False)
+        replica.may_end.set()
         with pytest.raises(asyncio.CancelledError):
             await asyncio.wait_for(task, 10)
-        assert stage.story == ["works", "stops leading", "drained"]
-        assert stage.server.writes[-1] == ""
-        assert not stage.election.lost
+        assert replica.history == ["works", "stops leading", "drained"]
+        assert replica.server.writes[-1] == ""
+        assert not replica.election.lost
 
 
-async def test_work_that_breaks_is_raised_and_the_lease_is_given_back() -> None:
+async def test_exception_of_the_work_is_raised_and_the_lease_released() -> None:
     async def break_down() -> None:
         raise ValueError("a bug")
 
     server = LeaseServer()
 
-    async def made() -> Election:
+    async def create() -> Election:
         return Election(Lock(server), LeaderElector("a", TERMS), SteppedClock())
 
     async with LoopThread("lease") as thread:
-        election = ThreadedElection(await thread.run(made), thread)
+        election = ThreadedElection(await thread.run(create), thread)
         with pytest.raises(ValueError, match="a bug"):
             await asyncio.wait_for(election.lead(break_down), 10)
     assert server.writes == ["a", ""]

@@ -1,4 +1,4 @@
-"""The token bucket of clientConnection.qps and burst."""
+"""Token bucket of clientConnection.qps and burst."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .virtual import VirtualClock
     [(10, 5, 5, 0.0), (10, 5, 25, 2.0), (-1, 1, 1000, 0.0), (0, 0, 150, 1.0)],
     ids=["within the burst", "beyond it", "no limit", "the default: 50 and 100"],
 )
-def test_calls_take_their_time(qps: float, burst: int, calls: int, seconds: float) -> None:
+def test_calls_are_limited_to_qps(qps: float, burst: int, calls: int, seconds: float) -> None:
     clock = VirtualClock()
     limiter = Limiter(qps, burst, clock)
     for _ in range(calls):
@@ -24,10 +24,10 @@ def test_calls_take_their_time(qps: float, burst: int, calls: int, seconds: floa
     assert clock.at - VirtualClock().at == pytest.approx(seconds)
 
 
-def test_what_is_left_can_be_taken_without_waiting() -> None:
+def test_left_is_the_number_of_calls_without_waiting() -> None:
     clock = VirtualClock()
     limiter = Limiter(10, 5, clock)
-    assert [limiter.left() for _ in range(3)] == [5, 5, 5], "to ask takes none"
+    assert [limiter.left() for _ in range(3)] == [5, 5, 5], "left takes no token"
     limiter.take()
     assert limiter.left() == 4
     for _ in range(9):
@@ -38,10 +38,10 @@ def test_what_is_left_can_be_taken_without_waiting() -> None:
     assert Limiter(-1, 0, clock).left() == sys.maxsize
 
 
-def test_callers_at_the_same_moment_get_turns_one_after_the_other() -> None:
+def test_simultaneous_calls_get_consecutive_tokens() -> None:
     clock = VirtualClock()
     limiter = Limiter(1, 1, clock)
     assert [limiter.take() for _ in range(4)] == pytest.approx([0, 1, 2, 3])
     clock.at += 100
     assert limiter.take() == 0
-    assert limiter.take() > 0, "turns are saved up to the burst and no further"
+    assert limiter.take() > 0, "tokens accumulate only up to the burst"

@@ -1,4 +1,4 @@
-"""Lines out of chunks, however the network cut them."""
+"""Splitting of chunks into lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TEXT = b"one\n\ntwo is longer\nthree"
 
 
 @pytest.mark.parametrize("size", range(1, len(TEXT) + 1))
-def test_any_cut_gives_the_same_lines(size: int) -> None:
+def test_lines_do_not_depend_on_the_chunk_size(size: int) -> None:
     lines, got = Lines(), []
     for start in range(0, len(TEXT), size):
         got += lines.feed(TEXT[start : start + size])
@@ -18,7 +18,7 @@ def test_any_cut_gives_the_same_lines(size: int) -> None:
     assert lines.feed(b"!\n") == [b"three!"]
 
 
-def test_a_line_without_end_is_refused() -> None:
+def test_too_long_line_is_rejected() -> None:
     lines = Lines(longest=10)
     lines.feed(b"12345678\n12345678")
     with pytest.raises(LineTooLong, match="longer than 10 bytes"):

@@ -1,4 +1,4 @@
-"""A list in pieces gives the same objects as the list in one, and gives them before its end."""
+"""Incremental decoding of lists: the objects of the whole list, before its end."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def odd(name: str, more: bytes) -> bytes:
 
 INSIDE = b",".join([b'{"metadata":{"name":"not-me"},"spec":{"containers":[]}}'] * 60)
 ODD = {
-    "nothing odd": b"1",
-    "looks like many objects inside": b"[" + INSIDE + b"]",
-    "holds a list": b'{"a":1,"items":[' + INSIDE + b"]}",
-    "says it in a string": msgspec.json.encode(f'"items":[{{"a":1{BETWEEN}{BETWEEN}"'),
-    "is nested deeper than we read": b'{"a":' * 3000 + b"1" + b"}" * 3000,
-    "has half a pair": rb'"\ud800"',
-    "is longer than a stretch": msgspec.json.encode("x" * 20_000),
+    "nothing unusual": b"1",
+    "contains many objects": b"[" + INSIDE + b"]",
+    "contains a list": b'{"a":1,"items":[' + INSIDE + b"]}",
+    "a string with list syntax": msgspec.json.encode(f'"items":[{{"a":1{BETWEEN}{BETWEEN}"'),
+    "nested too deep": b'{"a":' * 3000 + b"1" + b"}" * 3000,
+    "lone surrogate": rb'"\ud800"',
+    "longer than a stretch": msgspec.json.encode("x" * 20_000),
 }
 
 
@@ -43,7 +43,7 @@ def lists(strange: bytes) -> Iterator[tuple[str, bytes]]:
     yield "as an API server writes it", HEAD + items + b"]}\n"
     yield "the envelope last", b'{"apiVersion":"v1","items":[' + items + b'],"metadata":{"resourceVersion":"7"}}'
     yield "nothing before the objects", b'{"items":[' + items + b'],"metadata":{"resourceVersion":"7"}}'
-    yield "with room between", HEAD + items.replace(b"},{", b"} , {") + b"]}"
+    yield "whitespace between", HEAD + items.replace(b"},{", b"} , {") + b"]}"
 
 
 CASES = [
@@ -69,7 +69,7 @@ def cut(body: bytes, size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [500, 3001])
 @pytest.mark.parametrize(("body", "type"), CASES)
-def test_wherever_it_is_cut_the_objects_are_the_same(body: bytes, type: Any, size: int) -> None:
+def test_objects_do_not_depend_on_the_chunk_size(body: bytes, type: Any, size: int) -> None:
     whole = decoder(type).page(body)
     early, page = read(ListReader(decoder(type), 2000), cut(body, size))
     assert [*early, *page.items] == list(whole.items)
@@ -77,14 +77,14 @@ def test_wherever_it_is_cut_the_objects_are_the_same(body: bytes, type: Any, siz
 
 
 @pytest.mark.parametrize("objects", [PLAIN, WITH_KIND], ids=["of a list", "with their kinds"])
-def test_objects_are_given_as_soon_as_they_are_whole(objects: Sequence[bytes]) -> None:
+def test_objects_are_returned_as_soon_as_they_are_complete(objects: Sequence[bytes]) -> None:
     body = HEAD + b",".join(objects)
     half = body.find(objects[20]) + 100
     given = list(ListReader(decoder(), 1000).feed(body[:half]))
     assert [item.identity.name for item in given] == [f"plain-{n}" for n in range(20)]
 
 
-def test_a_long_list_is_never_held_as_a_whole() -> None:
+def test_long_list_is_never_buffered_completely() -> None:
     chance = random.Random(1)
     reader = ListReader(decoder())
     objects = [odd(f"pod-{n}", msgspec.json.encode("x" * chance.randint(1, 5000))) for n in range(2000)]
@@ -95,14 +95,14 @@ def test_a_long_list_is_never_held_as_a_whole() -> None:
     assert len(early) > len(objects) * 9 / 10
 
 
-def test_what_was_no_end_of_an_object_is_overcome_by_what_comes_next() -> None:
-    body = HEAD + odd("odd", ODD["looks like many objects inside"]) + b"," + b",".join(PLAIN)
+def test_wrong_cut_is_corrected_by_the_next_chunk() -> None:
+    body = HEAD + odd("odd", ODD["contains many objects"]) + b"," + b",".join(PLAIN)
     reader = ListReader(decoder(), 2000)
     assert list(reader.feed(body[:2000])) == []
     assert next(iter(reader.feed(body[2000:]))).identity.name == "odd"
 
 
-def test_an_object_that_cannot_be_read_does_not_keep_those_behind_it_waiting() -> None:
+def test_undecodable_object_does_not_delay_later_ones() -> None:
     unreadable = b'{"metadata":{"name":"broken"},"spec":7}'
     body = HEAD + b",".join([PLAIN[0], unreadable, *PLAIN[1:30]])
     given = list(ListReader(decoder(), 1000).feed(body))
@@ -114,12 +114,12 @@ def test_an_object_that_cannot_be_read_does_not_keep_those_behind_it_waiting() -
 
 
 @pytest.mark.parametrize("broken", [b"", b"[]", b"<html>", b'{"kind":"Status","items":7}', HEAD + PLAIN[0] * 9])
-def test_what_is_no_list(broken: bytes) -> None:
+def test_malformed_list(broken: bytes) -> None:
     with pytest.raises(UnreadableList, match=r"^the list of pods cannot be read: "):
         read(ListReader(decoder(), 10), cut(broken, 50))
 
 
-def test_a_list_that_ends_in_the_middle_is_none() -> None:
+def test_truncated_list_is_rejected() -> None:
     reader = ListReader(decoder(), 1000)
     list(reader.feed(HEAD + b",".join(PLAIN)))
     with pytest.raises(UnreadableList):

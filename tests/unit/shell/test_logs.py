@@ -1,4 +1,4 @@
-"""What log lines look like, and which are written."""
+"""Format and verbosity of log lines."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def written(format: str = "text", verbosity: int = 0) -> io.StringIO:
     return stream
 
 
-def test_text_is_klogs() -> None:
+def test_text_format_is_klogs() -> None:
     out = written()
-    logs.get("loop").info("Pod bound", pod="a/b", attempts=2, quick=True, note='say "hi"\nnow')
+    logs.get("loop").info("Pod bound", pod="a/b", attempts=2, quick=True, note='quote "hi"\nnow')
     assert re.fullmatch(
         r'I\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ loop\] "Pod bound" pod="a/b" attempts=2 quick=true '
-        r'note="say \\"hi\\"\\nnow"\n',
+        r'note="quote \\"hi\\"\\nnow"\n',
         out.getvalue(),
     )
 
 
-def test_json_is_one_object_a_line() -> None:
+def test_json_format_is_one_object_per_line() -> None:
     out = written("json", 4)
     log = logs.get("loop")
     log.info("Pod bound", v=4, pod="a/b")
@@ -59,7 +59,7 @@ def test_verbosity() -> None:
     assert not logs.enabled(3)
 
 
-def test_a_crash_keeps_its_traceback_in_one_line() -> None:
+def test_crash_logs_the_traceback_in_one_line() -> None:
     out = written()
     try:
         raise KeyError("x")
@@ -70,7 +70,7 @@ def test_a_crash_keeps_its_traceback_in_one_line() -> None:
     assert '"It broke" err="KeyError: \'x\'" plugin="P" traceback="Traceback' in line
 
 
-def test_libraries_come_out_in_the_same_format() -> None:
+def test_libraries_use_the_same_format() -> None:
     out = written()
     logging.getLogger("aiohttp.server").warning("odd %s", "thing")
     logging.getLogger("aiohttp.server").info("chatter")
@@ -79,5 +79,5 @@ def test_libraries_come_out_in_the_same_format() -> None:
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(ValueError, match="--logging-format 'xml' is not known; use text or json"):
+    with pytest.raises(ValueError, match="--logging-format 'xml' is not supported; use text or json"):
         logs.setup("xml")

@@ -1,4 +1,4 @@
-"""Looking pods up that are bound by accepted calls and not by any watch."""
+"""Lookup of pods without a watch event."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ A = pod("a")
 
 
 async def answers(api: FakeApi, connection: Connection, clock: VirtualClock, reply: Reply) -> list[Event]:
-    """Events after one lookup that is answered like this; another that works shows that it is over."""
+    """Return the events of a lookup with this reply; a second, successful lookup marks its end."""
     events: asyncio.Queue[Event] = asyncio.Queue()
     lookup = PodLookup(KubeWriter(connection, clock), clock, events.put_nowait)
     working = asyncio.create_task(lookup.run())
@@ -40,7 +40,7 @@ async def answers(api: FakeApi, connection: Connection, clock: VirtualClock, rep
 
 
 @pytest.mark.parametrize("where", ["", "n1"])
-async def test_a_pod_is_found_with_or_without_a_node(
+async def test_pod_is_found_with_or_without_a_node(
     api: FakeApi, connection: Connection, clock: VirtualClock, where: str
 ) -> None:
     built = A.on(where) if where else A
@@ -50,7 +50,7 @@ async def test_a_pod_is_found_with_or_without_a_node(
 
 
 @pytest.mark.parametrize("reply", [refused(404, "NotFound"), ok(pod("a").uid("another").on("n1").manifest)])
-async def test_a_pod_that_is_not_there_or_another_of_its_name_is_gone(
+async def test_deleted_or_replaced_pod_is_gone(
     api: FakeApi, connection: Connection, clock: VirtualClock, reply: Reply
 ) -> None:
     (event,) = await answers(api, connection, clock, reply)
@@ -65,12 +65,12 @@ BAD: dict[str, Any] = {
     "no body": Reply(200, b""),
     "no pod": ok({"metadata": 7}),
     "a list": Reply(200, b"[]"),
-    "nested without end": Reply(200, b'{"a":' * 100_000),
+    "nested too deep": Reply(200, b'{"a":' * 100_000),
 }
 
 
 @pytest.mark.parametrize("reply", BAD.values(), ids=BAD)
-async def test_an_answer_that_shows_no_pod_is_no_answer(
+async def test_failed_lookup_emits_no_event(
     api: FakeApi, connection: Connection, clock: VirtualClock, reply: Reply
 ) -> None:
     assert await answers(api, connection, clock, reply) == []

@@ -1,4 +1,4 @@
-"""The loop between machine and executor: it works while there is work, and rests when there is none."""
+"""Scheduling loop between core and executor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .virtual import SteppedClock
 
 @dataclass
 class FakeMachine:
-    """Has so many attempts to make, and may want to be woken."""
+    """Fake core with a number of attempts and an optional wake-up time."""
 
     attempts: int = 0
     nodes: int = 1
@@ -30,10 +30,10 @@ class FakeMachine:
     cycles: int = 0
     handled: list[Event] = field(default_factory=list)
     slices: int = 0
-    """Calls of `cycle` that it takes until attempts may be made."""
+    """Calls of `cycle` before attempts are made."""
     attempting: bool = False
     broken: str = ""
-    """The UID of a pod that cannot be read."""
+    """UID of a pod for which `handle` raises."""
 
     @property
     def busy(self) -> bool:
@@ -67,7 +67,7 @@ class FakeMachine:
 
 @dataclass
 class FakeExecutor:
-    """Has room for bindings while at least so many pods wait in a cluster of at most so many nodes."""
+    """Fake executor that is not full while at least `room_from` pods wait in at most `room_to` nodes."""
 
     room_from: float = 0
     room_to: float = inf
@@ -77,7 +77,7 @@ class FakeExecutor:
         return waiting < self.room_from or nodes > self.room_to
 
     def carry_out(self, command: Command) -> None:
-        raise AssertionError(f"nothing was to be done, got {command}")
+        raise AssertionError(f"unexpected command {command}")
 
 
 @asynccontextmanager
@@ -101,7 +101,7 @@ async def deliver(loop: Loop, event: Event) -> None:
     await settle()
 
 
-async def test_attempts_are_made_until_there_are_none_and_again_when_something_happens() -> None:
+async def test_attempts_run_until_none_is_left_and_again_after_an_event() -> None:
     machine = FakeMachine(attempts=3)
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
         assert machine.cycles == 3
@@ -112,7 +112,7 @@ async def test_attempts_are_made_until_there_are_none_and_again_when_something_h
         assert machine.cycles == 5
 
 
-async def test_no_attempt_is_made_while_the_executor_is_full_and_one_as_soon_as_it_tells_of_an_end() -> None:
+async def test_attempt_waits_until_the_executor_is_no_longer_full() -> None:
     machine, executor = FakeMachine(attempts=1), FakeExecutor(room_from=inf)
     async with looping(machine, executor, SteppedClock()):
         executor.emit(Bound(1.0, "a"))
@@ -124,20 +124,20 @@ async def test_no_attempt_is_made_while_the_executor_is_full_and_one_as_soon_as_
         assert machine.cycles == 1
 
 
-async def test_the_executor_is_told_how_many_wait() -> None:
+async def test_is_full_receives_the_number_of_waiting_pods() -> None:
     machine = FakeMachine(attempts=5)
     async with looping(machine, FakeExecutor(room_from=3), SteppedClock()):
         assert machine.cycles == 3
 
 
 @pytest.mark.parametrize(("nodes", "cycles"), [(3, 1), (4, 0)])
-async def test_the_executor_is_told_how_many_nodes_there_are(nodes: int, cycles: int) -> None:
+async def test_is_full_receives_the_number_of_nodes(nodes: int, cycles: int) -> None:
     machine = FakeMachine(attempts=1, nodes=nodes)
     async with looping(machine, FakeExecutor(room_to=3), SteppedClock()):
         assert machine.cycles == cycles
 
 
-async def test_a_tick_comes_when_the_machine_wants_it() -> None:
+async def test_tick_is_emitted_at_the_wake_up_time() -> None:
     machine, clock = FakeMachine(), SteppedClock()
     machine.wake = clock.now()
     async with looping(machine, FakeExecutor(), clock):
@@ -145,7 +145,7 @@ async def test_a_tick_comes_when_the_machine_wants_it() -> None:
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_stop_at_the_very_moment_of_an_event_is_a_stop(turns: int) -> None:
+async def test_loop_stops_when_cancelled_together_with_an_event(turns: int) -> None:
     machine, clock = FakeMachine(), SteppedClock()
     machine.wake = clock.now() + 100
     loop = Loop(cast(Machine, machine), cast(Executor, FakeExecutor()), clock)
@@ -161,13 +161,13 @@ async def test_a_stop_at_the_very_moment_of_an_event_is_a_stop(turns: int) -> No
     assert ended
 
 
-async def test_waiting_pods_are_moved_though_the_executor_is_full() -> None:
+async def test_core_makes_progress_while_the_executor_is_full() -> None:
     machine = FakeMachine(attempts=1, slices=7)
     async with looping(machine, FakeExecutor(room_from=inf), SteppedClock()):
         assert (machine.slices, machine.cycles) == (0, 0)
 
 
-async def test_an_event_between_two_steps_of_an_attempt_is_handled_after_it() -> None:
+async def test_event_during_an_attempt_is_handled_after_it() -> None:
     machine, clock = FakeMachine(attempting=True), SteppedClock()
     machine.wake = clock.now()
     first, second = PodGone(1.0, "default", "a", "a"), PodGone(1.0, "default", "b", "b")
@@ -179,7 +179,7 @@ async def test_an_event_between_two_steps_of_an_attempt_is_handled_after_it() ->
         assert machine.handled[:2] == [first, second]
 
 
-async def test_an_unreadable_object_that_was_held_back_is_reported() -> None:
+async def test_invalid_object_in_a_deferred_event_is_reported() -> None:
     machine, problems = FakeMachine(attempting=True, broken="a"), list[Exception]()
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
         loop.handle_event(PodGone(1.0, "default", "a", "a"), problems.append)
@@ -189,7 +189,7 @@ async def test_an_unreadable_object_that_was_held_back_is_reported() -> None:
     assert len(machine.handled) == 1
 
 
-async def test_events_held_back_are_handled_when_the_loop_stops() -> None:
+async def test_deferred_events_are_handled_when_the_loop_stops() -> None:
     machine = FakeMachine(attempting=True)
     async with looping(machine, FakeExecutor(), SteppedClock()) as loop:
         loop.handle_event(Bound(1.0, "a"))

@@ -1,4 +1,4 @@
-"""Pages of one thread that show what another thread's loop has: read there, or refused while it is blocked."""
+"""Pages served in one thread with state of another thread's loop."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pyscheduler.shell.serving.main_loop import BLOCKED, LoopBlocked, MainLoop, 
 from pyscheduler.shell.serving.webserver import Request, Response
 from pyscheduler.shell.threads import LoopThread
 
-QUESTION = Request("/page", {}, {})
+REQUEST = Request("/page", {}, {})
 AT_ONCE = 0.05
-"""Seconds that a page waits here; nothing else depends on it."""
+"""Seconds that a page waits for the loop in these tests."""
 T = TypeVar("T")
 
 
 class Serving:
-    """A thread that serves pages, and its view of the loop that the test runs on."""
+    """A thread that serves pages with state of the test's loop."""
 
     def __init__(self, thread: LoopThread, loop: asyncio.AbstractEventLoop) -> None:
         self.main = MainLoop(asyncio.get_running_loop(), AT_ONCE)
@@ -32,20 +32,20 @@ class Serving:
         self._loop = loop
 
     async def served(self, work: Awaitable[T]) -> T:
-        """The page's result while the test's loop runs."""
+        """Return the page's result while the test's loop runs."""
         return await self._thread.run(lambda: work)
 
     def served_while_blocked(self, work: Awaitable[T]) -> T:
-        """The page's result while the test's loop is blocked."""
+        """Return the page's result while the test's loop is blocked."""
 
-        async def awaited() -> T:
+        async def run() -> T:
             return await work
 
-        return asyncio.run_coroutine_threadsafe(awaited(), self._loop).result(timeout=30)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(timeout=30)
 
     async def text(self) -> str:
-        """/metrics, in the serving thread."""
-        return _text(await self.metrics_page(QUESTION))
+        """Return /metrics, created in the serving thread."""
+        return _text(await self.metrics_page(REQUEST))
 
 
 def _text(answer: Response) -> str:
@@ -62,18 +62,18 @@ async def serving() -> AsyncIterator[Serving]:
         yield Serving(thread, await thread.run(loop))
 
 
-async def test_a_call_returns_what_the_loop_has(serving: Serving) -> None:
+async def test_call_returns_the_result(serving: Serving) -> None:
     here = asyncio.get_running_loop()
     assert await serving.served(serving.main.call(asyncio.get_running_loop)) is here
 
 
-async def test_a_call_raises_what_the_loop_raises(serving: Serving) -> None:
-    page = serving.main.page(lambda question: number(question, "limit", 1, 10), json_answer)
+async def test_call_raises_the_exception(serving: Serving) -> None:
+    page = serving.main.page(lambda request: number(request, "limit", 1, 10), json_answer)
     with pytest.raises(BadRequest):
         await serving.served(page(Request("/page", {"limit": ["many"]}, {})))
 
 
-async def test_a_page_is_refused_while_the_loop_is_blocked_and_not_made_later(serving: Serving) -> None:
+async def test_page_returns_503_while_the_loop_is_blocked_and_does_not_run_later(serving: Serving) -> None:
     made: list[str] = []
 
     def make(_: Request) -> int:
@@ -81,18 +81,18 @@ async def test_a_page_is_refused_while_the_loop_is_blocked_and_not_made_later(se
         return len(made)
 
     page = serving.main.page(make, json_answer)
-    assert serving.served_while_blocked(page(QUESTION)) is BLOCKED
+    assert serving.served_while_blocked(page(REQUEST)) is BLOCKED
     assert BLOCKED.status == 503
     await asyncio.sleep(0)
-    assert (await serving.served(page(QUESTION))).body == b"1", "the page that was given up is not made later"
+    assert (await serving.served(page(REQUEST))).body == b"1", "the timed-out page does not run later"
 
 
-async def test_a_call_is_given_up_while_the_loop_is_blocked(serving: Serving) -> None:
+async def test_call_times_out_while_the_loop_is_blocked(serving: Serving) -> None:
     with pytest.raises(LoopBlocked):
         serving.served_while_blocked(serving.main.call(time.monotonic))
 
 
-async def test_metrics_are_served_as_they_were_last_while_the_loop_is_blocked(serving: Serving) -> None:
+async def test_last_metrics_are_served_while_the_loop_is_blocked(serving: Serving) -> None:
     metrics = serving.metrics
     metrics.attempts.counts["scheduled", "default"] += 1
     assert 'scheduler_schedule_attempts_total{profile="default",result="scheduled"} 1.0' in await serving.served(
@@ -112,7 +112,7 @@ async def test_metrics_are_served_as_they_were_last_while_the_loop_is_blocked(se
     )
 
 
-async def test_metrics_that_were_never_read_do_without_the_loops(serving: Serving) -> None:
+async def test_metrics_lack_the_loops_if_it_was_always_blocked(serving: Serving) -> None:
     text = serving.served_while_blocked(serving.text())
     assert "scheduler_" not in text.replace("pyscheduler_", "")
     assert "pyscheduler_build_info" in text
@@ -126,17 +126,17 @@ async def test_each_metric_is_served_once(serving: Serving) -> None:
     assert len(metrics.copies()) + len(metrics.of_threads) == len(metrics.all)
 
 
-def test_a_copy_keeps_its_values_while_the_original_counts_on() -> None:
+def test_copy_keeps_its_values_while_the_original_changes() -> None:
     metrics = Metrics()
     counter, histogram, gauges = metrics.attempts, metrics.sli_seconds, metrics.pending_pods
     counter.counts["scheduled", "a"] += 1
-    histogram.noted[("1",)].append(0.5)
+    histogram.observed[("1",)].append(0.5)
     waiting = {"active": 1.0}
     gauges.read = lambda: waiting
     copies = counter.copy(), histogram.copy(), gauges.copy()
     counter.counts["scheduled", "a"] += 1
-    histogram.noted[("1",)].append(0.25)
-    histogram.settle()
+    histogram.observed[("1",)].append(0.25)
+    histogram.aggregate()
     waiting["active"] = 2.0
     assert dict(copies[0].read()) == {("scheduled", "a"): 1}
     assert (int(sum(copies[1].counts[("1",)])), copies[1].sums) == (1, {("1",): 0.5})

@@ -1,4 +1,4 @@
-"""What the scheduler counts, as Prometheus reads it."""
+"""Metrics in Prometheus's format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyscheduler.shell.prometheus_text import bound_as_go_prints, to_metric_fami
 
 
 class Ticking:
-    """A clock that goes on by one second whenever it is read."""
+    """A clock that advances by one second at each read."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -36,7 +36,7 @@ def instrument(metrics: Metrics) -> MetricsInstrument:
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
-    """All samples, by name and labels as Prometheus writes them."""
+    """Return all samples by name and labels."""
     text = generate_latest(metrics.registry).decode()
     found = {}
     for family in text_string_to_metric_families(text):
@@ -46,7 +46,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
     return found
 
 
-def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_metrics_of_a_scheduled_pod(metrics: Metrics, instrument: MetricsInstrument) -> None:
     instrument.queue_incoming("active", "UnschedulablePodAdd")
     instrument.point("Filter", "p").enter()
     instrument.point("PostFilter", "p").enter()
@@ -92,7 +92,7 @@ def test_a_pods_way_through_the_scheduler(metrics: Metrics, instrument: MetricsI
     assert {name: got.get(name) for name in expected} == expected
 
 
-def test_a_point_that_raises_ends_in_error(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_extension_point_that_raises_has_status_error(metrics: Metrics, instrument: MetricsInstrument) -> None:
     point = instrument.point("Score", "p")
     point.enter()
     point.broken()
@@ -104,14 +104,12 @@ def test_a_point_that_raises_ends_in_error(metrics: Metrics, instrument: Metrics
     assert (got[counted % "Error"], got[counted % "Success"]) == (1, 1)
 
 
-def test_what_has_not_come_about_is_not_shown(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_unused_labels_have_no_samples(metrics: Metrics, instrument: MetricsInstrument) -> None:
     instrument.point("Permit", "p")
     assert not any("extension_point=Permit" in name for name in samples(metrics))
 
 
-def test_a_reset_counts_anew_and_loses_nothing_that_comes_after(
-    metrics: Metrics, instrument: MetricsInstrument
-) -> None:
+def test_reset_sets_counts_to_0_and_later_updates_count(metrics: Metrics, instrument: MetricsInstrument) -> None:
     point = instrument.point("Filter", "p")
     for _ in range(2):
         point.enter()
@@ -146,7 +144,7 @@ def test_plugins_are_timed_in_one_of_ten_attempts(instrument: MetricsInstrument)
         (ClearNomination(Rejection("no")), "Unschedulable"),
     ],
 )
-def test_a_timed_call_is_told_with_its_answer(
+def test_timed_call_has_the_status_of_its_return_value(
     metrics: Metrics, instrument: MetricsInstrument, answer: object, status: str
 ) -> None:
     watch = instrument.watch(1)
@@ -156,7 +154,7 @@ def test_a_timed_call_is_told_with_its_answer(
     assert samples(metrics)[f"scheduler_plugin_execution_duration_seconds_sum{{{labels}}}"] == 1
 
 
-def test_a_timed_call_that_raises_is_told_and_raises(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_timed_call_that_raises_has_status_error(metrics: Metrics, instrument: MetricsInstrument) -> None:
     watch = instrument.watch(1)
     assert watch is not None
     with pytest.raises(ValueError, match="invalid literal"):
@@ -165,14 +163,14 @@ def test_a_timed_call_that_raises_is_told_and_raises(metrics: Metrics, instrumen
     assert samples(metrics)[f"scheduler_plugin_execution_duration_seconds_count{{{labels}}}"] == 1
 
 
-def test_calls_to_the_api_server_are_counted_as_client_go_does(metrics: Metrics) -> None:
-    tally = RestClientMetrics(metrics, "https://10.0.0.1:6443")
-    tally.observe_rate_limiter_wait("POST", 0.0)
-    tally.count_result("POST", 429, again=False)
-    tally.count_result("POST", 201, again=True)
-    tally.count_result("GET", 0, again=False)
-    tally.observe_sizes("POST", sent=100, received=5000)
-    tally.observe_latency("POST", 1.5)
+def test_calls_to_the_api_server_are_counted_as_in_client_go(metrics: Metrics) -> None:
+    client_metrics = RestClientMetrics(metrics, "https://10.0.0.1:6443")
+    client_metrics.observe_rate_limiter_wait("POST", 0.0)
+    client_metrics.count_result("POST", 429, again=False)
+    client_metrics.count_result("POST", 201, again=True)
+    client_metrics.count_result("GET", 0, again=False)
+    client_metrics.observe_sizes("POST", sent=100, received=5000)
+    client_metrics.observe_latency("POST", 1.5)
     got, host = samples(metrics), "host=10.0.0.1:6443"
     assert got[f"rest_client_requests_total{{code=429,{host},method=POST}}"] == 1
     assert got[f"rest_client_requests_total{{code=201,{host},method=POST}}"] == 1
@@ -185,7 +183,7 @@ def test_calls_to_the_api_server_are_counted_as_client_go_does(metrics: Metrics)
     assert got[f"rest_client_rate_limiter_duration_seconds_count{{{host},verb=POST}}"] == 1
 
 
-def test_many_attempts_share_a_label(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_15_or_more_attempts_share_a_label(metrics: Metrics, instrument: MetricsInstrument) -> None:
     for attempts in (14, 15, 99):
         instrument.scheduled(attempts, 1.0, flushed=False)
     got = samples(metrics)
@@ -193,7 +191,7 @@ def test_many_attempts_share_a_label(metrics: Metrics, instrument: MetricsInstru
     assert got["scheduler_pod_scheduling_sli_duration_seconds_count{attempts=15+}"] == 2
 
 
-def test_what_has_not_happened_is_there_as_zero(metrics: Metrics) -> None:
+def test_metrics_without_labels_start_at_0(metrics: Metrics) -> None:
     got = samples(metrics)
     assert got["scheduler_pod_scheduled_after_flush_total"] == 0
     assert got["pyscheduler_events_dropped_total"] == 0
@@ -201,7 +199,7 @@ def test_what_has_not_happened_is_there_as_zero(metrics: Metrics) -> None:
     assert got["scheduler_pod_scheduling_attempts_bucket{le=+Inf}"] == 0
 
 
-def test_gauges_are_read_when_asked_for(metrics: Metrics) -> None:
+def test_gauges_are_read_at_scrape_time(metrics: Metrics) -> None:
     waiting = {"active": 1.0, "backoff": 0.0}
     metrics.pending_pods.set_function(lambda: waiting)
     metrics.cache_size.set_function(lambda: {("nodes",): 5})
@@ -213,7 +211,9 @@ def test_gauges_are_read_when_asked_for(metrics: Metrics) -> None:
     assert got["scheduler_plugin_evaluation_total{extension_point=Filter,plugin=Fit,profile=p}"] == 12
 
 
-def test_our_own(metrics: Metrics, instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture) -> None:
+def test_pyschedulers_own_metrics(
+    metrics: Metrics, instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture
+) -> None:
     metrics.count_decode_failure("pods")
     metrics.count_dropped_event()
     instrument.plugin_failed("Shaky", "Filter", ZeroDivisionError("division by zero"))
@@ -222,36 +222,36 @@ def test_our_own(metrics: Metrics, instrument: MetricsInstrument, caplog: pytest
     assert got["pyscheduler_events_dropped_total"] == 1
     assert got["pyscheduler_plugin_failures_total{extension_point=Filter,plugin=Shaky}"] == 1
     assert any(name.startswith("pyscheduler_build_info{") for name in got)
-    assert "A plugin raised an exception" in caplog.text
+    assert "Plugin raised an exception" in caplog.text
 
 
-def test_what_a_plugin_finds_amiss_in_the_cluster_is_no_failure_of_the_plugin(
+def test_status_error_is_not_counted_as_a_plugin_failure(
     metrics: Metrics, instrument: MetricsInstrument, caplog: pytest.LogCaptureFixture
 ) -> None:
     instrument.plugin_failed("VolumeBinding", "Filter", StatusError("no class for claim"))
     assert not any(name.startswith("pyscheduler_plugin_failures_total") for name in samples(metrics))
-    assert "A plugin could not decide" in caplog.text
+    assert "Plugin returned an error status" in caplog.text
 
 
-def test_buckets_take_their_upper_bound_and_add_up_over_scrapes() -> None:
+def test_buckets_include_their_upper_bound_and_accumulate_over_scrapes() -> None:
     histogram = Histogram("h", "H.", buckets(1, 2, 3))
     for values in ((0.5, 1.0, 1.5), (2.0, 4.0, 4.1)):
-        histogram.noted[()].extend(values)
-        histogram.settle()
+        histogram.observed[()].extend(values)
+        histogram.aggregate()
     [*_, total, summed] = to_metric_family(histogram).samples
     counts = [s.value for s in to_metric_family(histogram).samples if s.name == "h_bucket"]
     assert counts == [2, 4, 5, 6]
     assert [total.value, summed.value] == pytest.approx([6, 13.1])
 
 
-def test_notes_do_not_grow_between_scrapes(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_recorded_values_are_bounded_between_scrapes(metrics: Metrics, instrument: MetricsInstrument) -> None:
     for _ in range(10_000):
         instrument.attempted("p", "error", began=0.0)
-    assert len(metrics.attempt_seconds.noted["error", "p"]) < 5_000
+    assert len(metrics.attempt_seconds.observed["error", "p"]) < 5_000
     assert samples(metrics)["scheduler_scheduling_attempt_duration_seconds_count{profile=p,result=error}"] == 10_000
 
 
-def test_counting_anew(metrics: Metrics, instrument: MetricsInstrument) -> None:
+def test_reset_restores_the_initial_samples(metrics: Metrics, instrument: MetricsInstrument) -> None:
     fresh = samples(metrics)
     for _ in range(2):
         instrument.queue_incoming("active", "UnschedulablePodAdd")
@@ -286,5 +286,5 @@ def test_buckets_are_exponential() -> None:
         (16777216.0, "1.6777216e+07"),
     ],
 )
-def test_bounds_are_written_as_go_does(bound: float, text: str) -> None:
+def test_bounds_are_formatted_as_in_go(bound: float, text: str) -> None:
     assert bound_as_go_prints(bound) == text

@@ -1,4 +1,4 @@
-"""/metrics/resources, line by line as kube-scheduler writes it."""
+"""/metrics/resources, line by line as in kube-scheduler."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyscheduler.testing import PodBuilder, pod
 Series = dict[tuple[str, str, str, str], float]
 
 
-async def told(*pods: PodBuilder) -> Series:
-    """Values by (metric, pod, resource, unit)."""
+async def metrics_of(*pods: PodBuilder) -> Series:
+    """Return the values by (metric, pod, resource, unit)."""
     found = answer([p.build() for p in pods])
     assert not isinstance(found.body, bytes)
     text = b"".join([piece async for piece in found.body]).decode()
@@ -21,8 +21,8 @@ async def told(*pods: PodBuilder) -> Series:
 
 
 async def test_requests_and_limits() -> None:
-    asking = pod("a").requests(cpu="1500m", memory="1Gi", ephemeral_storage="1k").request("example.com/gpu", "2")
-    assert await told(asking.limits(cpu="2", memory="0")) == {
+    requesting = pod("a").requests(cpu="1500m", memory="1Gi", ephemeral_storage="1k").request("example.com/gpu", "2")
+    assert await metrics_of(requesting.limits(cpu="2", memory="0")) == {
         ("kube_pod_resource_request", "a", "cpu", "cores"): 1.5,
         ("kube_pod_resource_request", "a", "memory", "bytes"): 2**30,
         ("kube_pod_resource_request", "a", "ephemeral-storage", "bytes"): 1000,
@@ -35,12 +35,12 @@ async def test_requests_and_limits() -> None:
     ("resource", "unit"), [("hugepages-2Mi", "bytes"), ("attachable-volumes-csi-x", "integer"), ("storage", "bytes")]
 )
 async def test_units(resource: str, unit: str) -> None:
-    assert await told(pod("a").request(resource, "4")) == {("kube_pod_resource_request", "a", resource, unit): 4}
+    assert await metrics_of(pod("a").request(resource, "4")) == {("kube_pod_resource_request", "a", resource, unit): 4}
 
 
-async def test_whose_they_are() -> None:
-    asking = pod("a").namespace("team").requests(cpu="1").on("n1").scheduler('my "own"').priority(7)
-    found = answer([asking.build(), pod("b").requests(cpu="1").build()])
+async def test_labels() -> None:
+    requesting = pod("a").namespace("team").requests(cpu="1").on("n1").scheduler('my "own"').priority(7)
+    found = answer([requesting.build(), pod("b").requests(cpu="1").build()])
     assert not isinstance(found.body, bytes)
     lines = b"".join([piece async for piece in found.body]).decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == [
@@ -51,11 +51,11 @@ async def test_whose_they_are() -> None:
     ]
 
 
-async def test_pods_that_have_ended_hold_nothing() -> None:
-    assert await told(pod("a").requests(cpu="1").on("n1").phase("Succeeded")) == {}
+async def test_finished_pods_are_omitted() -> None:
+    assert await metrics_of(pod("a").requests(cpu="1").on("n1").phase("Succeeded")) == {}
 
 
-async def test_many_pods_come_in_pieces() -> None:
+async def test_many_pods_are_written_in_slices() -> None:
     pods = [pod(f"p{n}").requests(cpu="1").build() for n in range(600)]
     found = answer(pods)
     assert not isinstance(found.body, bytes)
@@ -64,13 +64,13 @@ async def test_many_pods_come_in_pieces() -> None:
     assert sum(piece.count(b"\nkube_pod") + piece.startswith(b"kube_pod") for piece in pieces) == 600
 
 
-def test_limits_add_up_as_requests_do_and_overhead_only_where_there_is_one() -> None:
+def test_overhead_is_added_only_to_existing_limits() -> None:
     limited = {"limits": {"cpu": "1", "memory": "100"}}
-    asking = (
+    requesting = (
         pod("a")
         .limits(cpu="1")
         .container(resources=limited)
         .init_container(resources={"limits": {"cpu": "5"}})
         ._with("spec.overhead", {"cpu": "250m", "example.com/gpu": "1"})
     )
-    assert limits_of(asking.build().spec) == {"cpu": 5250, "memory": 100}
+    assert limits_of(requesting.build().spec) == {"cpu": 5250, "memory": 100}

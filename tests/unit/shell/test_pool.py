@@ -1,4 +1,4 @@
-"""Connections that calls share: used again, lost, handed on in turn, and never with another call's answer on them."""
+"""Connection pool: reuse, lost connections, waiting order, no mixed-up responses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_one_connection_carries_call_after_call() -> None:
     assert server.received == [(0, "GET /a"), (0, "POST /a"), (0, "GET /a")]
 
 
-async def test_every_call_says_who_asks_whom() -> None:
+async def test_calls_have_host_user_agent_and_authorization() -> None:
     server = RawServer([OK, OK, OK])
     async with pool_to(server) as pool:
         for authorization in ("", "Bearer old", "Bearer new"):
@@ -59,7 +59,7 @@ async def test_every_call_says_who_asks_whom() -> None:
     assert server.heads == [f"{common}{token}Accept: application/json\r\n\r\n" for token in tokens]
 
 
-async def test_a_server_may_live_below_a_path() -> None:
+async def test_server_url_may_have_a_path() -> None:
     server = RawServer([OK])
     async with server.serving():
         pool = Pool(Address.of(f"http://127.0.0.1:{server.port}/clusters/one/", None, None), 1, PROMPT, "tests")
@@ -68,7 +68,7 @@ async def test_a_server_may_live_below_a_path() -> None:
     assert server.received == [(0, "GET /clusters/one/a")]
 
 
-async def test_an_answer_that_closes_the_connection_is_an_answer() -> None:
+async def test_response_may_close_the_connection() -> None:
     server = RawServer([CLOSED], [b"HTTP/1.1 200 OK\r\n\r\nuntil the end"], [OK])
     async with pool_to(server, size=1) as pool:
         bodies = [(await pool.call(POST, "")).body for _ in range(2)]
@@ -76,18 +76,18 @@ async def test_an_answer_that_closes_the_connection_is_an_answer() -> None:
     assert bodies == [b"ok", b"until the end"]
 
 
-async def test_a_connection_that_the_server_closed_while_it_was_idle_is_not_used_again() -> None:
+async def test_idle_connection_closed_by_the_server_is_not_reused() -> None:
     server = RawServer([OK], [OK])
     async with pool_to(server) as pool:
         await pool.call(POST, "")
-        for _ in range(50):  # the news of it is on its way
+        for _ in range(50):  # wait until the close is noticed
             await asyncio.sleep(0)
         await pool.call(POST, "")
     assert server.received == [(0, "POST /a"), (1, "POST /a")]
 
 
 @pytest.mark.parametrize("call", [GET, PUT], ids=["GET", "PUT"])
-async def test_a_repeatable_call_that_met_a_closing_connection_is_sent_on_another(call: Call) -> None:
+async def test_repeatable_call_on_a_closing_connection_is_sent_on_another(call: Call) -> None:
     server = RawServer([OK, Then.CLOSE], [OK])
     async with pool_to(server) as pool:
         await pool.call(GET, "")
@@ -95,7 +95,7 @@ async def test_a_repeatable_call_that_met_a_closing_connection_is_sent_on_anothe
     assert [number for number, _ in server.received] == [0, 0, 1]
 
 
-async def test_any_other_call_that_met_a_closing_connection_is_lost() -> None:
+async def test_other_call_on_a_closing_connection_fails() -> None:
     server = RawServer([OK, Then.CLOSE], [OK])
     async with pool_to(server) as pool:
         await pool.call(GET, "")
@@ -108,7 +108,7 @@ async def test_any_other_call_that_met_a_closing_connection_is_lost() -> None:
     [Then.CLOSE, OK[:-1], OK[:10], OK + OK, b"SSH-2.0\r\n\r\n"],
     ids=["nothing", "cut", "cut early", "two answers", "not HTTP"],
 )
-async def test_what_is_no_answer_is_lost_and_the_connection_dropped(answer: bytes | Then) -> None:
+async def test_malformed_response_fails_the_call_and_closes_the_connection(answer: bytes | Then) -> None:
     server = RawServer([answer], [OK])
     async with pool_to(server, size=1) as pool:
         assert await reason_of(pool, GET) == LOST
@@ -116,18 +116,18 @@ async def test_what_is_no_answer_is_lost_and_the_connection_dropped(answer: byte
     assert [number for number, _ in server.received] == [0, 1]
 
 
-async def test_a_server_that_speaks_unasked_loses_its_connection() -> None:
+async def test_connection_with_unsolicited_data_is_closed() -> None:
     server = RawServer([OK, OK], [OK])
     async with pool_to(server) as pool:
         await pool.call(GET, "")
-        (_, wire), *_ = pool._idle
-        wire.data_received(OK)
+        (_, connection), *_ = pool._idle
+        connection.data_received(OK)
         assert (await pool.call(POST, "")).body == b"ok"
     assert [number for number, _ in server.received] == [0, 1]
 
 
 @pytest.mark.parametrize("calls", [1, 3], ids=["one", "several together"])
-async def test_a_cancelled_call_takes_its_connection_along(calls: int) -> None:
+async def test_cancelled_call_closes_its_connection(calls: int) -> None:
     server = RawServer([Then.HOLD], [OK])
     async with pool_to(server, size=1) as pool:
         call = asyncio.ensure_future(pool.call(POST, "") if calls == 1 else pool.calls([POST] * calls, ""))
@@ -139,7 +139,7 @@ async def test_a_cancelled_call_takes_its_connection_along(calls: int) -> None:
     assert [number for number, _ in server.received] == [0, 1]
 
 
-async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> None:
+async def test_timed_out_call_closes_its_connection() -> None:
     server = RawServer([Then.HOLD], [OK])
     async with pool_to(server, size=1, timeout=0.3) as pool:
         assert await reason_of(pool, POST) == TIMEOUT
@@ -148,7 +148,7 @@ async def test_a_late_answer_is_no_answer_and_the_connection_is_dropped() -> Non
         assert (await pool.call(POST, "")).body == b"ok"
 
 
-async def test_a_call_that_no_connection_became_free_for_was_not_sent() -> None:
+async def test_call_without_a_free_connection_is_not_sent() -> None:
     server = RawServer([Then.HOLD])
     async with pool_to(server, size=1) as pool:
         first = asyncio.create_task(reason_of(pool, POST))
@@ -159,7 +159,7 @@ async def test_a_call_that_no_connection_became_free_for_was_not_sent() -> None:
     assert await first == LOST
 
 
-async def test_who_waits_gets_the_next_free_connection_even_if_others_never_rest() -> None:
+async def test_waiting_calls_get_connections_in_order() -> None:
     server = RawServer([OK] * 9)
     done: list[str] = []
     async with pool_to(server, size=1) as pool:
@@ -173,13 +173,13 @@ async def test_who_waits_gets_the_next_free_connection_even_if_others_never_rest
     assert done == ["busy", "a", "b", "busy", "busy", "busy", "busy"]
 
 
-async def test_a_turn_that_nobody_takes_any_more_is_handed_on() -> None:
+async def test_connection_of_a_cancelled_waiter_is_passed_on() -> None:
     server = RawServer([OK, OK])
     async with pool_to(server, size=1) as pool:
 
         async def first() -> None:
             await pool.call(POST, "")
-            second.cancel()  # which has its turn by now, and has not noticed
+            second.cancel()  # it has already been given the connection
 
         going = asyncio.create_task(first())
         second, third = (asyncio.create_task(pool.call(POST, "")) for _ in range(2))
@@ -188,7 +188,7 @@ async def test_a_turn_that_nobody_takes_any_more_is_handed_on() -> None:
     assert not isinstance(answers[1], BaseException)
 
 
-async def test_when_a_connection_goes_whoever_waits_makes_a_new_one() -> None:
+async def test_waiting_call_opens_a_connection_when_one_closes() -> None:
     server = RawServer([Then.CLOSE], [OK])
     async with pool_to(server, size=1) as pool:
         outcomes = await asyncio.gather(pool.call(POST, ""), pool.call(POST, ""), return_exceptions=True)
@@ -196,8 +196,8 @@ async def test_when_a_connection_goes_whoever_waits_makes_a_new_one() -> None:
     assert not isinstance(outcomes[1], BaseException)
 
 
-class Line(asyncio.Transport):
-    """The network between the pool and a server that the test plays."""
+class FakeTransport(asyncio.Transport):
+    """Fake transport between the pool and the test."""
 
     def __init__(self) -> None:
         super().__init__({"socket": self})
@@ -217,54 +217,54 @@ class Line(asyncio.Transport):
         self.cut = True
 
 
-async def test_a_connection_that_breaks_as_it_is_handed_on_costs_nobody_the_turn(
+async def test_connection_that_breaks_while_passed_on_does_not_lose_the_waiter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lines: list[tuple[Line, HttpConnection]] = []
+    lines: list[tuple[FakeTransport, HttpConnection]] = []
 
     async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
-        line, wire = Line(), make()
-        wire.connection_made(line)
-        lines.append((line, wire))
-        return wire
+        line, connection = FakeTransport(), make()
+        connection.connection_made(line)
+        lines.append((line, connection))
+        return connection
 
     monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 1, PROMPT, "tests")
     calls = [asyncio.create_task(pool.call(Call("POST", f"/{number}", b""), "")) for number in range(4)]
     await asyncio.sleep(0)
-    (line, wire), *_ = lines
-    wire.data_received(OK)
+    (line, connection), *_ = lines
+    connection.data_received(OK)
     line.abort()
-    wire.connection_lost(None)
+    connection.connection_lost(None)
     for number in (1, 2, 3):
         for _ in range(5):
             await asyncio.sleep(0)
-        line, wire = lines[-1]
+        line, connection = lines[-1]
         assert line.sent[-1] == b"/%d" % number
-        wire.data_received(OK)
+        connection.data_received(OK)
     assert [answer.body for answer in await asyncio.gather(*calls)] == [b"ok"] * 4
     assert len(lines) == 2
     await pool.close()
 
 
-async def test_calls_find_the_connections_that_were_made_ahead_of_them() -> None:
+async def test_calls_use_connections_opened_ahead() -> None:
     server = RawServer([OK], [OK], [OK])
     async with pool_to(server) as pool:
         await pool.warm(3)
         await server.until_connected(3)
-        await pool.warm(3)  # they are there already
+        await pool.warm(3)  # they are open already
         await asyncio.gather(*(pool.call(GET, "") for _ in range(3)))
     assert sorted(server.received) == [(n, "GET /a") for n in range(3)]
 
 
-async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_opened_ahead_concurrently(monkeypatch: pytest.MonkeyPatch) -> None:
     all_are_being_made = asyncio.Barrier(3)
 
     async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
         await all_are_being_made.wait()
-        wire = make()
-        wire.connection_made(Line())
-        return wire
+        connection = make()
+        connection.connection_made(FakeTransport())
+        return connection
 
     monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 4, PROMPT, "tests")
@@ -273,7 +273,7 @@ async def test_connections_ahead_of_calls_are_made_side_by_side(monkeypatch: pyt
     await pool.close()
 
 
-async def test_no_more_connections_are_made_ahead_than_there_may_be() -> None:
+async def test_connections_opened_ahead_are_bounded_by_the_pool_size() -> None:
     server = RawServer([OK, OK, OK])
     async with pool_to(server, size=1) as pool:
         await pool.warm(3)
@@ -281,7 +281,7 @@ async def test_no_more_connections_are_made_ahead_than_there_may_be() -> None:
     assert server.received == [(0, "GET /a")] * 3
 
 
-async def test_a_server_that_is_not_there_is_no_matter_before_there_are_calls() -> None:
+async def test_failures_of_connections_opened_ahead_are_ignored() -> None:
     server = RawServer()
     async with pool_to(server):
         pass
@@ -291,7 +291,7 @@ async def test_a_server_that_is_not_there_is_no_matter_before_there_are_calls() 
     await pool.close()
 
 
-async def test_a_connection_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_expired_idle_connection_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     server = RawServer([OK, OK], [OK])
     async with pool_to(server, size=1) as pool:
         await pool.call(POST, "")
@@ -300,7 +300,7 @@ async def test_a_connection_idle_for_long_is_not_used_again(monkeypatch: pytest.
     assert [number for number, _ in server.received] == [0, 1]
 
 
-async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_with_a_slow_reader_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyscheduler.shell.kube.http_connection._HIGH_WATER", 1 << 12)
     body = bytes(range(256)) * 4096
     server = RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)])
@@ -312,10 +312,10 @@ async def test_a_stream_loses_nothing_when_its_reader_is_slow(monkeypatch: pytes
             await asyncio.sleep(0.001)
         stream.close()
     assert b"".join(got) == body
-    assert len(got) > 4, "it was not all read at once"
+    assert len(got) > 4, "it was not read in one piece"
 
 
-async def test_a_stream_may_end_with_the_connection() -> None:
+async def test_stream_may_end_with_the_connection() -> None:
     server = RawServer([b"HTTP/1.1 200 OK\r\n\r\none"])
     async with pool_to(server) as pool:
         stream = await pool.stream(GET, "", LIMITS)
@@ -324,7 +324,7 @@ async def test_a_stream_may_end_with_the_connection() -> None:
 
 
 async def read(pool: Pool, call: Call = GET) -> bytes:
-    """A stream, read to its end."""
+    """Read a stream to its end."""
     stream = await pool.stream(call, "", LIMITS)
     try:
         return b"".join([chunk async for chunk in stream.chunks])
@@ -332,22 +332,24 @@ async def read(pool: Pool, call: Call = GET) -> bytes:
         stream.close()
 
 
-async def test_a_stream_goes_on_the_connection_of_one_that_was_read_to_its_end() -> None:
-    """A list's pages come one by one, and then its watch."""
+async def test_stream_reuses_the_connection_of_a_completed_one() -> None:
+    """As for consecutive pages of a list, and its watch."""
     chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
     server = RawServer([OK, chunked, OK, OK], [OK])
     async with pool_to(server) as pool:
         assert [await read(pool) for _ in range(3)] == [b"ok", b"ab", b"ok"]
         assert {*await asyncio.gather(read(pool), read(pool))} == {b"ok"}
-    assert sorted(number for number, _ in server.received) == [0, 0, 0, 0, 1], "two at once have one each"
+    assert sorted(number for number, _ in server.received) == [0, 0, 0, 0, 1], (
+        "concurrent streams use separate connections"
+    )
 
 
 UNREAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"
 REFUSED = b"HTTP/1.1 410 Gone\r\nContent-Length: 2\r\n\r\n{}"
 
 
-@pytest.mark.parametrize(("answer", "why"), [(UNREAD, "left early"), (REFUSED, "refused"), (CLOSED, "closed")])
-async def test_the_connection_of_any_other_stream_is_not_used_again(answer: bytes, why: str) -> None:
+@pytest.mark.parametrize(("answer", "why"), [(UNREAD, "left early"), (REFUSED, "rejected"), (CLOSED, "closed")])
+async def test_connection_of_an_incomplete_stream_is_not_reused(answer: bytes, why: str) -> None:
     server = RawServer([answer, OK], [OK])
     async with pool_to(server) as pool:
         stream = await pool.stream(GET, "", LIMITS)
@@ -358,7 +360,7 @@ async def test_the_connection_of_any_other_stream_is_not_used_again(answer: byte
     assert [number for number, _ in server.received] == [0, 1], why
 
 
-async def test_a_stream_that_met_a_closing_connection_begins_on_another() -> None:
+async def test_stream_on_a_closing_connection_begins_on_another() -> None:
     server = RawServer([OK, Then.CLOSE], [OK])
     async with pool_to(server) as pool:
         assert [await read(pool), await read(pool)] == [b"ok", b"ok"]
@@ -366,7 +368,7 @@ async def test_a_stream_that_met_a_closing_connection_begins_on_another() -> Non
 
 
 @pytest.mark.parametrize("answer", [UNREAD, UNREAD[:10]], ids=["in its body", "in its head"])
-async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: bytes) -> None:
+async def test_stream_that_breaks_after_its_begin_is_not_restarted(answer: bytes) -> None:
     server = RawServer([OK, answer], [OK])
     async with pool_to(server) as pool:
         await read(pool)
@@ -376,23 +378,23 @@ async def test_a_stream_that_breaks_once_it_has_begun_is_not_begun_anew(answer: 
 
 
 def requested_stream() -> StreamConnection:
-    """A connection with a request sent and no response read yet."""
-    wire = StreamConnection()
-    wire.connection_made(Line())
-    wire.ask(b"GET / HTTP/1.1", LIMITS)
-    return wire
+    """Return a connection with a sent request and no response."""
+    connection = StreamConnection()
+    connection.connection_made(FakeTransport())
+    connection.send(b"GET / HTTP/1.1", LIMITS)
+    return connection
 
 
-async def test_a_response_sent_between_two_streams_is_not_taken_for_that_of_the_second() -> None:
-    wire = requested_stream()
-    wire.data_received(OK)
-    assert [chunk async for chunk in wire] == [b"ok"]
-    assert wire.rest()
-    wire.data_received(OK)
-    assert not wire.is_open
+async def test_response_between_two_streams_is_not_used_for_the_second() -> None:
+    connection = requested_stream()
+    connection.data_received(OK)
+    assert [chunk async for chunk in connection] == [b"ok"]
+    assert connection.release()
+    connection.data_received(OK)
+    assert not connection.is_open
 
 
-async def test_a_connection_waits_for_another_stream_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_stream_connection_is_closed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "LINGER", 0.0)
     server = RawServer([OK, OK], [OK])
     async with pool_to(server) as pool:
@@ -402,7 +404,7 @@ async def test_a_connection_waits_for_another_stream_for_a_while_only(monkeypatc
     assert [number for number, _ in server.received] == [0, 1]
 
 
-async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_close_also_closes_stream_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "LINGER", 60.0)
     server = RawServer([OK, OK], [OK, OK])
     async with pool_to(server) as pool:
@@ -414,33 +416,33 @@ async def test_a_pool_that_is_closed_leaves_no_connection_of_a_stream(monkeypatc
         await server.until_ended(2)
 
 
-async def test_a_stream_is_silent_only_from_its_last_word_on() -> None:
-    wire = requested_stream()
-    wire.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
-    wire._check_limits()  # as the timer does that was set when the call was sent
-    assert await anext(wire) == b"one"
-    wire._read_at -= 5.0
-    wire._check_limits()
+async def test_silence_of_a_stream_is_measured_from_its_last_data() -> None:
+    connection = requested_stream()
+    connection.data_received(b"HTTP/1.1 200 OK\r\n\r\none")
+    connection._check_limits()  # called by the timer
+    assert await anext(connection) == b"one"
+    connection._read_at -= 5.0
+    connection._check_limits()
     with pytest.raises(RequestError, match="no answer in time"):
-        await anext(wire)
+        await anext(connection)
 
 
-@pytest.mark.parametrize("server_hostname", ["nobody", "somebody"])
-async def test_over_tls_the_server_must_be_who_it_is_meant_to_be(tmp_path: Path, server_hostname: str) -> None:
-    file = self_signed(tmp_path, "nobody")
+@pytest.mark.parametrize("server_hostname", ["server", "other"])
+async def test_certificate_must_match_the_server_hostname(tmp_path: Path, server_hostname: str) -> None:
+    file = self_signed(tmp_path, "server")
     ours, theirs = ssl.create_default_context(cafile=file), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     theirs.load_cert_chain(file)
     server = RawServer([OK, OK])
     async with server.serving(theirs):
         pool = Pool(Address.of(f"https://127.0.0.1:{server.port}", ours, server_hostname), 1, PROMPT, "tests")
-        if server_hostname == "nobody":
+        if server_hostname == "server":
             assert [(await pool.call(POST, "")).body for _ in range(2)] == [b"ok", b"ok"]
         else:
             assert await reason_of(pool, POST) == UNREACHABLE
         await pool.close()
 
 
-async def test_a_call_that_would_write_is_not_sent_once_that_is_not_allowed_and_one_that_reads_is() -> None:
+async def test_writes_are_rejected_and_reads_sent_while_writing_is_not_allowed() -> None:
     server = RawServer([OK, OK])
     async with pool_to(server, size=1) as pool:
         await pool.call(POST, "")
@@ -450,7 +452,7 @@ async def test_a_call_that_would_write_is_not_sent_once_that_is_not_allowed_and_
     assert server.received == [(0, "POST /a"), (0, "GET /a")]
 
 
-async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_connection() -> None:
+async def test_may_write_is_checked_after_waiting_for_a_connection() -> None:
     server = RawServer([OK, OK])
     async with pool_to(server, size=1) as pool:
         pool.may_write = lambda: not server.received
@@ -462,20 +464,20 @@ async def test_whether_a_call_may_write_is_asked_after_it_has_waited_for_a_conne
     assert server.received == [(0, "POST /a")]
 
 
-def test_calls_whose_time_is_up_when_they_are_sent_are_late_and_nothing_worse() -> None:
-    """As after a moment in which the machine did something else. A timer that is due at once is none to uvloop."""
+def test_calls_past_their_deadline_when_sent_time_out() -> None:
+    """As after a long pause of the process; uvloop's handle for a timer that is due at once has no `when`."""
     seconds = 1.0
 
     def at_last() -> bool:
         time.sleep(seconds)
         return True
 
-    async def story() -> list[str | BaseException]:
+    async def run() -> list[str | BaseException]:
         async with pool_to(RawServer([OK, OK], [OK, OK]), size=2, timeout=seconds) as pool:
             await asyncio.gather(pool.call(GET, ""), pool.call(GET, ""))
             pool.may_write = at_last
-            await asyncio.sleep(seconds * 1.1)  # the timer of these two has rung
+            await asyncio.sleep(seconds * 1.1)  # the timer of these two calls has expired
             return [*await asyncio.gather(reason_of(pool, POST), reason_of(pool, POST), return_exceptions=True)]
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        assert runner.run(story()) == [TIMEOUT, TIMEOUT]
+        assert runner.run(run()) == [TIMEOUT, TIMEOUT]

@@ -1,4 +1,4 @@
-"""Connections of a pool that fall silent: each call has its deadline, and what may be dead too is not used again."""
+"""Silent connections of a pool: deadlines of calls, and closing of connections that may be dead too."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .test_connection import self_signed
 from .test_pool import GET, POST, pool_to, reason_of
 
 
-async def test_idle_connections_are_dropped_once_a_call_on_one_of_them_got_no_answer() -> None:
-    """Behind a load balancer that has lost its backend all of them are dead, and each would cost a whole deadline."""
+async def test_idle_connections_are_closed_after_a_call_times_out() -> None:
+    """Behind a load balancer that lost its backend all are dead, and each would cost a deadline."""
     server = RawServer([OK, Then.HOLD], [OK, Then.HOLD], [OK, Then.HOLD], [OK])
     async with pool_to(server, timeout=0.3) as pool:
         await asyncio.gather(*(pool.call(POST, "") for _ in range(3)))
@@ -29,7 +29,7 @@ async def test_idle_connections_are_dropped_once_a_call_on_one_of_them_got_no_an
     assert server.received[-1] == (3, "POST /a")
 
 
-async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no_answer() -> None:
+async def test_connection_with_a_recent_response_stays_open_when_another_times_out() -> None:
     server = RawServer([OK, Then.HOLD], [OK, OK])
     async with pool_to(server, timeout=0.3) as pool:
         await pool.call(POST, "")
@@ -41,12 +41,12 @@ async def test_a_connection_that_answered_meanwhile_is_kept_when_another_gets_no
     assert [number for number, _ in server.received] == [0, 0, 1, 1]
 
 
-async def test_a_watch_that_does_not_end_in_time_is_dead_and_what_was_idle_beside_it_too() -> None:
+async def test_idle_connections_are_closed_when_a_watch_does_not_end_in_time() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     server = RawServer([head, Then.HOLD], [OK, Then.HOLD], [OK])
     async with pool_to(server) as pool:
         stream = await pool.stream(GET, "", Limits(5.0, math.inf, 0.3))
-        await pool.call(POST, "")  # which is answered after the last that the watch has shown
+        await pool.call(POST, "")  # its response is newer than the watch's last data
         with pytest.raises(RequestError, match="no answer in time"):
             await anext(stream.chunks)
         stream.close()
@@ -61,7 +61,7 @@ async def test_a_stream_without_a_response_head_times_out_sooner_than_a_silent_o
             await pool.stream(GET, "", Limits(0.3, math.inf, 60.0))
 
 
-async def test_a_listener_that_accepts_and_never_begins_tls_costs_the_deadline_of_a_connection(tmp_path: Path) -> None:
+async def test_listener_that_never_begins_tls_costs_the_connect_deadline(tmp_path: Path) -> None:
     tls = ssl.create_default_context(cafile=self_signed(tmp_path, "server"))
     server = RawServer([Then.HOLD], [Then.HOLD])
     async with server.serving():

@@ -1,4 +1,4 @@
-"""/debug/pprof: what can be seen of a process that runs on."""
+"""/debug/pprof."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyscheduler.shell.serving.profiling import PREFIX, Profiler, sample
 from pyscheduler.shell.serving.webserver import Request, Response
 
 
-def ask(profiler: Profiler, name: str = "", **query: str) -> Response:
+def get(profiler: Profiler, name: str = "", **query: str) -> Response:
     return profiler.pages()[PREFIX + name](Request(PREFIX + name, {k: [v] for k, v in query.items()}, {}))
 
 
@@ -28,7 +28,7 @@ def busy_until(done: threading.Event) -> None:
         sum(range(100))
 
 
-def test_stacks_are_counted_from_the_outside_in() -> None:
+def test_stacks_start_with_the_outermost_call() -> None:
     done = threading.Event()
     worker = threading.Thread(target=busy_until, args=(done,), name="worker")
     worker.start()
@@ -41,54 +41,54 @@ def test_stacks_are_counted_from_the_outside_in() -> None:
     assert names.index("Thread.run") < names.index("busy_until")
 
 
-def test_nobody_looks_for_longer_than_is_wanted() -> None:
+def test_sampling_stops_early_when_enough_is_set() -> None:
     enough = threading.Event()
     enough.set()
     assert not sample(1000.0, enough)
 
 
 async def test_a_profile_is_lines_of_a_stack_and_a_count() -> None:
-    lines = (await whole(ask(Profiler(), "profile", seconds="1"))).splitlines()
+    lines = (await whole(get(Profiler(), "profile", seconds="1"))).splitlines()
     assert any(line.startswith("MainThread;") for line in lines)
     assert all(line.rpartition(" ")[2].isdigit() for line in lines)
 
 
 async def test_one_profile_at_a_time() -> None:
     profiler = Profiler()
-    first = asyncio.create_task(whole(ask(profiler, "profile", seconds="1")))
+    first = asyncio.create_task(whole(get(profiler, "profile", seconds="1")))
     await asyncio.sleep(0)
-    second = ask(profiler, "profile", seconds="1")
+    second = get(profiler, "profile", seconds="1")
     assert (second.status, second.body) == (500, b"Could not enable CPU profiling: cpu profiling already in use\n")
     await first
-    assert ask(profiler, "profile", seconds="1").status == 200
+    assert get(profiler, "profile", seconds="1").status == 200
 
 
-async def test_one_that_is_broken_off_leaves_the_next_its_turn() -> None:
+async def test_cancelled_profile_allows_the_next() -> None:
     profiler = Profiler()
-    first = asyncio.create_task(whole(ask(profiler, "profile", seconds="300")))
+    first = asyncio.create_task(whole(get(profiler, "profile", seconds="300")))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
-    assert ask(profiler, "profile", seconds="1").status == 200
+    assert get(profiler, "profile", seconds="1").status == 200
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "soon", ""])
-def test_a_time_that_is_none_is_told(seconds: str) -> None:
+def test_invalid_duration_is_rejected(seconds: str) -> None:
     with pytest.raises(BadRequest):
-        ask(Profiler(), "profile", seconds=seconds)
+        get(Profiler(), "profile", seconds=seconds)
 
 
-async def test_what_everybody_is_doing_and_how_it_was_started() -> None:
-    async def waiting_for_godot() -> None:
+async def test_goroutine_and_cmdline_pages() -> None:
+    async def wait_for_ever() -> None:
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(waiting_for_godot(), name="vladimir")
+    task = asyncio.create_task(wait_for_ever(), name="waiter")
     await asyncio.sleep(0)
-    doing = ask(Profiler(), "goroutine").body
+    stacks = get(Profiler(), "goroutine").body
     task.cancel()
-    assert isinstance(doing, bytes)
-    assert b"thread MainThread" in doing
-    assert b"task vladimir" in doing
-    assert b"waiting_for_godot" in doing
-    assert ask(Profiler(), "cmdline").body == "\0".join(sys.orig_argv).encode()
-    assert b"profile: " in bytes(ask(Profiler()).body)  # type: ignore[arg-type]
+    assert isinstance(stacks, bytes)
+    assert b"thread MainThread" in stacks
+    assert b"task waiter" in stacks
+    assert b"wait_for_ever" in stacks
+    assert get(Profiler(), "cmdline").body == "\0".join(sys.orig_argv).encode()
+    assert b"profile: " in bytes(get(Profiler()).body)  # type: ignore[arg-type]

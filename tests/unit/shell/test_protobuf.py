@@ -1,4 +1,4 @@
-"""Bindings and Events in protobuf: what a reader of Kubernetes' own message definitions finds in them."""
+"""Bindings and Events in protobuf, decoded with Kubernetes' message definitions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WALL = 1_700_000_000.000_001
     "of",
     [
         pytest.param(pod("a"), id="short"),
-        pytest.param(pod(LONG).uid("7d3c0f5e-5b0a-4b0e-8f6e-0d3a4c1e2b3f"), id="longer than one byte can tell"),
+        pytest.param(pod(LONG).uid("7d3c0f5e-5b0a-4b0e-8f6e-0d3a4c1e2b3f"), id="length of more than one byte"),
         pytest.param(pod("ä").namespace("ö"), id="beyond ASCII"),
     ],
 )
-def test_a_binding_is_the_one_that_json_would_give(of: PodBuilder) -> None:
+def test_binding_equals_its_json_form(of: PodBuilder) -> None:
     bound = of.build()
     assert decode_object(protobuf.binding(bound, "n1")) == {
         "apiVersion": "v1",
@@ -48,12 +48,12 @@ def recorded(note: str = "no room", *, related: bool = False, times: int = 1, wa
         pytest.param(recorded(related=True), id="about two pods"),
         pytest.param(recorded(times=3), id="a series"),
         pytest.param(recorded(times=200), id="a long series"),
-        pytest.param(recorded("ä" * 2000), id="a note that is cut"),
+        pytest.param(recorded("ä" * 2000), id="a truncated note"),
         pytest.param(recorded(""), id="no note"),
         pytest.param(recorded(wall=-1.25), id="a clock before 1970"),
     ],
 )
-def test_an_event_is_the_one_that_json_would_give(series: EventSeries) -> None:
+def test_event_equals_its_json_form(series: EventSeries) -> None:
     whole = series.body("host")
     wanted = {key: value for key, value in whole.items() if value}
     for reference in ("regarding", "related"):
@@ -73,7 +73,7 @@ def refusal(message: str = "", reason: str = "", retry_after: int = 0) -> bytes:
     ("message", "reason", "retry_after"),
     [("", "", 0), ("no such pod", "NotFound", 0), ("ä" * 500, "TooManyRequests", 300)],
 )
-def test_a_refusal_is_read(message: str, reason: str, retry_after: int) -> None:
+def test_status_is_decoded(message: str, reason: str, retry_after: int) -> None:
     body = refusal(message, reason, retry_after)
     assert protobuf.is_message(body)
     assert protobuf.status(body) == (message, reason, retry_after)
@@ -84,15 +84,15 @@ def test_a_refusal_is_read(message: str, reason: str, retry_after: int) -> None:
     [
         pytest.param(b"k8s\x00", id="nothing"),
         pytest.param(b"k8s\x00\x0a\x02hi", id="no object"),
-        pytest.param(b"k8s\x00\x12", id="cut off"),
+        pytest.param(b"k8s\x00\x12", id="truncated"),
         pytest.param(b"k8s\x00\x12\xff\xff\xff", id="an endless length"),
         pytest.param(b"k8s\x00\x12\x03\x1a\x01\xff", id="no UTF-8"),
         pytest.param(b"k8s\x00\x10\x05", id="a number where an object should be"),
         pytest.param(b"k8s\x00\x12\x02\x18\x05", id="a number where a text should be"),
         pytest.param(b"k8s\x00\x13\x05", id="groups"),
-        pytest.param(b"k8s\x00" + b"\xff" * 4_000_000, id="a number that does not end"),
+        pytest.param(b"k8s\x00" + b"\xff" * 4_000_000, id="an endless number"),
     ],
 )
-def test_an_unreadable_refusal_is_a_value_error(body: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - whatever it says, nobody reads it
+def test_malformed_status_raises_value_error(body: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the message is not used
         protobuf.status(body)

@@ -1,4 +1,4 @@
-"""Events: what they say, how repetitions become series, and that they never stand in a binding's way."""
+"""Event recorder: content of Events, series of repetitions, priority of bindings."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def failed(name: str = "a", note: str = "no room") -> Record:
     return Record(EventType.WARNING, "FailedScheduling", "Scheduling", note, pod(name).version(5).build())
 
 
-class Desk:
-    """A recorder at work, on a clock that stands still."""
+class RecorderFixture:
+    """A running recorder with a manual clock."""
 
     def __init__(self, connection: Connection, capacity: int) -> None:
         self.clock = SteppedClock()
@@ -42,7 +42,7 @@ class Desk:
     def _lose(self) -> None:
         self.lost += 1
 
-    async def __aenter__(self) -> Desk:
+    async def __aenter__(self) -> RecorderFixture:
         self._task = asyncio.create_task(self.recorder.run())
         await self.clock.until_asleep(1)
         return self
@@ -53,24 +53,24 @@ class Desk:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def written(self, *records: Record) -> int:
-        """Record, and wait until all is written; how many were not."""
+        """Record and wait until all is written; return the number of unwritten Events."""
         for record in records:
             self.recorder.record(record)
         return await self.recorder.flush(5)
 
 
 @pytest.fixture
-def idle(connection: Connection) -> Desk:
-    return Desk(connection, capacity=4)
+def idle(connection: Connection) -> RecorderFixture:
+    return RecorderFixture(connection, capacity=4)
 
 
 @pytest.fixture
-async def desk(idle: Desk) -> AsyncIterator[Desk]:
+async def desk(idle: RecorderFixture) -> AsyncIterator[RecorderFixture]:
     async with idle:
         yield idle
 
 
-async def test_an_event_says_all(api: FakeApi, desk: Desk) -> None:
+async def test_event_has_all_fields(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED)
     victim, preemptor = pod("victim").scheduler("other").build(), pod("vip").scheduler("mine").build()
     at = desk.clock.wall()
@@ -102,7 +102,7 @@ def reference(name: str) -> dict[str, Any]:
     return base | {"name": name, "uid": name}
 
 
-async def test_a_repetition_becomes_a_series(api: FakeApi, desk: Desk) -> None:
+async def test_repetition_becomes_a_series(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED)
     await desk.written(failed())
     name = api.calls[0].json["metadata"]["name"]
@@ -113,14 +113,14 @@ async def test_a_repetition_becomes_a_series(api: FakeApi, desk: Desk) -> None:
     assert series["count"] == 4
 
 
-async def test_another_note_is_another_event(api: FakeApi, desk: Desk) -> None:
+async def test_event_with_another_note_is_a_new_event(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED, CREATED, CREATED)
     await desk.written(failed(), failed(note="still no room"), failed("b"))
     assert [call.method for call in api.calls] == ["POST"] * 3
     assert len({call.json["metadata"]["name"] for call in api.calls}) == 3
 
 
-async def test_of_a_long_note_only_what_is_sent_is_remembered(api: FakeApi, desk: Desk) -> None:
+async def test_long_note_is_truncated_in_memory(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED)
     await desk.written(failed(note="no room " * 100_000))
     (series,) = desk.recorder._series[EventType.WARNING].values()
@@ -128,7 +128,7 @@ async def test_of_a_long_note_only_what_is_sent_is_remembered(api: FakeApi, desk
     assert api.calls[0].json["note"] == series.record.note
 
 
-async def test_a_series_is_written_again_after_half_an_hour_and_when_it_has_ended(api: FakeApi, desk: Desk) -> None:
+async def test_series_is_written_every_half_hour_and_at_its_end(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED)
     await desk.written(failed())
     api.script(f"{EVENTS}/{api.calls[0].json['metadata']['name']}", *[ok({})] * 5)
@@ -146,16 +146,16 @@ async def test_a_series_is_written_again_after_half_an_hour_and_when_it_has_ende
     assert len(api.calls) == 4
 
 
-async def test_after_six_quiet_minutes_it_is_a_new_event(api: FakeApi, desk: Desk) -> None:
+async def test_repetition_after_six_minutes_is_a_new_event(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED, CREATED)
-    await desk.clock.advance(SWEEP_EVERY / 2)  # so that it is not the sweep that has ended it
+    await desk.clock.advance(SWEEP_EVERY / 2)  # so that the sweep has not ended it
     await desk.written(failed())
     await desk.clock.advance(FINISH_AFTER + 1)
     await desk.written(failed())
     assert [call.method for call in api.calls] == ["POST", "POST"]
 
 
-async def test_repetitions_before_the_first_write_are_counted_in_it(api: FakeApi, idle: Desk) -> None:
+async def test_repetitions_before_the_first_write_are_counted_in_it(api: FakeApi, idle: RecorderFixture) -> None:
     api.script(EVENTS, CREATED)
     for _ in range(3):
         idle.recorder.record(failed())
@@ -165,7 +165,7 @@ async def test_repetitions_before_the_first_write_are_counted_in_it(api: FakeApi
     assert call.json["series"]["count"] == 3
 
 
-async def test_a_repetition_during_the_first_write_is_written_after_it(api: FakeApi, desk: Desk) -> None:
+async def test_repetition_during_the_first_write_is_written_after_it(api: FakeApi, desk: RecorderFixture) -> None:
     first = Held(CREATED)
     api.script(EVENTS, first)
     desk.recorder.record(failed())
@@ -178,7 +178,7 @@ async def test_a_repetition_during_the_first_write_is_written_after_it(api: Fake
     assert api.calls[1].json["series"]["count"] == 2
 
 
-async def test_an_event_that_the_api_has_forgotten_is_begun_anew(api: FakeApi, desk: Desk) -> None:
+async def test_expired_event_is_created_again(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, CREATED, CREATED)
     await desk.written(failed())
     name = api.calls[0].json["metadata"]["name"]
@@ -188,7 +188,7 @@ async def test_an_event_that_the_api_has_forgotten_is_begun_anew(api: FakeApi, d
     assert api.calls[2].json["series"]["count"] == 2
 
 
-async def test_an_outage_is_sat_out(api: FakeApi, desk: Desk) -> None:
+async def test_event_is_written_after_an_outage(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, Hangup(), refused(500), refused(503), CREATED)
     desk.recorder.record(failed())
     for _ in range(3):
@@ -199,7 +199,7 @@ async def test_an_outage_is_sat_out(api: FakeApi, desk: Desk) -> None:
     assert len(api.calls) == 4
 
 
-async def test_an_outage_without_end_costs_the_event(api: FakeApi, desk: Desk) -> None:
+async def test_event_is_dropped_in_a_long_outage(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, *[refused(500)] * 5)
     desk.recorder.record(failed())
     for _ in range(4):
@@ -217,73 +217,73 @@ async def test_an_outage_without_end_costs_the_event(api: FakeApi, desk: Desk) -
         (refused(403, "Forbidden", "events is forbidden"), True),
     ],
 )
-async def test_refused_events_are_let_go(
-    api: FakeApi, desk: Desk, caplog: pytest.LogCaptureFixture, answer: Reply, warned: bool
+async def test_rejected_events_are_dropped(
+    api: FakeApi, desk: RecorderFixture, caplog: pytest.LogCaptureFixture, answer: Reply, warned: bool
 ) -> None:
     api.script(EVENTS, answer)
     assert await desk.written(failed()) == 0
-    assert ("An Event was not taken" in caplog.text) is warned
+    assert ("Dropped an Event, the server rejected it" in caplog.text) is warned
     assert len(api.calls) == 1
 
 
-async def test_an_event_that_cannot_be_written_down_costs_only_itself(
-    api: FakeApi, desk: Desk, caplog: pytest.LogCaptureFixture
+async def test_unencodable_event_affects_only_itself(
+    api: FakeApi, desk: RecorderFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.script(EVENTS, CREATED)
-    broken = Record(EventType.NORMAL, "Scheduled", "\ud800", "no such letter", pod("b").build())
+    broken = Record(EventType.NORMAL, "Scheduled", "\ud800", "invalid character", pod("b").build())
     assert await desk.written(broken, failed()) == 0
     assert (desk.lost, [call.json["regarding"]["name"] for call in api.calls]) == (1, ["a"])
-    assert "An Event could not be written" in caplog.text
+    assert "Failed to write an Event" in caplog.text
 
 
-async def test_beside_bindings_one_writer_goes_on_alone_with_what_is_old(api: FakeApi, idle: Desk) -> None:
+async def test_one_writer_writes_late_events_while_bindings_are_in_flight(api: FakeApi, idle: RecorderFixture) -> None:
     api.script(EVENTS, *[refused(500)] * 2, *[CREATED] * 2)
     with idle.in_flight:
         idle.recorder.record(failed("a"))
         idle.recorder.record(failed("b"))
         async with idle:
-            await idle.clock.until_asleep(9)  # the sweep, and eight that yield
+            await idle.clock.until_asleep(9)  # the sweep and eight yielding writers
             await idle.clock.advance(PATIENCE - 1)
             assert not api.calls
             await idle.clock.advance(2)
             await api.called(1)
-            await idle.clock.until_asleep(9)  # the steady writer now after its 500
+            await idle.clock.until_asleep(9)  # now including the steady writer after its 500
             for _ in range(3):
                 await idle.clock.advance(1)
             await api.called(3)
             assert [call.json["regarding"]["name"] for call in api.calls[:3]] == ["a", "a", "a"]
 
 
-def bind(desk: Desk, pods: int) -> None:
-    """Pods are bound, each in no time."""
+def bind(desk: RecorderFixture, pods: int) -> None:
+    """Count instantaneous bindings."""
     for _ in range(pods):
         with desk.in_flight:
             pass
 
 
-async def test_where_bindings_come_often_events_wait_though_none_is_under_way(api: FakeApi, idle: Desk) -> None:
+async def test_events_wait_while_bindings_are_frequent(api: FakeApi, idle: RecorderFixture) -> None:
     api.script(EVENTS, *[CREATED] * 2)
     idle.recorder.record(failed("a"))
     idle.recorder.record(failed("b"))
     await idle.clock.advance(0.2)
     bind(idle, pods=10)
     async with idle:
-        await idle.clock.until_asleep(9)  # the sweep, and eight that yield
+        await idle.clock.until_asleep(9)  # the sweep and eight yielding writers
         for _ in range(20):
             bind(idle, pods=5)
             await idle.clock.advance(0.1)
         assert not api.calls
-        for _ in range(5):  # now none comes
+        for _ in range(5):  # no more bindings
             await idle.clock.advance(0.1)
         await api.called(2)
 
 
-async def test_events_wait_while_room_is_made_for_pods(api: FakeApi, idle: Desk) -> None:
+async def test_events_wait_while_evictions_are_in_flight(api: FakeApi, idle: RecorderFixture) -> None:
     api.script(EVENTS, CREATED)
     idle.in_flight.evictions = 1
     idle.recorder.record(failed("a"))
     async with idle:
-        await idle.clock.until_asleep(9)  # the sweep, and eight that yield
+        await idle.clock.until_asleep(9)  # the sweep and eight yielding writers
         await idle.clock.advance(PATIENCE / 2)
         assert not api.calls
         idle.in_flight.evictions = 0
@@ -291,7 +291,7 @@ async def test_events_wait_while_room_is_made_for_pods(api: FakeApi, idle: Desk)
         await api.called(1)
 
 
-async def test_where_pods_come_now_and_then_their_events_do_not_wait(api: FakeApi, idle: Desk) -> None:
+async def test_events_do_not_wait_between_rare_bindings(api: FakeApi, idle: RecorderFixture) -> None:
     api.script(EVENTS, *[CREATED] * 5)
     async with idle:
         for number in range(5):
@@ -301,7 +301,7 @@ async def test_where_pods_come_now_and_then_their_events_do_not_wait(api: FakeAp
             await api.called(number + 1)
 
 
-async def test_without_bindings_all_write_at_once(api: FakeApi, desk: Desk) -> None:
+async def test_all_writers_write_without_bindings(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, *[refused(500)] * 3)
     for name in "abc":
         desk.recorder.record(failed(name))
@@ -313,8 +313,8 @@ MANY = [f"pod-{number}" for number in range(40)]
 
 
 @pytest.fixture
-def full(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> tuple[Desk, list[int]]:
-    """A desk at which many Events wait, and how many go together."""
+def full(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> tuple[RecorderFixture, list[int]]:
+    """Return a fixture with many queued Events, and the sizes of its batches."""
     together, send = list[int](), connection.create_together
 
     async def counted(objects: Sequence[tuple[str, Callable[[str], bytes]]]) -> list[bool]:
@@ -322,7 +322,7 @@ def full(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> tuple[Desk,
         return await send(objects)
 
     monkeypatch.setattr(connection, "create_together", counted)
-    desk = Desk(connection, capacity=200)
+    desk = RecorderFixture(connection, capacity=200)
     for name in MANY:
         desk.recorder.record(failed(name))
     return desk, together
@@ -332,54 +332,59 @@ def regarding(api: FakeApi) -> list[str]:
     return sorted(call.json["regarding"]["name"] for call in api.calls)
 
 
-async def test_many_go_together_in_equal_shares(api: FakeApi, full: tuple[Desk, list[int]]) -> None:
+async def test_queued_events_are_batched_in_equal_shares(api: FakeApi, full: tuple[RecorderFixture, list[int]]) -> None:
     api.script(EVENTS, *[CREATED] * len(MANY))
     desk, together = full
     async with desk:
         assert await desk.written() == 0
     assert (regarding(api), desk.lost) == (sorted(MANY), 0)
     assert sum(together) > len(MANY) // 2
-    assert max(together) == len(MANY) // 8, "no writer takes more than its share"
+    assert max(together) == len(MANY) // 8, "each batch is an equal share"
 
 
-async def test_of_those_that_go_together_one_that_is_refused_costs_only_itself(
-    api: FakeApi, full: tuple[Desk, list[int]], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+async def test_rejected_event_in_a_batch_affects_only_itself(
+    api: FakeApi,
+    full: tuple[RecorderFixture, list[int]],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recorder, "_WRITERS", 1)  # so that the order is known
+    monkeypatch.setattr(recorder, "_WRITERS", 1)  # for a fixed order
     no = refused(403, "Forbidden", "not that one")
-    api.script(EVENTS, *[CREATED] * 10, no, *[CREATED] * 5)  # sixteen together
-    api.script(EVENTS, no, *[CREATED] * 24)  # that one by itself, and the others
+    api.script(EVENTS, *[CREATED] * 10, no, *[CREATED] * 5)  # a batch of 16
+    api.script(EVENTS, no, *[CREATED] * 24)  # the rejected one alone, then the others
     desk, together = full
     async with desk:
         assert await desk.written() == 0
     assert (together, len(api.calls), desk.lost) == ([16, 16, 8], len(MANY) + 1, 0)
     assert api.calls[16].json == api.calls[10].json
-    assert caplog.text.count("An Event was not taken") == 1
+    assert caplog.text.count("Dropped an Event, the server rejected it") == 1
 
 
-async def test_of_those_that_go_together_one_that_cannot_be_written_down_costs_only_itself(
-    api: FakeApi, full: tuple[Desk, list[int]], caplog: pytest.LogCaptureFixture
+async def test_unencodable_event_in_a_batch_affects_only_itself(
+    api: FakeApi, full: tuple[RecorderFixture, list[int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     api.script(EVENTS, *[CREATED] * len(MANY))
     desk, _ = full
-    desk.recorder.record(Record(EventType.NORMAL, "Scheduled", "\ud800", "no such letter", pod("b").build()))
+    desk.recorder.record(Record(EventType.NORMAL, "Scheduled", "\ud800", "invalid character", pod("b").build()))
     async with desk:
         assert await desk.written() == 0
     assert (regarding(api), desk.lost) == (sorted(MANY), 1)
-    assert caplog.text.count("An Event could not be written") == 1
+    assert caplog.text.count("Failed to write an Event") == 1
 
 
-async def test_after_a_break_events_go_one_by_one_and_none_is_lost(api: FakeApi, full: tuple[Desk, list[int]]) -> None:
+async def test_events_are_written_one_by_one_after_a_broken_batch(
+    api: FakeApi, full: tuple[RecorderFixture, list[int]]
+) -> None:
     api.script(EVENTS, CREATED, Hangup(), *[CREATED] * (2 * len(MANY)))
     desk, together = full
     async with desk:
         assert await desk.written() == 0
     assert (set(regarding(api)), desk.lost) == (set(MANY), 0)
-    assert len(together) <= 8, "none after the break but those that were on their way"
+    assert len(together) <= 8, "no batch after the broken one except those in flight"
 
 
-async def test_a_repetition_while_many_are_written_is_written_after_them(
-    api: FakeApi, full: tuple[Desk, list[int]]
+async def test_repetition_during_a_batch_is_written_after_it(
+    api: FakeApi, full: tuple[RecorderFixture, list[int]]
 ) -> None:
     first = Held(CREATED)
     api.script(EVENTS, first, *[CREATED] * len(MANY))
@@ -394,22 +399,22 @@ async def test_a_repetition_while_many_are_written_is_written_after_them(
     assert [call.json["series"]["count"] for call in api.calls if call.method == "PATCH"] == [2]
 
 
-async def test_events_that_wait_no_longer_go_together_beside_bindings_too(
-    api: FakeApi, full: tuple[Desk, list[int]]
+async def test_late_events_are_batched_while_bindings_are_in_flight(
+    api: FakeApi, full: tuple[RecorderFixture, list[int]]
 ) -> None:
-    """One by one, a writer would come to 20 a second on a server that is 50 ms away, and Events would be dropped."""
+    """One by one, a writer would write 20 a second at 50 ms latency, and Events would be dropped."""
     api.script(EVENTS, *[CREATED] * len(MANY))
     desk, together = full
     with desk.in_flight:
         async with desk:
-            await desk.clock.until_asleep(9)  # the sweep, and eight that yield
+            await desk.clock.until_asleep(9)  # the sweep and eight yielding writers
             assert not api.calls
             await desk.clock.advance(PATIENCE + 1)
             await api.called(len(MANY))
     assert sum(together) > len(MANY) / 2
 
 
-async def test_a_queue_more_than_half_full_yields_to_nobody(api: FakeApi, desk: Desk) -> None:
+async def test_more_than_half_full_queue_does_not_yield(api: FakeApi, desk: RecorderFixture) -> None:
     api.script(EVENTS, *[refused(500)] * 4)
     with desk.in_flight:
         for name in "abcd":
@@ -417,7 +422,7 @@ async def test_a_queue_more_than_half_full_yields_to_nobody(api: FakeApi, desk: 
         await api.called(2)
 
 
-async def test_a_full_queue_loses_the_oldest_repetition_first(api: FakeApi, idle: Desk) -> None:
+async def test_full_queue_drops_the_oldest_repetition_first(api: FakeApi, idle: RecorderFixture) -> None:
     api.script(EVENTS, *[CREATED] * 9)
     async with idle:
         await idle.written(failed("old"))
@@ -429,25 +434,25 @@ async def test_a_full_queue_loses_the_oldest_repetition_first(api: FakeApi, idle
     async with idle:
         await idle.written()
     first, *others = [call.json["regarding"]["name"] for call in api.calls]
-    assert (first, sorted(others)) == ("old", ["b", "c", "d", "e"])  # those are written at once, in any order
+    assert (first, sorted(others)) == ("old", ["b", "c", "d", "e"])  # written concurrently
 
 
-async def test_flush_gives_up_in_time(idle: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_flush_times_out(idle: RecorderFixture, caplog: pytest.LogCaptureFixture) -> None:
     idle.recorder.record(failed())
-    assert await idle.recorder.flush(0.01) == 1, "nobody writes"
-    assert "Events unwritten" in caplog.text
+    assert await idle.recorder.flush(0.01) == 1, "run is not running"
+    assert "unwritten Events" in caplog.text
 
 
-def test_notes_are_cut_at_1024_bytes() -> None:
+def test_notes_are_truncated_to_1024_bytes() -> None:
     assert cut("x" * 1024) == "x" * 1024
     assert cut("x" * 1025) == "x" * 1020 + " ..."
     wide = cut("é" * 600)
     assert len(wide.encode()) == 1024
     assert wide.endswith("é ...")
-    assert len(cut("a" + "é" * 600).encode()) == 1023, "no character is broken"
+    assert len(cut("a" + "é" * 600).encode()) == 1023, "no character is split"
 
 
-def test_names_fit() -> None:
+def test_event_names_are_valid() -> None:
     assert event_name("pod", 255) == "pod.ff"
     long = event_name("p." * 126, 2**60)
     assert len(long) <= 253

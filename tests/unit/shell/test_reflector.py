@@ -1,4 +1,4 @@
-"""Following a resource through everything a server can do to a list and a watch."""
+"""Reflector: lists, watches, and misbehaving servers."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ PATH = "/api/v1/pods"
 A1, A2, A3 = (pod("a").version(n).manifest for n in (1, 12, 13))
 B1, B2 = pod("b").version(2).manifest, pod("b").version(14).manifest
 C1 = pod("c").version(15).manifest
-B2_OF_OLD = pod("b").version(9).manifest
+OLD_B = pod("b").version(9).manifest
 
 
-class Followed:
+class RunningReflector:
     """A running reflector and the changes that it emits."""
 
-    def __init__(self, reflector: Reflector[PodObject], told: asyncio.Queue[Upsert[PodObject] | Gone]) -> None:
+    def __init__(self, reflector: Reflector[PodObject], emitted: asyncio.Queue[Upsert[PodObject] | Gone]) -> None:
         self.reflector = reflector
-        self._told = told
+        self._emitted = emitted
 
     async def changes(self, count: int) -> list[str]:
-        """The next changes, as `name@version` or `-name`."""
+        """Return the next changes as `name@version` or `-name`."""
         async with asyncio.timeout(5):
-            return [_short(await self._told.get()) for _ in range(count)]
+            return [_short(await self._emitted.get()) for _ in range(count)]
 
     @property
     def nothing_more(self) -> bool:
-        return self._told.empty()
+        return self._emitted.empty()
 
 
 def _short(change: Upsert[PodObject] | Gone) -> str:
@@ -58,20 +58,20 @@ def list_of(*items: dict[str, Any], next: str = "") -> bytes:
     return msgspec.json.encode({"metadata": {"resourceVersion": "10", "continue": next}, "items": items})
 
 
-Follow = Callable[..., Followed]
+Follow = Callable[..., RunningReflector]
 
 
 @pytest.fixture
 async def follow(connection: Connection, clock: VirtualClock) -> AsyncIterator[Follow]:
     tasks = []
 
-    def start(kind: ResourceKind = PODS, page: int = 500, refusals: Refusals | None = None) -> Followed:
-        told: asyncio.Queue[Upsert[PodObject] | Gone] = asyncio.Queue()
+    def start(kind: ResourceKind = PODS, page: int = 500, refusals: Refusals | None = None) -> RunningReflector:
+        emitted: asyncio.Queue[Upsert[PodObject] | Gone] = asyncio.Queue()
         decoder = ObjectDecoder(kind.plural, PodObject, refusals or Refusals())
         watched = Watched(kind, LIVE_PODS, page)
-        reflector = Reflector(connection, watched, decoder, told.put_nowait, clock, random.Random(1))
+        reflector = Reflector(connection, watched, decoder, emitted.put_nowait, clock, random.Random(1))
         tasks.append(asyncio.create_task(reflector.run()))
-        return Followed(reflector, told)
+        return RunningReflector(reflector, emitted)
 
     yield start
     for task in tasks:
@@ -101,14 +101,14 @@ async def test_pages(api: FakeApi, follow: Follow) -> None:
     assert api.calls[2].query["resourceVersion"] == "11"
 
 
-async def test_pages_come_in_their_order(api: FakeApi, follow: Follow) -> None:
+async def test_pages_are_read_in_order(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(B1, next="second"), listed(A1, next="third"), listed(C1))
     assert await follow(page=1).changes(3) == ["b@2", "a@1", "c@15"]
     await api.called(4)
     assert [call.query.get("continue") for call in api.calls] == [None, "second", "third", None]
 
 
-async def test_objects_are_told_of_while_their_page_still_comes(
+async def test_objects_are_emitted_while_their_page_arrives(
     connection: Connection, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = [pod(f"p{n}").version(n + 1).manifest for n in range(3000)]
@@ -132,9 +132,7 @@ async def test_objects_are_told_of_while_their_page_still_comes(
     assert changes + await followed.changes(2000) == [f"p{n}@{n + 1}" for n in range(3000)]
 
 
-async def test_a_page_that_breaks_off_has_the_list_begun_anew_and_nothing_told_twice(
-    api: FakeApi, follow: Follow
-) -> None:
+async def test_list_restarts_without_duplicates_after_a_broken_page(api: FakeApi, follow: Follow) -> None:
     many = [pod(f"p{n}").version(n + 1).manifest for n in range(3000)]
     body = list_of(*many)
     api.script(PATH, Stream((body[:STRETCH], body[STRETCH : STRETCH + 10]), cut=True), listed(*many))
@@ -145,7 +143,7 @@ async def test_a_page_that_breaks_off_has_the_list_begun_anew_and_nothing_told_t
     assert followed.nothing_more
 
 
-async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(api: FakeApi, follow: Follow) -> None:
+async def test_list_restarts_without_duplicates_after_a_failed_page(api: FakeApi, follow: Follow) -> None:
     lost = refused(500, "InternalError", "etcd is away")
     api.script(PATH, listed(A1, next="more"), lost, listed(A1, next="again"), listed(B1, C1))
     followed = follow(page=1)
@@ -155,14 +153,14 @@ async def test_a_page_that_fails_has_the_list_begun_anew_and_nothing_told_twice(
     assert followed.nothing_more
 
 
-async def test_a_page_that_is_none_has_the_list_begun_anew(api: FakeApi, follow: Follow) -> None:
+async def test_list_restarts_after_a_malformed_page(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, ok({"metadata": {"continue": "more"}, "items": 7}), listed(A1))
     assert await follow(page=1).changes(1) == ["a@1"]
     await api.called(3)
     assert ["continue" in call.query for call in api.calls] == [False, False, False]
 
 
-async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: FakeApi, follow: Follow) -> None:
+async def test_list_restarts_without_paging_when_its_token_expires(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1, B1, next="old"), expired(), listed(A1, C1, version=20))
     followed = follow(page=2)
     assert await followed.changes(4) == ["a@1", "b@2", "c@15", "-b"]
@@ -170,7 +168,7 @@ async def test_a_list_that_expires_between_pages_starts_over_in_one_piece(api: F
     assert "continue" not in api.calls[2].query
 
 
-async def test_resumes_from_the_last_version_after_a_cut_in_the_middle_of_a_line(api: FakeApi, follow: Follow) -> None:
+async def test_watch_resumes_from_the_last_version_after_a_cut_within_a_line(api: FakeApi, follow: Follow) -> None:
     half = event("MODIFIED", B2)[:40]
     api.script(PATH, listed(A1, B1), watch(event("MODIFIED", A2), half, cut=True), watch(event("MODIFIED", B2)))
     followed = follow()
@@ -178,15 +176,15 @@ async def test_resumes_from_the_last_version_after_a_cut_in_the_middle_of_a_line
     assert [call.query.get("resourceVersion") for call in api.calls[:3]] == [None, "10", "12"]
 
 
-async def test_what_happened_before_a_watch_began_is_not_told_by_it_again(api: FakeApi, follow: Follow) -> None:
-    old = event("ADDED", pod("ghost").version(3).manifest), event("MODIFIED", A1), event("DELETED", B2_OF_OLD)
+async def test_events_older_than_the_watch_are_ignored(api: FakeApi, follow: Follow) -> None:
+    old = event("ADDED", pod("ghost").version(3).manifest), event("MODIFIED", A1), event("DELETED", OLD_B)
     api.script(PATH, listed(A2, B1, version=13), watch(*old, event("MODIFIED", B2)))
     followed = follow()
     assert await followed.changes(3) == ["a@12", "b@2", "b@14"]
     assert followed.nothing_more
 
 
-async def test_bookmarks_move_the_version_silently(api: FakeApi, follow: Follow) -> None:
+async def test_bookmarks_advance_the_version(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1), watch(bookmark(99)), watch(bookmark(120)))
     followed = follow()
     await api.called(4)
@@ -200,22 +198,22 @@ ERROR_410 = event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", 
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0], ids=["at once", "in time"])
 @pytest.mark.parametrize("gone", [expired(), watch(ERROR_410)], ids=["as an HTTP status", "as an ERROR event"])
-async def test_410_lists_again_and_tells_the_difference(
+async def test_410_causes_a_relist_that_emits_the_difference(
     api: FakeApi, follow: Follow, clock: VirtualClock, gone: Any, seconds: float
 ) -> None:
     clock.step = seconds
-    reborn = pod("a").uid("another").version(17).manifest
-    api.script(PATH, listed(A1, B1, C1), gone, listed(reborn, C1, version=30))
+    recreated = pod("a").uid("another").version(17).manifest
+    api.script(PATH, listed(A1, B1, C1), gone, listed(recreated, C1, version=30))
     followed = follow()
     assert await followed.changes(6) == ["a@1", "b@2", "c@15", "-a", "a@17", "-b"]
     await api.called(4)
     assert api.calls[3].query["resourceVersion"] == "30"
 
 
-async def test_an_unknown_event_is_passed_over(api: FakeApi, follow: Follow, caplog: pytest.LogCaptureFixture) -> None:
-    api.script(PATH, listed(), watch(event("PUZZLED", C1)), watch(event("ADDED", A2)))
+async def test_event_of_unknown_type_is_ignored(api: FakeApi, follow: Follow, caplog: pytest.LogCaptureFixture) -> None:
+    api.script(PATH, listed(), watch(event("UNKNOWN", C1)), watch(event("ADDED", A2)))
     assert await follow().changes(1) == ["a@12"]
-    assert api.calls[2].query["resourceVersion"] == "10", "what is not understood is no progress"
+    assert api.calls[2].query["resourceVersion"] == "10", "an unknown event does not advance the version"
     assert "unknown type" in caplog.text
 
 
@@ -225,12 +223,12 @@ async def test_a_line_of_several_megabytes(api: FakeApi, follow: Follow) -> None
     assert await follow().changes(2) == ["huge@40", "a@12"]
 
 
-async def test_a_line_that_is_no_json_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
+async def test_malformed_line_causes_a_relist(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1), watch(b"<html>bad gateway</html>\n"), listed(A1, B1))
     assert await follow().changes(2) == ["a@1", "b@2"]
 
 
-async def test_failures_back_off_up_to_the_longest_pause(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+async def test_retries_back_off_up_to_the_longest_pause(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     api.script(PATH, *[refused(500, "InternalError", "etcd is away")] * 9, listed(A1))
     followed = follow()
     assert await followed.changes(1) == ["a@1"]
@@ -240,7 +238,7 @@ async def test_failures_back_off_up_to_the_longest_pause(api: FakeApi, follow: F
     assert followed.reflector.problem == ""
 
 
-async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_loop(
+async def test_watch_that_ends_at_once_is_not_retried_in_a_tight_loop(
     api: FakeApi, follow: Follow, clock: VirtualClock
 ) -> None:
     api.script(PATH, listed(), watch(), watch(), watch())
@@ -250,12 +248,12 @@ async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_loop(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "pauses"), [pytest.param(2.0, 0, id="it lived"), pytest.param(0.5, 4, id="as soon as it began")]
+    ("seconds", "pauses"), [pytest.param(2.0, 0, id="after 2 s"), pytest.param(0.5, 4, id="at once")]
 )
-async def test_a_quiet_watch_that_is_cut_again_and_again(
+async def test_repeatedly_cut_quiet_watch(
     api: FakeApi, follow: Follow, clock: VirtualClock, seconds: float, pauses: int
 ) -> None:
-    """As by client-go: it is asked for at once if it lived for a second, and after growing pauses if not."""
+    """As in client-go: resumed at once if it lived for a second, otherwise after growing pauses."""
     clock.step = seconds
     api.script(PATH, listed(A1), *[watch(cut=True)] * 4)
     followed = follow()
@@ -265,16 +263,14 @@ async def test_a_quiet_watch_that_is_cut_again_and_again(
     assert followed.reflector.problem.startswith("the connection broke") is (pauses > 0)
 
 
-async def test_a_watch_that_brought_something_is_asked_for_again_at_once(
-    api: FakeApi, follow: Follow, clock: VirtualClock
-) -> None:
+async def test_watch_with_an_event_is_resumed_at_once(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     api.script(PATH, listed(A1), watch(event("MODIFIED", A2), cut=True), watch(event("MODIFIED", A3)))
     assert await follow().changes(3) == ["a@1", "a@12", "a@13"]
     await api.called(4)
     assert not clock.slept
 
 
-async def test_a_quiet_watch_that_lived_ends_a_trouble(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+async def test_quiet_watch_that_lived_resets_the_backoff(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     clock.step = 2.0
     away = refused(500, "InternalError", "etcd is away")
     api.script(PATH, listed(A1), away, away, away, watch(), away)
@@ -283,7 +279,7 @@ async def test_a_quiet_watch_that_lived_ends_a_trouble(api: FakeApi, follow: Fol
     assert max(clock.slept[0], clock.slept[3]) < 1 < clock.slept[2]
 
 
-async def test_a_watch_that_was_refused_late_has_not_lived(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+async def test_watch_rejected_late_counts_as_a_failure(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     refusals = [Held(refused(500, "InternalError", "etcd is away")) for _ in range(5)]
     api.script(PATH, listed(A1), *refusals, listed(A1, B1))
     followed = follow()
@@ -291,23 +287,23 @@ async def test_a_watch_that_was_refused_late_has_not_lived(api: FakeApi, follow:
         await api.called(calls)
         clock.at += LONGEST_PAUSE + 1
         held.release.set()
-    assert await followed.changes(2) == ["a@1", "b@2"], "after five of them it is listed again"
+    assert await followed.changes(2) == ["a@1", "b@2"], "it is relisted after five failures"
     assert clock.slept[-1] > 5
 
 
-async def test_a_version_that_the_server_never_accepts_leads_to_a_new_list(api: FakeApi, follow: Follow) -> None:
+async def test_version_that_the_server_never_accepts_causes_a_relist(api: FakeApi, follow: Follow) -> None:
     too_new = refused(504, "Timeout", "Too large resource version: 10, current: 3")
     api.script(PATH, listed(A1), *[too_new] * 5, listed(B1, version=3))
     assert await follow().changes(3) == ["a@1", "b@2", "-a"]
 
 
-async def test_429_is_waited_out_as_asked(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
+async def test_429_is_retried_after_the_requested_pause(api: FakeApi, follow: Follow, clock: VirtualClock) -> None:
     api.script(PATH, refused(429, "TooManyRequests", "slow down", retry_after=7), listed(A1))
     assert await follow().changes(1) == ["a@1"]
     assert clock.slept == [7.0]
 
 
-async def test_a_kind_that_is_not_installed_is_empty_until_it_is(
+async def test_missing_resource_counts_as_empty_until_it_is_installed(
     api: FakeApi, follow: Follow, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     kind = ResourceKind("example.com", "v1", "widgets", "Widget")
@@ -320,10 +316,10 @@ async def test_a_kind_that_is_not_installed_is_empty_until_it_is(
     assert await followed.changes(2) == ["a@1", "-a"]
     await api.called(6)
     assert clock.slept[:4] == [ABSENT_PAUSE] * 4
-    assert caplog.text.count("does not serve this kind") == 2
+    assert caplog.text.count("does not have this resource") == 2
 
 
-async def test_one_object_that_cannot_be_read_costs_only_itself(api: FakeApi, follow: Follow) -> None:
+async def test_undecodable_object_affects_only_itself(api: FakeApi, follow: Follow) -> None:
     counted: list[str] = []
     broken = {**B1, "spec": {"containers": "none"}}
     nameless = {"metadata": 7}
@@ -332,14 +328,14 @@ async def test_one_object_that_cannot_be_read_costs_only_itself(api: FakeApi, fo
         PATH, listed(broken, A1, nameless), watch(event("MODIFIED", bad_again)), expired(), listed(bad_again, C1)
     )
     followed = follow(refusals=Refusals(counted.append))
-    assert await followed.changes(2) == ["a@1", "c@15"], "a is still there, as last read"
+    assert await followed.changes(2) == ["a@1", "c@15"], "a stays as last decoded"
     await api.called(5)
     assert counted == ["pods"] * 4
     assert followed.nothing_more
     assert api.calls[2].query["resourceVersion"] == "12"
 
 
-async def test_an_optional_kind_that_may_not_be_listed_holds_nobody_up(
+async def test_forbidden_optional_resource_counts_as_synced(
     api: FakeApi, follow: Follow, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     kind = ResourceKind("example.com", "v1", "widgets", "Widget", optional=True)
@@ -349,14 +345,14 @@ async def test_an_optional_kind_that_may_not_be_listed_holds_nobody_up(
     async with asyncio.timeout(5):
         await followed.reflector.synced.wait()
     assert followed.nothing_more
-    assert await followed.changes(1) == ["a@1"], "it is found once it may be listed"
+    assert await followed.changes(1) == ["a@1"], "it is listed once it is allowed"
     assert clock.slept[:2] == [ABSENT_PAUSE] * 2
     await api.called(6)
-    assert followed.nothing_more, "what is known stays known when the right to see it is lost"
-    assert caplog.text.count("may not be listed") == 1
+    assert followed.nothing_more, "known objects stay when listing is forbidden later"
+    assert caplog.text.count("Optional resource is forbidden") == 1
 
 
-async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow: Follow) -> None:
+async def test_forbidden_resource_is_not_synced(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, refused(403, "Forbidden", "pods is forbidden"), *[refused(403, "Forbidden", "still")] * 50)
     followed = follow()
     await api.called(3)
@@ -364,7 +360,7 @@ async def test_forbidden_is_a_problem_and_not_an_empty_list(api: FakeApi, follow
     assert followed.reflector.problem in ("pods is forbidden", "still")
 
 
-async def test_listing_again_reads_everything_and_tells_of_what_is_new(api: FakeApi, follow: Follow) -> None:
+async def test_list_again_emits_only_changes(api: FakeApi, follow: Follow) -> None:
     api.script(PATH, listed(A1, B1))
     followed = follow()
     assert await followed.changes(2) == ["a@1", "b@2"]
@@ -379,7 +375,7 @@ async def test_listing_again_reads_everything_and_tells_of_what_is_new(api: Fake
     assert followed.nothing_more
 
 
-async def test_listing_again_breaks_a_list_off_that_hangs(api: FakeApi, follow: Follow) -> None:
+async def test_list_again_interrupts_a_hanging_list(api: FakeApi, follow: Follow) -> None:
     hanging = Held(listed(A1))
     api.script(PATH, hanging, listed(B1))
     followed = follow()
@@ -398,8 +394,8 @@ STRANGE = {
     "a page without items": ok({"metadata": {"resourceVersion": DIGITS}}),
     "a version that is a number": ok({"metadata": {"resourceVersion": 7}, "items": []}),
     "items of another kind": ok({"metadata": {}, "items": [1, None, "x", [], {"metadata": {"name": 7}}]}),
-    "no object": ok([]),  # type: ignore[arg-type]
-    "nesting without end": Reply(200, b"[" * 100_000),
+    "not an object": ok([]),  # type: ignore[arg-type]
+    "endless nesting": Reply(200, b"[" * 100_000),
     "nesting in an object": Reply(200, b'{"metadata":{},"items":[' + b'{"a":' * 100_000),
     "no UTF-8": Reply(200, b'{"metadata":{"resourceVersion":"\xff"}}'),
     "nothing": Reply(200, b""),
@@ -409,24 +405,24 @@ STRANGE = {
 }
 WATCHED = {
     "an error of a strange code": event("ERROR", {"code": 10**30}),
-    "an error that is no object": event("ERROR", []),  # type: ignore[arg-type]
-    "an event that is none": b"7\n[]\n{}\nnull\n",
+    "an error that is not an object": event("ERROR", []),  # type: ignore[arg-type]
+    "not an event": b"7\n[]\n{}\nnull\n",
     "an event without an object": b'{"type":"ADDED"}\n',
     "versions of 5,000 digits": event("MODIFIED", {**A2, "metadata": {**A2["metadata"], "resourceVersion": DIGITS}}),
-    "nesting without end": b'{"type":"ADDED","object":' * 100_000 + b"\n",
+    "endless nesting": b'{"type":"ADDED","object":' * 100_000 + b"\n",
     "a bookmark of nothing": event("BOOKMARK", {"metadata": {"resourceVersion": None}}),
 }
 
 
 @pytest.mark.parametrize("answer", STRANGE.values(), ids=STRANGE)
-async def test_no_answer_to_a_list_ends_a_reflector(api: FakeApi, follow: Follow, answer: Reply) -> None:
+async def test_no_response_to_a_list_stops_the_reflector(api: FakeApi, follow: Follow, answer: Reply) -> None:
     api.script(PATH, *[answer] * 2, *[refused(500)] * 6, listed(A1), expired(), listed(A1, B1))
     followed = follow()
     assert {"a@1", "b@2"} <= {*await followed.changes(2)}
 
 
 @pytest.mark.parametrize("line", WATCHED.values(), ids=WATCHED)
-async def test_no_event_of_a_watch_ends_a_reflector(api: FakeApi, follow: Follow, line: bytes) -> None:
+async def test_no_watch_event_stops_the_reflector(api: FakeApi, follow: Follow, line: bytes) -> None:
     api.script(PATH, listed(A1), watch(line), *[expired(), listed(A1, B1)] * 3)
     followed = follow()
     async with asyncio.timeout(5):
@@ -434,7 +430,7 @@ async def test_no_event_of_a_watch_ends_a_reflector(api: FakeApi, follow: Follow
             pass
 
 
-async def test_a_bug_while_an_event_is_handled_costs_a_relist_and_is_logged(
+async def test_exception_of_the_handler_is_logged_and_causes_a_relist(
     api: FakeApi, connection: Connection, clock: VirtualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     emitted: asyncio.Queue[str] = asyncio.Queue()
@@ -454,7 +450,7 @@ async def test_a_bug_while_an_event_is_handled_costs_a_relist_and_is_logged(
     await asyncio.gather(task, return_exceptions=True)
     line = next(record for record in caplog.records if "relisting" in record.message)
     assert "ZeroDivisionError" in line.fields["traceback"]  # type: ignore[attr-defined]
-    assert clock.slept, "a bug must not make a tight loop"
+    assert clock.slept, "an exception must not cause a tight loop"
 
 
 async def test_a_dead_watch_is_logged_with_its_resource(

@@ -1,4 +1,4 @@
-"""The configuration file on disk: what changes there is taken up or refused, and told either way."""
+"""Reload of a changed configuration file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BETTER = GOOD + "podMaxBackoffSeconds: 20\n"
 BAD = GOOD + "parallelism: 0\npodMaxBackoffSeconds: 0\n"
 
 
-def say(file: Path, text: str) -> None:
+def write(file: Path, text: str) -> None:
     file.write_text(text)
 
 
@@ -39,14 +39,14 @@ def remove(file: Path) -> None:
 
 
 def swap(folder: Path) -> None:
-    """Lead `..data` to the folder `two`, as the kubelet does it."""
+    """Replace the link `..data` by one to the folder `two`, as the kubelet does."""
     (folder / "..new").symlink_to("two")
     (folder / "..new").rename(folder / "..data")
 
 
 @dataclass
 class FakeScheduler:
-    """Takes every configuration, or refuses it with `problem`."""
+    """Accepts every configuration, or raises `problem`."""
 
     metrics: Metrics = field(default_factory=Metrics)
     names: tuple[str, ...] = ("mine",)
@@ -86,7 +86,7 @@ def scheduler() -> FakeScheduler:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "config.yaml"
-    say(path, GOOD)
+    write(path, GOOD)
     return path
 
 
@@ -99,19 +99,19 @@ def metrics(scheduler: FakeScheduler) -> list[str]:
     return [line for line in lines if line.startswith("pyscheduler_config_") and "_created" not in line]
 
 
-async def test_a_file_that_stays_as_it_is_is_read_and_left(file: Path, scheduler: FakeScheduler) -> None:
+async def test_unchanged_file_is_not_reloaded(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
-    say(file, GOOD)
-    await follower.look()
+    write(file, GOOD)
+    await follower.reload_if_changed()
     assert scheduler.taken == []
     assert metrics(scheduler) == ["pyscheduler_config_last_reload_successful 1.0"]
 
 
-async def test_a_changed_file_is_taken_up_once(file: Path, scheduler: FakeScheduler) -> None:
+async def test_changed_file_is_reloaded_once(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
-    say(file, BETTER)
-    await follower.look()
-    await follower.look()
+    write(file, BETTER)
+    await follower.reload_if_changed()
+    await follower.reload_if_changed()
     assert [config.configuration.pod_max_backoff_seconds for config in scheduler.taken] == [20]
     assert metrics(scheduler) == [
         'pyscheduler_config_reloads_total{result="success"} 1.0',
@@ -121,40 +121,40 @@ async def test_a_changed_file_is_taken_up_once(file: Path, scheduler: FakeSchedu
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Path:
-    """A file as the kubelet mounts it: a link through `..data`, which leads to the folder of this version."""
+    """A file as the kubelet mounts it: a link through `..data` to the folder of the current version."""
     for name, text in (("one", GOOD), ("two", BETTER)):
         (tmp_path / name).mkdir()
-        say(tmp_path / name / "config.yaml", text)
+        write(tmp_path / name / "config.yaml", text)
     (tmp_path / "..data").symlink_to("one")
     (tmp_path / "config.yaml").symlink_to("..data/config.yaml")
     return tmp_path / "config.yaml"
 
 
-async def test_a_swapped_link_is_a_changed_file(mounted: Path, scheduler: FakeScheduler) -> None:
+async def test_replaced_link_is_a_change(mounted: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(mounted, scheduler)
     swap(mounted.parent)
-    await follower.look()
+    await follower.reload_if_changed()
     assert len(scheduler.taken) == 1
 
 
-async def test_a_bad_file_is_refused_with_every_error_and_the_next_good_one_counts(
+async def test_invalid_file_is_reported_and_the_next_valid_one_is_loaded(
     file: Path, scheduler: FakeScheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     follower = reloader(file, scheduler)
-    say(file, BAD)
+    write(file, BAD)
     with caplog.at_level(logging.ERROR, "pyscheduler"):
-        await follower.look()
+        await follower.reload_if_changed()
     (line,) = caplog.records
-    told = vars(line)["fields"]["problems"]
-    assert f"{file}:5: parallelism: Invalid value: 0: should be an integer value greater than zero; " in told
-    assert f"{file}:6: podMaxBackoffSeconds: Invalid value: 0: must be greater than or equal to" in told
+    problems = vars(line)["fields"]["problems"]
+    assert f"{file}:5: parallelism: Invalid value: 0: should be an integer value greater than zero; " in problems
+    assert f"{file}:6: podMaxBackoffSeconds: Invalid value: 0: must be greater than or equal to" in problems
     assert scheduler.taken == []
     assert metrics(scheduler) == [
         'pyscheduler_config_reloads_total{result="failure"} 1.0',
         "pyscheduler_config_last_reload_successful 0.0",
     ]
-    say(file, GOOD)
-    await follower.look()
+    write(file, GOOD)
+    await follower.reload_if_changed()
     assert len(scheduler.taken) == 1
     assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 1.0"
 
@@ -162,25 +162,25 @@ async def test_a_bad_file_is_refused_with_every_error_and_the_next_good_one_coun
 @pytest.mark.parametrize(
     "problem",
     [ConfigError([Problem("extenders", "cannot change")]), RuntimeError("a bug of a plugin's")],
-    ids=["refused", "crashed"],
+    ids=["invalid", "crashed"],
 )
-async def test_what_cannot_be_followed_is_refused(file: Path, scheduler: FakeScheduler, problem: Exception) -> None:
+async def test_reload_fails_when_reconfigure_raises(file: Path, scheduler: FakeScheduler, problem: Exception) -> None:
     scheduler.problem = problem
     follower = reloader(file, scheduler)
-    say(file, BETTER)
-    await follower.look()
+    write(file, BETTER)
+    await follower.reload_if_changed()
     assert metrics(scheduler)[-1] == "pyscheduler_config_last_reload_successful 0.0"
 
 
-async def test_a_file_that_is_gone_is_told_once(file: Path, scheduler: FakeScheduler) -> None:
+async def test_deleted_file_is_reported_once(file: Path, scheduler: FakeScheduler) -> None:
     follower = reloader(file, scheduler)
     remove(file)
-    await follower.look()
-    await follower.look()
+    await follower.reload_if_changed()
+    await follower.reload_if_changed()
     assert metrics(scheduler)[0] == 'pyscheduler_config_reloads_total{result="failure"} 1.0'
 
 
-async def test_the_schedulers_own_pod_is_told_of_it(
+async def test_reload_is_recorded_on_the_schedulers_own_pod(
     file: Path, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POD_NAMESPACE", "kube-system")
@@ -188,40 +188,40 @@ async def test_the_schedulers_own_pod_is_told_of_it(
     scheduler.uid_of = {"kube-system/scheduler-1": "u-1"}
     scheduler.restart = ("clientConnection", "seed")
     follower = reloader(file, scheduler)
-    say(file, BETTER)
-    await follower.look()
-    say(file, BAD)
-    await follower.look()
+    write(file, BETTER)
+    await follower.reload_if_changed()
+    write(file, BAD)
+    await follower.reload_if_changed()
     good, bad = scheduler.recorded
     assert (good.type, good.reason) == (EventType.NORMAL, "ConfigurationReloaded")
-    assert good.note == "the changed configuration is followed; to be restarted for: clientConnection, seed"
+    assert good.note == "configuration reloaded; restart needed for: clientConnection, seed"
     assert (good.regarding.key, good.regarding.uid) == ("kube-system/scheduler-1", "u-1")
     assert good.regarding.scheduler_name == "mine"
     assert (bad.type, bad.reason) == (EventType.WARNING, "ConfigurationRefused")
     assert "parallelism: Invalid value: 0" in bad.note
 
 
-async def test_without_a_pod_nobody_is_told(
+async def test_reload_is_not_recorded_without_an_own_pod(
     file: Path, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("POD_NAME", raising=False)
     follower = reloader(file, scheduler)
-    say(file, BETTER)
-    await follower.look()
+    write(file, BETTER)
+    await follower.reload_if_changed()
     assert scheduler.recorded == []
 
 
-async def test_it_looks_every_few_seconds_while_the_block_lasts(file: Path, scheduler: FakeScheduler) -> None:
+async def test_file_is_checked_periodically_inside_the_block(file: Path, scheduler: FakeScheduler) -> None:
     clock = SteppedClock()
     async with reloader(file, scheduler, clock):
         await clock.until_asleep(1)
-        say(file, BETTER)
+        write(file, BETTER)
         await clock.advance(PERIOD / 2)
         assert scheduler.taken == []
         await clock.advance(PERIOD)
         await clock.until_asleep(1)
         assert len(scheduler.taken) == 1
-    say(file, GOOD)
+    write(file, GOOD)
     await clock.advance(2 * PERIOD)
     await asyncio.sleep(0)
     assert len(scheduler.taken) == 1

@@ -1,4 +1,4 @@
-"""Asking the API server who somebody is and what they may do, and how seldom."""
+"""TokenReviews and SubjectAccessReviews, and their cache."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ KNOWN = {"username": "alice", "uid": "1", "groups": ["a"], "extra": {"k": ["v", 
 
 
 def reviewed(user: object = None, **more: object) -> Reply:
-    """The answer to a TokenReview."""
+    """Return the response to a TokenReview."""
     return ok({"status": {"authenticated": user is not None, **({"user": user} if user else {}), **more}})
 
 
 def decided(**status: object) -> Reply:
-    """The answer to a SubjectAccessReview."""
+    """Return the response to a SubjectAccessReview."""
     return ok({"status": status})
 
 
@@ -41,7 +41,7 @@ def reviewer(connection: Connection, clock: VirtualClock) -> Reviewer:
     return Reviewer(connection, connection, clock)
 
 
-async def test_a_token_belongs_to_whom_the_server_says(api: FakeApi, reviewer: Reviewer) -> None:
+async def test_user_of_a_token(api: FakeApi, reviewer: Reviewer) -> None:
     api.script(TOKEN_REVIEWS, reviewed(KNOWN))
     assert await reviewer.user_of("secret") == ALICE
     assert api.calls[0].json == {
@@ -60,12 +60,12 @@ async def test_a_token_belongs_to_whom_the_server_says(api: FakeApi, reviewer: R
         pytest.param(ok({}), id="no status"),
     ],
 )
-async def test_a_token_may_be_nobodys(api: FakeApi, reviewer: Reviewer, answer: Reply) -> None:
+async def test_invalid_token_has_no_user(api: FakeApi, reviewer: Reviewer, answer: Reply) -> None:
     api.script(TOKEN_REVIEWS, answer)
     assert await reviewer.user_of("secret") is None
 
 
-async def test_a_permission_is_asked_with_all_that_is_known_of_the_user(api: FakeApi, reviewer: Reviewer) -> None:
+async def test_access_review_contains_all_fields_of_the_user(api: FakeApi, reviewer: Reviewer) -> None:
     api.script(ACCESS_REVIEWS, decided(allowed=True, reason="RBAC: allowed"))
     verdict = await reviewer.may(ALICE, "get", "/metrics")
     assert (verdict.allowed, verdict.denied, verdict.reason) == (True, False, "RBAC: allowed")
@@ -78,7 +78,7 @@ async def test_a_permission_is_asked_with_all_that_is_known_of_the_user(api: Fak
     }
 
 
-async def test_answers_count_for_ten_seconds(api: FakeApi, reviewer: Reviewer, clock: VirtualClock) -> None:
+async def test_results_are_cached_for_ten_seconds(api: FakeApi, reviewer: Reviewer, clock: VirtualClock) -> None:
     api.script(ACCESS_REVIEWS, decided(allowed=True), decided(allowed=False), decided(allowed=True))
     assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
     clock.at += 9.9
@@ -89,7 +89,7 @@ async def test_answers_count_for_ten_seconds(api: FakeApi, reviewer: Reviewer, c
     assert len(api.calls) == 3
 
 
-async def test_users_that_differ_in_anything_are_told_apart(api: FakeApi, reviewer: Reviewer) -> None:
+async def test_users_that_differ_in_any_field_are_cached_separately(api: FakeApi, reviewer: Reviewer) -> None:
     others = [
         User("bob", ALICE.uid, ALICE.groups, ALICE.extra),
         User(ALICE.name, "2", ALICE.groups, ALICE.extra),
@@ -101,12 +101,12 @@ async def test_users_that_differ_in_anything_are_told_apart(api: FakeApi, review
     assert not any([(await reviewer.may(other, "get", "/metrics")).allowed for other in others])
 
 
-async def test_what_is_asked_at_once_is_asked_once(api: FakeApi, reviewer: Reviewer) -> None:
+async def test_concurrent_reviews_share_one_call(api: FakeApi, reviewer: Reviewer) -> None:
     held = Held(reviewed(KNOWN))
     api.script(TOKEN_REVIEWS, held)
     first, *others = (asyncio.create_task(reviewer.user_of("secret")) for _ in range(5))
     await api.called(1)
-    first.cancel()  # whoever asked first may go away
+    first.cancel()  # the first caller may be cancelled
     held.release.set()
     assert await asyncio.gather(*others) == [ALICE] * 4
     assert len(api.calls) == 1
@@ -115,48 +115,46 @@ async def test_what_is_asked_at_once_is_asked_once(api: FakeApi, reviewer: Revie
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(refused(403, "Forbidden", "no"), id="refused"),
-        pytest.param(Hangup(), id="gone"),
+        pytest.param(refused(403, "Forbidden", "no"), id="rejected"),
+        pytest.param(Hangup(), id="hangup"),
         pytest.param(Reply(body=b"<html>"), id="no JSON"),
         pytest.param(ok({"status": {"allowed": "perhaps"}}), id="no verdict"),
     ],
 )
-async def test_no_answer_is_no_permission_and_not_kept(
-    api: FakeApi, reviewer: Reviewer, answer: Reply | Hangup
-) -> None:
+async def test_failed_review_is_raised_and_not_cached(api: FakeApi, reviewer: Reviewer, answer: Reply | Hangup) -> None:
     api.script(ACCESS_REVIEWS, answer, decided(allowed=True))
     with pytest.raises(ApiError):
         await reviewer.may(ALICE, "get", "/metrics")
     assert (await reviewer.may(ALICE, "get", "/metrics")).allowed
 
 
-async def test_too_many_at_once_are_refused(clock: VirtualClock) -> None:
-    kept: TTLCache[int] = TTLCache(lambda _: 10.0, clock)
+async def test_too_many_concurrent_reviews_raise_too_busy(clock: VirtualClock) -> None:
+    cache: TTLCache[int] = TTLCache(lambda _: 10.0, clock)
     release = asyncio.Event()
 
     async def slow() -> int:
         await release.wait()
         return 1
 
-    asking = [asyncio.create_task(kept.get(n, slow)) for n in range(MAX_CONCURRENT_REVIEWS)]
+    waiting = [asyncio.create_task(cache.get(n, slow)) for n in range(MAX_CONCURRENT_REVIEWS)]
     await asyncio.sleep(0)
     with pytest.raises(TooBusy):
-        await asyncio.wait_for(kept.get("one more", slow), 5)
-    joined = asyncio.create_task(kept.get(0, slow))  # what is asked already can be waited for
+        await asyncio.wait_for(cache.get("one more", slow), 5)
+    joined = asyncio.create_task(cache.get(0, slow))  # shares the call in flight
     release.set()
-    assert await asyncio.gather(*asking, joined) == [1] * (MAX_CONCURRENT_REVIEWS + 1)
-    assert await kept.get("one more", slow) == 1
+    assert await asyncio.gather(*waiting, joined) == [1] * (MAX_CONCURRENT_REVIEWS + 1)
+    assert await cache.get("one more", slow) == 1
 
 
-async def test_what_is_kept_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cache_is_bounded(clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyscheduler.shell.serving.reviews.MAX_CACHED", 2)
-    kept: TTLCache[int] = TTLCache(lambda _: 10.0, clock)
-    asked = []
+    cache: TTLCache[int] = TTLCache(lambda _: 10.0, clock)
+    fetched = []
 
-    async def ask(n: int) -> int:
-        asked.append(n)
+    async def fetch(n: int) -> int:
+        fetched.append(n)
         return n
 
     for n in (1, 2, 3, 3, 2, 1):
-        assert await kept.get(n, partial(ask, n)) == n
-    assert asked == [1, 2, 3, 1]
+        assert await cache.get(n, partial(fetch, n)) == n
+    assert fetched == [1, 2, 3, 1]

@@ -1,4 +1,4 @@
-"""JSON that is sanitize so that it can be read: what is left out, and what stays as it is to the byte."""
+"""Sanitizing of JSON: replaced and unchanged parts."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ VALUES = st.recursive(
 
 
 def deep(value: Any, levels: int) -> Any:
-    """The value in so many levels, which take turns from the outside."""
+    """Return the value nested in `levels` alternating objects and arrays."""
     for i in reversed(range(levels)):
         value = [value] if i % 2 else {"k": value}
     return value
 
 
 @given(VALUES, st.booleans())
-def test_what_can_be_read_stays_as_it_is(value: Any, ascii: bool) -> None:
+def test_decodable_json_is_unchanged(value: Any, ascii: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii).encode()
     assert sanitize(text) == text
 
 
 @given(VALUES, VALUES, st.integers(0, 2))
-def test_only_what_is_too_deep_is_left_out(inside: Any, beside: Any, more: int) -> None:
-    text = json.dumps({"deep": deep({"x": inside}, MOST - 2 + more), "beside": beside}).encode()
+def test_only_too_deep_values_are_replaced(inside: Any, sibling: Any, more: int) -> None:
+    text = json.dumps({"deep": deep({"x": inside}, MOST - 2 + more), "sibling": sibling}).encode()
     found = json.loads(sanitize(text))
-    assert found["beside"] == beside
+    assert found["sibling"] == sibling
     if more:
         assert PLACEHOLDER in sanitize(text)
         assert found["deep"] == deep(json.loads(PLACEHOLDER), MOST - 1)
@@ -55,17 +55,17 @@ def test_only_what_is_too_deep_is_left_out(inside: Any, beside: Any, more: int) 
         (rb'"\uD83D\uDE00\uD83D"', "\U0001f600\ufffd"),
     ],
 )
-def test_half_a_pair_is_read_as_go_reads_it(written: bytes, read: str) -> None:
+def test_lone_surrogates_are_replaced_as_in_go(written: bytes, read: str) -> None:
     assert json.loads(sanitize(written)) == read
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[" * 1000, b"}" * 1000, b"[" * 1000 + b'"' + b"]" * 1000, b"\xff\x00"])
-def test_what_is_no_json_does_no_harm(text: bytes) -> None:
+def test_malformed_json_is_unchanged(text: bytes) -> None:
     assert sanitize(text) == text
 
 
-def test_a_large_page_takes_no_longer_than_it_takes_to_read() -> None:
-    """8 MB with one deep object among 2,500: whoever sends it must not hold everything up."""
+def test_large_page_is_sanitized_quickly() -> None:
+    """8 MB with one deep object among 2,500, which any tenant can create."""
     item = b'{"metadata":{"name":"a","labels":{"app":"web"}},"spec":{"text":"' + b"x" * 3000 + b'"}},'
     page = b'{"items":[' + item * 2_500 + b"[" * 9_900 + b"]" * 9_900 + b"]}"
     began = time.process_time()

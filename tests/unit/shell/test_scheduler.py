@@ -1,4 +1,4 @@
-"""The scheduler put together: what it does before it leads, while it leads, and when it leads no more."""
+"""The whole scheduler before, during and after leadership."""
 
 from __future__ import annotations
 
@@ -25,32 +25,36 @@ BINDING = "/api/v1/namespaces/default/pods/a/binding"
 
 
 @dataclass
-class Turn:
-    """A right to act that the test gives and takes."""
+class FakeLeadership:
+    """Leadership that the test grants."""
 
-    given: asyncio.Event = field(default_factory=asyncio.Event)
+    granted: asyncio.Event = field(default_factory=asyncio.Event)
     held: bool = False
     lost: bool = False
 
     def holds(self) -> bool:
         return self.held
 
-    def give(self) -> None:
+    def grant(self) -> None:
         self.held = True
-        self.given.set()
+        self.granted.set()
 
     async def lead(self, work: Work) -> None:
-        await self.given.wait()
+        await self.granted.wait()
         await work()
 
 
 @asynccontextmanager
 async def scheduling(
-    api: FakeApi, connection: Connection, turn: Turn, delay: bool = False, clock: SteppedClock | None = None
+    api: FakeApi,
+    connection: Connection,
+    leadership: FakeLeadership,
+    delay: bool = False,
+    clock: SteppedClock | None = None,
 ) -> AsyncIterator[Scheduler]:
-    """A scheduler in a cluster of one node and one pod that fits."""
+    """Run a scheduler in a cluster with one node and one pod that fits."""
     config = from_value(HEAD | {"delayCacheUntilActive": delay})
-    scheduler = Scheduler(config, Connections(connection, connection), clock or SteppedClock(), Metrics(), turn)
+    scheduler = Scheduler(config, Connections(connection, connection), clock or SteppedClock(), Metrics(), leadership)
     for kind in scheduler.kinds:
         api.script(collection(kind), listed())
     api.script(collection(NODES), listed(node("n1", cpu="1").manifest))
@@ -67,51 +71,51 @@ async def until(holds: Callable[[], object]) -> None:
         if holds():
             return
         await asyncio.sleep(0)
-    raise AssertionError("that never came to be")
+    raise AssertionError("the condition never became true")
 
 
 async def a_while() -> None:
-    """Long enough for whatever would happen by mistake."""
+    """Wait long enough to notice unexpected calls."""
     for _ in range(200):
         await asyncio.sleep(0)
 
 
-async def test_it_knows_the_cluster_before_its_turn_and_writes_nothing(api: FakeApi, connection: Connection) -> None:
-    turn = Turn()
-    async with scheduling(api, connection, turn) as scheduler:
+async def test_scheduler_lists_the_cluster_but_writes_nothing_before_it_leads(
+    api: FakeApi, connection: Connection
+) -> None:
+    leadership = FakeLeadership()
+    async with scheduling(api, connection, leadership) as scheduler:
         await until(lambda: not scheduler.unsynced)
         await a_while()
         assert {call.method for call in api.calls} == {"GET"}
         assert scheduler.machine.context.queue.pending_counts()["active"] == 1
-        turn.give()
+        leadership.grant()
         await until(lambda: api.of("POST", BINDING))
 
 
-async def test_with_delay_cache_until_active_it_lists_nothing_before_its_turn(
+async def test_scheduler_with_delay_cache_until_active_lists_nothing_before_it_leads(
     api: FakeApi, connection: Connection
 ) -> None:
-    turn = Turn()
-    async with scheduling(api, connection, turn, delay=True):
+    leadership = FakeLeadership()
+    async with scheduling(api, connection, leadership, delay=True):
         await a_while()
         assert api.calls == []
-        turn.give()
+        leadership.grant()
         await until(lambda: api.of("POST", BINDING))
 
 
-async def test_what_it_decides_after_its_turn_is_not_sent(api: FakeApi, connection: Connection) -> None:
-    turn = Turn()
-    turn.given.set()  # as a process that was frozen: it works on, and does not lead any more
-    async with scheduling(api, connection, turn) as scheduler:
+async def test_decisions_after_loss_of_leadership_are_not_sent(api: FakeApi, connection: Connection) -> None:
+    leadership = FakeLeadership()
+    leadership.granted.set()  # as a frozen process that continues without the lease
+    async with scheduling(api, connection, leadership) as scheduler:
         await until(lambda: scheduler.metrics.attempts.counts[("error", "default-scheduler")])
         await a_while()
         assert {call.method for call in api.calls} == {"GET"}
 
 
-async def test_resources_that_nothing_shows_to_be_watched_are_named_after_a_minute(
-    api: FakeApi, connection: Connection
-) -> None:
+async def test_unwatched_resources_are_reported_after_a_minute(api: FakeApi, connection: Connection) -> None:
     clock = SteppedClock()
-    async with scheduling(api, connection, Turn(), clock=clock) as scheduler:
+    async with scheduling(api, connection, FakeLeadership(), clock=clock) as scheduler:
         await until(lambda: not scheduler.unsynced)
         watched = len(scheduler.reflectors)
         await until(lambda: sum("watch" in call.query for call in api.calls) == watched)

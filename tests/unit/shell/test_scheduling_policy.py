@@ -1,4 +1,4 @@
-"""Whom the scheduler puts aside when something comes for it: nobody, unless somebody has decided otherwise."""
+"""CPU scheduling policy of the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @pytest.fixture(autouse=True)
 def as_started() -> Iterator[None]:
-    """As a process begins: threads have the policy of whoever starts them, and stories of `run` change that."""
+    """Set the default policy: threads inherit it from their creator, and tests of `run` change it."""
     before = os.sched_getscheduler(0)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     yield
@@ -25,16 +25,16 @@ def as_started() -> Iterator[None]:
 
 
 def in_a_thread(act: Callable[[], T]) -> tuple[T, int]:
-    """What it answers, and the policy after it: each thread has its own, so that the suite keeps its."""
+    """Return the result of `act` and the policy after it, in a thread, because the policy is per thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: (act(), os.sched_getscheduler(0))).result()
 
 
-def test_whoever_is_at_work_is_not_interrupted() -> None:
+def test_batch_policy_is_set() -> None:
     assert in_a_thread(set_batch_scheduling_policy) == (True, os.SCHED_BATCH)
 
 
-def test_a_policy_that_somebody_has_chosen_stays() -> None:
+def test_non_default_policy_stays() -> None:
     def chosen() -> bool:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         return set_batch_scheduling_policy()
@@ -42,7 +42,7 @@ def test_a_policy_that_somebody_has_chosen_stays() -> None:
     assert in_a_thread(chosen) == (False, os.SCHED_IDLE)
 
 
-def test_a_sandbox_that_forbids_it_leaves_all_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policy_stays_when_setting_it_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def forbidden(*_: object) -> None:
         raise PermissionError("operation not permitted")
 
@@ -50,6 +50,6 @@ def test_a_sandbox_that_forbids_it_leaves_all_as_it_is(monkeypatch: pytest.Monke
     assert in_a_thread(set_batch_scheduling_policy) == (False, os.SCHED_OTHER)
 
 
-def test_a_platform_without_policies_is_none_the_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_platform_without_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_setscheduler")
     assert in_a_thread(set_batch_scheduling_policy) == (False, os.SCHED_OTHER)

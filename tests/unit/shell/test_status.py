@@ -1,4 +1,4 @@
-"""What is written to a pod's status, when, and what is done about refusals."""
+"""Writes of pod statuses, and evictions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OTHER_UID = refused(409, "Conflict", "Precondition failed: UID in precondition: 
 IMMUTABLE = refused(422, "Invalid", 'Pod "a" is invalid: metadata.uid: Invalid value: "a": field is immutable')
 
 
-def said(**changes: Any) -> Pod:
-    """Pod a whose PodScheduled condition says UNFIT since long ago."""
+def unschedulable_pod(**changes: Any) -> Pod:
+    """Return pod a with an old PodScheduled condition equal to UNFIT."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -69,20 +69,20 @@ async def test_a_new_condition(api: FakeApi, writer: StatusWriter, clock: Virtua
 
 @pytest.mark.parametrize(
     ("has", "since"),
-    [({"message": "older words"}, "2020-01-01T00:00:00Z"), ({"status": "True"}, "2027-01-15T08:00:00Z")],
-    ids=["new words keep the time of transition", "a flipped status begins a new one"],
+    [({"message": "older message"}, "2020-01-01T00:00:00Z"), ({"status": "True"}, "2027-01-15T08:00:00Z")],
+    ids=["new message keeps the transition time", "new status sets it"],
 )
 async def test_a_changed_condition(api: FakeApi, writer: StatusWriter, has: dict[str, str], since: str) -> None:
     api.script(STATUS, ok({}))
-    await writer.patch(PatchStatus(said(**has), UNFIT))
+    await writer.patch(PatchStatus(unschedulable_pod(**has), UNFIT))
     [condition] = api.calls[0].json["status"]["conditions"]
     assert condition["lastTransitionTime"] == since
     assert condition["observedGeneration"] == 4
     assert "nominatedNodeName" not in api.calls[0].json["status"]
 
 
-async def test_nothing_new_is_not_written(api: FakeApi, writer: StatusWriter) -> None:
-    await writer.patch(PatchStatus(said(), UNFIT))
+async def test_equal_condition_is_not_written(api: FakeApi, writer: StatusWriter) -> None:
+    await writer.patch(PatchStatus(unschedulable_pod(), UNFIT))
     assert api.calls == []
 
 
@@ -93,14 +93,14 @@ async def test_a_nomination_is_cleared_with_null(api: FakeApi, writer: StatusWri
 
 
 @pytest.mark.parametrize("answer", [refused(404, "NotFound"), OTHER_UID, IMMUTABLE])
-async def test_a_pod_that_is_gone_needs_no_status(api: FakeApi, writer: StatusWriter, answer: Any) -> None:
+async def test_deleted_pod_needs_no_status(api: FakeApi, writer: StatusWriter, answer: Any) -> None:
     api.script(STATUS, answer)
     await writer.patch(PatchStatus(pod("a").build(), UNFIT))
     assert len(api.calls) == 1
 
 
 @pytest.mark.parametrize("answer", [refused(500), refused(503), refused(409, "Conflict", "modified"), Hangup()])
-async def test_passing_troubles_are_tried_again(
+async def test_transient_errors_are_retried(
     api: FakeApi, writer: StatusWriter, clock: VirtualClock, answer: Any
 ) -> None:
     api.script(STATUS, answer, answer, answer, ok({}))
@@ -109,7 +109,7 @@ async def test_passing_troubles_are_tried_again(
 
 
 @pytest.mark.parametrize(("answer", "calls"), [(refused(500), 4), (refused(403, "Forbidden"), 1)])
-async def test_other_troubles_are_told(api: FakeApi, writer: StatusWriter, answer: Any, calls: int) -> None:
+async def test_other_errors_are_raised(api: FakeApi, writer: StatusWriter, answer: Any, calls: int) -> None:
     api.script(STATUS, *[answer] * 9)
     with pytest.raises(ApiError):
         await writer.patch(PatchStatus(pod("a").build(), UNFIT))
@@ -121,7 +121,7 @@ EVICT = Evict(
 )
 
 
-async def test_a_victim_is_marked_and_then_deleted(api: FakeApi, writer: StatusWriter) -> None:
+async def test_victim_gets_disruption_target_and_is_deleted(api: FakeApi, writer: StatusWriter) -> None:
     api.script(STATUS, ok({}))
     api.script(POD, ok({}))
     assert await writer.evict(EVICT)
@@ -137,15 +137,15 @@ async def test_a_victim_is_marked_and_then_deleted(api: FakeApi, writer: StatusW
     assert deleted.json["preconditions"] == {"uid": "a"}
 
 
-async def test_a_victim_that_is_gone_already_is_no_trouble(api: FakeApi, writer: StatusWriter) -> None:
+async def test_evict_returns_false_for_a_deleted_victim(api: FakeApi, writer: StatusWriter) -> None:
     api.script(STATUS, refused(404), ok({}))
     api.script(POD, OTHER_UID)
     assert not await writer.evict(EVICT)
-    assert len(api.calls) == 1, "what is not there is not deleted"
+    assert len(api.calls) == 1, "no DELETE after a 404"
     assert not await writer.evict(EVICT)
 
 
-async def test_a_victim_that_cannot_be_deleted_is_told(api: FakeApi, writer: StatusWriter) -> None:
+async def test_failed_deletion_of_a_victim_is_raised(api: FakeApi, writer: StatusWriter) -> None:
     api.script(STATUS, ok({}))
     api.script(POD, refused(403, "Forbidden", "no"))
     with pytest.raises(ApiError, match="no"):

@@ -1,4 +1,4 @@
-"""Event loops in threads: what is awaited there ends as if it were awaited here."""
+"""Event loops in threads: results, exceptions and cancellation across threads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def current_loop() -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
 
 
-async def test_work_runs_in_the_thread_and_its_result_comes_back() -> None:
+async def test_work_runs_in_the_thread_and_returns_its_result() -> None:
     async with LoopThread("elsewhere") as thread:
         assert (await thread.run(current_thread)).name == "elsewhere"
 
@@ -31,7 +31,7 @@ async def test_the_thread_has_ended_after_the_block() -> None:
     assert not found.is_alive()
 
 
-async def test_what_the_work_raises_is_raised_here() -> None:
+async def test_exception_of_the_work_is_raised() -> None:
     async def fail() -> None:
         raise ValueError("broken")
 
@@ -64,8 +64,8 @@ async def test_a_resource_that_cannot_be_closed_is_reported() -> None:
         await thread.__aexit__()
 
 
-async def test_cancelled_it_waits_until_the_work_has_ended() -> None:
-    story: list[str] = []
+async def test_cancellation_waits_until_the_work_has_ended() -> None:
+    history: list[str] = []
     begun = asyncio.Event()
 
     async def work(there: asyncio.AbstractEventLoop) -> None:
@@ -74,10 +74,10 @@ async def test_cancelled_it_waits_until_the_work_has_ended() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            story.append("cancelled")
+            history.append("cancelled")
             here.call_soon_threadsafe(lambda: there.call_soon_threadsafe(may_end.set))
             await may_end.wait()
-            story.append("ended")
+            history.append("ended")
 
     here = asyncio.get_running_loop()
     async with LoopThread("elsewhere") as thread:
@@ -87,10 +87,10 @@ async def test_cancelled_it_waits_until_the_work_has_ended() -> None:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert story == ["cancelled", "ended"]
+        assert history == ["cancelled", "ended"]
 
 
-async def test_each_cancellation_is_passed_on() -> None:
+async def test_each_cancellation_reaches_the_work() -> None:
     begun, cancelled = asyncio.Event(), asyncio.Event()
     here = asyncio.get_running_loop()
 
@@ -103,7 +103,7 @@ async def test_each_cancellation_is_passed_on() -> None:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return "gave in to the second"
+            return "second cancellation"
         return ""
 
     async with LoopThread("elsewhere") as thread:
@@ -112,10 +112,10 @@ async def test_each_cancellation_is_passed_on() -> None:
         waiting.cancel()
         await cancelled.wait()
         waiting.cancel()
-        assert await waiting == "gave in to the second"
+        assert await waiting == "second cancellation"
 
 
-async def test_work_that_cancels_itself_is_a_cancellation_here() -> None:
+async def test_cancelled_error_of_the_work_is_raised() -> None:
     async def cancel() -> None:
         raise asyncio.CancelledError
 
@@ -124,7 +124,7 @@ async def test_work_that_cancels_itself_is_a_cancellation_here() -> None:
             await thread.run(cancel)
 
 
-async def test_from_the_thread_work_can_be_awaited_on_the_loop_outside() -> None:
+async def test_thread_can_await_work_on_the_outer_loop() -> None:
     here = asyncio.get_running_loop()
 
     async with LoopThread("elsewhere") as thread:

@@ -1,4 +1,4 @@
-"""TLS sessions that are gone on with, on the real event loop of a scheduler and on asyncio's own."""
+"""Resumption of TLS sessions, on uvloop and asyncio."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server(file: Path) -> ssl.SSLContext:
 
 
 async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_once: int = 1) -> None:
-    """So many, each on a connection of its own."""
+    """Make `number` calls, each on a separate connection."""
     raw = RawServer(*[[CLOSED]] * number)
     async with raw.serving(theirs):
         pool = Pool(
@@ -48,7 +48,7 @@ async def calls(ours: ssl.SSLContext, theirs: ssl.SSLContext, number: int, at_on
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
-def test_later_connections_go_on_where_the_first_one_was(tmp_path: Path, loop: Loop) -> None:
+def test_later_connections_resume_the_session(tmp_path: Path, loop: Loop) -> None:
     file = self_signed(tmp_path, "server")
     theirs = server(file)
     with asyncio.Runner(loop_factory=loop) as runner:
@@ -56,7 +56,7 @@ def test_later_connections_go_on_where_the_first_one_was(tmp_path: Path, loop: L
     assert (theirs.session_stats()["accept_good"], theirs.session_stats()["hits"]) == (5, 4)
 
 
-def test_a_server_that_has_been_started_anew_knows_no_session_and_is_checked_again(tmp_path: Path) -> None:
+def test_restarted_server_causes_a_full_handshake(tmp_path: Path) -> None:
     file = self_signed(tmp_path, "server")
     ours, first, second = client(file), server(file), server(file)
     with asyncio.Runner() as runner:
@@ -65,8 +65,8 @@ def test_a_server_that_has_been_started_anew_knows_no_session_and_is_checked_aga
     assert [theirs.session_stats()["hits"] for theirs in (first, second)] == [1, 1]
 
 
-def test_a_session_is_read_once_for_all_connections_that_were_refused_the_last_one(tmp_path: Path) -> None:
-    """What reading one takes is not always given back, and a server that starts anew refuses a hundred."""
+def test_session_is_read_once_for_all_connections_that_could_not_resume(tmp_path: Path) -> None:
+    """Reading a session leaks memory in some Python versions, and a restarted server resumes none of a hundred."""
     file = self_signed(tmp_path, "server")
     ours = client(file)
     with asyncio.Runner() as runner:
@@ -75,7 +75,7 @@ def test_a_session_is_read_once_for_all_connections_that_were_refused_the_last_o
     assert ours.read == 3
 
 
-def test_a_server_that_goes_on_with_no_session_is_not_asked_for_them_without_end(tmp_path: Path) -> None:
+def test_reads_of_sessions_are_bounded_if_the_server_never_resumes(tmp_path: Path) -> None:
     file = self_signed(tmp_path, "server")
     ours, theirs = client(file), server(file)
     theirs.num_tickets = 0

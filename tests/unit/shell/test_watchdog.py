@@ -1,4 +1,4 @@
-"""The log and the metrics name the code that blocks the loop, while it does."""
+"""Watchdog: reports of the code that blocks the loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNUSED: Any = None
 
 
 class Slow(FilterPlugin, PreBindPlugin):
-    """Calls back from inside of each of its methods."""
+    """Calls `during` inside each of its methods."""
 
     name = "Slow"
 
@@ -40,12 +40,12 @@ class Slow(FilterPlugin, PreBindPlugin):
     async def pre_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: Any) -> None:
         helper(self.during)
 
-    def wakes(self, pod: Pod) -> None:
+    def other_method(self, pod: Pod) -> None:
         helper(self.during)
 
 
 class Calling(FilterPlugin):
-    """A plugin that has another one called."""
+    """A plugin that calls another one."""
 
     name = "Calling"
 
@@ -66,33 +66,33 @@ def seen() -> tuple[Callable[[], None], list[Running]]:
     return lambda: found.append(running(sys._getframe())), found
 
 
-def test_a_plugin_is_found_with_its_extension_point_its_pod_and_the_line_of_its_own_code() -> None:
+def test_plugin_is_found_with_extension_point_pod_and_line() -> None:
     look, found = seen()
     Slow(look).filter(UNUSED, POD, UNUSED)
     assert (found[0].plugin, found[0].point, found[0].pod) == ("Slow", "Filter", "default/slow")
     assert "test_watchdog.py:" in found[0].line
 
 
-def test_a_coroutine_of_a_plugin_is_found_too() -> None:
+def test_coroutine_of_a_plugin_is_found() -> None:
     look, found = seen()
     with pytest.raises(StopIteration):
         Slow(look).pre_bind(UNUSED, POD, "n1", UNUSED).send(None)
     assert (found[0].plugin, found[0].point) == ("Slow", "PreBind")
 
 
-def test_of_plugins_that_call_each_other_the_innermost_is_found() -> None:
+def test_innermost_plugin_is_found() -> None:
     look, found = seen()
     Calling(Slow(look)).filter(UNUSED, POD, UNUSED)
     assert found[0].plugin == "Slow"
 
 
-def test_a_method_that_serves_no_extension_point_is_named_itself() -> None:
+def test_method_without_an_extension_point_is_reported_by_name() -> None:
     look, found = seen()
-    Slow(look).wakes(POD)
-    assert (found[0].plugin, found[0].point) == ("Slow", "wakes")
+    Slow(look).other_method(POD)
+    assert (found[0].plugin, found[0].point) == ("Slow", "other_method")
 
 
-def test_where_no_plugin_runs_the_line_is_found_all_the_same() -> None:
+def test_line_is_found_without_a_plugin() -> None:
     look, found = seen()
     helper(look)
     assert found[0].plugin == found[0].point == ""
@@ -100,7 +100,7 @@ def test_where_no_plugin_runs_the_line_is_found_all_the_same() -> None:
 
 
 class WatchdogFixture:
-    """A loop that beats or does not, and a watchdog that looks at it."""
+    """A heartbeat on a manual clock, and its watchdog."""
 
     def __init__(self) -> None:
         self.clock, self.metrics = VirtualClock(), Metrics()
@@ -112,14 +112,14 @@ class WatchdogFixture:
             self.clock.at += PERIOD
             if beating:
                 self.heartbeat.at = self.clock.at
-            self.watchdog.look()
+            self.watchdog.check()
 
     def blocks(self) -> dict[tuple[str, ...], int]:
         return dict(self.metrics.loop_blocks.counts)
 
 
 @pytest.fixture
-def world(caplog: pytest.LogCaptureFixture) -> WatchdogFixture:
+def fixture(caplog: pytest.LogCaptureFixture) -> WatchdogFixture:
     caplog.set_level(logging.INFO, "pyscheduler")
     return WatchdogFixture()
 
@@ -128,79 +128,81 @@ def lines(caplog: pytest.LogCaptureFixture, message: str) -> list[dict[str, Any]
     return [record.__dict__["fields"] for record in caplog.records if record.getMessage() == message]
 
 
-def test_a_loop_that_beats_is_left_alone(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
-    world.pass_time(100.0, beating=True)
-    assert (world.blocks(), world.metrics.loop_blocked.read(), caplog.records) == ({}, {}, [])
+def test_running_loop_is_not_reported(fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+    fixture.pass_time(100.0, beating=True)
+    assert (fixture.blocks(), fixture.metrics.loop_blocked.read(), caplog.records) == ({}, {}, [])
 
 
-def test_a_plugin_that_blocks_is_named_while_it_does(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+def test_blocking_plugin_is_reported_while_it_blocks(
+    fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture
+) -> None:
     shown: list[dict[tuple[str, ...], float]] = []
 
     def block() -> None:
-        world.pass_time(3.0)
-        shown.append(dict(world.metrics.loop_blocked.read()))
+        fixture.pass_time(3.0)
+        shown.append(dict(fixture.metrics.loop_blocked.read()))
         assert lines(caplog, "Plugin blocks the scheduling loop")
-        world.pass_time(9.0)
-        shown.append(dict(world.metrics.loop_blocked.read()))
+        fixture.pass_time(9.0)
+        shown.append(dict(fixture.metrics.loop_blocked.read()))
 
     Slow(block).filter(UNUSED, POD, UNUSED)
     assert shown == [{("Slow", "Filter"): 3.0}, {("Slow", "Filter"): 12.0}]
-    assert world.blocks() == {("Slow", "Filter"): 1}
-    world.pass_time(PERIOD, beating=True)
-    assert world.metrics.loop_blocked.read() == {}
+    assert fixture.blocks() == {("Slow", "Filter"): 1}
+    fixture.pass_time(PERIOD, beating=True)
+    assert fixture.metrics.loop_blocked.read() == {}
     reports = lines(caplog, "Plugin blocks the scheduling loop")
-    assert [report["seconds"] for report in reports] == [1.0, 2.0, 4.0, 8.0], "less and less often"
+    assert [report["seconds"] for report in reports] == [1.0, 2.0, 4.0, 8.0], "at doubled intervals"
     assert (reports[0]["plugin"], reports[0]["extensionPoint"], reports[0]["pod"]) == ("Slow", "Filter", "default/slow")
-    (over,) = lines(caplog, "The scheduling loop runs again")
+    (over,) = lines(caplog, "Scheduling loop is no longer blocked")
     assert (over["plugin"], over["seconds"]) == ("Slow", 12.2)
 
 
-def test_each_time_is_counted_and_reported_anew(world: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_block_is_counted_and_reported(fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(3):
-        Slow(lambda: world.pass_time(1.5)).filter(UNUSED, POD, UNUSED)
-        world.pass_time(1.0, beating=True)
-    assert world.blocks() == {("Slow", "Filter"): 3}
+        Slow(lambda: fixture.pass_time(1.5)).filter(UNUSED, POD, UNUSED)
+        fixture.pass_time(1.0, beating=True)
+    assert fixture.blocks() == {("Slow", "Filter"): 3}
     assert len(lines(caplog, "Plugin blocks the scheduling loop")) == 3
 
 
-def test_a_loop_that_something_else_blocks_is_reported_by_its_line(
-    world: WatchdogFixture, caplog: pytest.LogCaptureFixture
+def test_block_outside_plugins_is_reported_with_its_line(
+    fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.pass_time(1.5)
-    assert world.blocks() == {("", ""): 1}
-    (report,) = lines(caplog, "The scheduling loop is blocked")
+    fixture.pass_time(1.5)
+    assert fixture.blocks() == {("", ""): 1}
+    (report,) = lines(caplog, "Scheduling loop is blocked")
     assert "line" in report
 
 
-def test_a_process_that_was_frozen_as_a_whole_is_not_taken_for_blocked(
-    world: WatchdogFixture, caplog: pytest.LogCaptureFixture
-) -> None:
-    world.pass_time(1.0, beating=True)
-    world.clock.at += 100.0  # the watchdog was frozen too, and is the first to run again
-    world.watchdog.look()
-    world.pass_time(1.0, beating=True)
-    assert (world.blocks(), caplog.records) == ({}, [])
+def test_frozen_process_is_not_reported_as_blocked(fixture: WatchdogFixture, caplog: pytest.LogCaptureFixture) -> None:
+    fixture.pass_time(1.0, beating=True)
+    fixture.clock.at += 100.0  # the watchdog was frozen too, and runs before the loop
+    fixture.watchdog.check()
+    fixture.pass_time(1.0, beating=True)
+    assert (fixture.blocks(), caplog.records) == ({}, [])
 
 
-def test_a_short_call_is_no_block(world: WatchdogFixture) -> None:
-    Slow(lambda: world.pass_time(BLOCKED_AFTER - PERIOD)).filter(UNUSED, POD, UNUSED)
-    assert world.blocks() == {}
+def test_short_call_is_not_reported(fixture: WatchdogFixture) -> None:
+    Slow(lambda: fixture.pass_time(BLOCKED_AFTER - PERIOD)).filter(UNUSED, POD, UNUSED)
+    assert fixture.blocks() == {}
 
 
-def test_it_watches_from_a_thread_of_its_own_until_it_is_left(world: WatchdogFixture) -> None:
-    with world.watchdog as watchdog:
+def test_watchdog_thread_ends_with_the_block(fixture: WatchdogFixture) -> None:
+    with fixture.watchdog as watchdog:
         assert watchdog._thread.is_alive()
     assert not watchdog._thread.is_alive()
 
 
-def test_a_stack_that_cannot_be_read_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:
-    looks, twice = itertools.count(1), threading.Event()
+def test_watchdog_continues_after_an_exception(caplog: pytest.LogCaptureFixture) -> None:
+    checks, twice = itertools.count(1), threading.Event()
 
     def broken(_: int) -> None:
-        if next(looks) == 2:
+        if next(checks) == 2:
             twice.set()
         raise AttributeError("this plugin has no name")
 
     with Watchdog(WatchdogFixture().heartbeat, Metrics(), broken):
         assert twice.wait(30)
-    assert lines(caplog, "The main loop could not be looked at")[0]["err"] == "AttributeError: this plugin has no name"
+    assert (
+        lines(caplog, "Watchdog failed to inspect the main loop")[0]["err"] == "AttributeError: this plugin has no name"
+    )

@@ -1,4 +1,4 @@
-"""What is said on the wire: the questions that are answered, and what becomes of those that are none."""
+"""HTTP server on the wire: valid, malformed and rejected requests."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pyscheduler.shell.serving.webserver import LONGEST_HEAD, MOST_CONNECTIONS, 
 from tests.controlplane.certs import Authority
 
 
-async def answer(question: Request) -> Response:
-    if question.path == "/broken":
+async def answer(request: Request) -> Response:
+    if request.path == "/broken":
         raise RuntimeError
-    if question.path == "/long":
+    if request.path == "/long":
         return Response(pieces("one ", "", "two"))
-    if question.path == "/broken/off":
+    if request.path == "/broken/off":
         return Response(pieces("one", None))
-    if question.path == "/how":
-        return Response(f"{question.method} {question.target} {question.subject}".encode())
-    return Response(f"{question.path} {dict(question.query)} {question.headers.get('accept')}".encode())
+    if request.path == "/how":
+        return Response(f"{request.method} {request.target} {request.subject}".encode())
+    return Response(f"{request.path} {dict(request.query)} {request.headers.get('accept')}".encode())
 
 
 async def pieces(*parts: str | None) -> AsyncIterator[bytes]:
@@ -79,7 +79,7 @@ def ok(body: str) -> str:
         ("//a/b", "//a/b {} None"),
     ],
 )
-async def test_a_question_is_answered(server: WebServer, path: str, body: str) -> None:
+async def test_request_gets_a_response(server: WebServer, path: str, body: str) -> None:
     assert await exchange(server, get(path)) == ok(body)
 
 
@@ -87,11 +87,11 @@ async def test_headers_in_any_case(server: WebServer) -> None:
     assert await exchange(server, get("/a", "ACCEPT: this")) == ok("/a {} this")
 
 
-async def test_a_connection_takes_many_questions(server: WebServer) -> None:
+async def test_connection_carries_several_requests(server: WebServer) -> None:
     assert await exchange(server, get("/a"), get("/b")) == ok("/a {} None") + ok("/b {} None")
 
 
-async def test_a_question_in_pieces(server: WebServer) -> None:
+async def test_request_in_pieces(server: WebServer) -> None:
     whole = get("/a")
     assert await exchange(server, *whole) == ok("/a {} None")
 
@@ -107,11 +107,11 @@ async def test_head_has_no_body(server: WebServer) -> None:
     assert await exchange(server, get("/a", method="HEAD")) == ok("/a {} None").removesuffix("/a {} None")
 
 
-async def test_whoever_answers_is_told_how_it_was_asked(server: WebServer) -> None:
+async def test_request_has_method_target_and_subject(server: WebServer) -> None:
     assert await exchange(server, get("/how?a=%20", method="DELETE")) == ok("DELETE /how?a=%20 None")
 
 
-async def test_a_long_answer_comes_in_chunks(server: WebServer) -> None:
+async def test_long_response_is_chunked(server: WebServer) -> None:
     chunks = "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n"
     assert await exchange(server, get("/long"), get("/a")) == (
         f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{chunks}" + ok("/a {} None")
@@ -119,15 +119,15 @@ async def test_a_long_answer_comes_in_chunks(server: WebServer) -> None:
     assert (await exchange(server, "GET /long HTTP/1.0\r\n\r\n")).endswith("\r\nConnection: close\r\n\r\none two")
 
 
-async def test_a_long_answer_that_breaks_off_has_no_end(server: WebServer) -> None:
+async def test_failed_long_response_is_truncated(server: WebServer) -> None:
     received = await exchange(server, get("/broken/off"))
     assert "3\r\none\r\n" in received
     assert not received.endswith("0\r\n\r\n")
 
 
-async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -> None:
+async def test_longest_idle_connection_is_closed_at_the_limit(server: WebServer) -> None:
     held = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(MOST_CONNECTIONS)]
-    for reader, writer in (*held[1:], held[0]):  # the second has been silent the longest then
+    for reader, writer in (*held[1:], held[0]):  # the second has then been idle the longest
         writer.write(get("/a").encode())
         await reader.readuntil(b"None")
     assert await exchange(server, get("/a")) == ok("/a {} None")
@@ -145,13 +145,13 @@ async def test_the_connection_silent_the_longest_makes_room(server: WebServer) -
         pytest.param(get("/a", "Content-Length: 3") + "abc", "400 Bad Request", id="a body"),
         pytest.param(get("/a", "Transfer-Encoding: chunked"), "400 Bad Request", id="a body in chunks"),
         pytest.param(get("/a").replace("1.1", "2.0"), "505 HTTP Version Not Supported", id="another protocol"),
-        pytest.param("nonsense\r\n\r\n", "400 Bad Request", id="no request"),
-        pytest.param(get("/a", "no header"), "400 Bad Request", id="no header"),
+        pytest.param("nonsense\r\n\r\n", "400 Bad Request", id="not a request"),
+        pytest.param(get("/a", "no header"), "400 Bad Request", id="not a header"),
         pytest.param(get("/a", f"X: {'x' * 2 * LONGEST_HEAD}"), "431 Request Header Fields Too Large", id="too long"),
-        pytest.param(get("/broken", "Connection: close"), "500 Internal Server Error", id="an answer that fails"),
+        pytest.param(get("/broken", "Connection: close"), "500 Internal Server Error", id="an exception"),
     ],
 )
-async def test_refused(server: WebServer, request_: str, status: str) -> None:
+async def test_rejected(server: WebServer, request_: str, status: str) -> None:
     received = await exchange(server, request_)
     assert received.startswith(f"HTTP/1.1 {status}\r\n")
     assert "\r\nConnection: close\r\n" in received
@@ -173,7 +173,7 @@ LENGTH = f"Content-Length: {len(HIDDEN)}"
         pytest.param(("Transfer-Encoding: identity",), id="an unknown encoding"),
     ],
 )
-async def test_a_request_hidden_in_a_body_is_not_answered(server: WebServer, headers: tuple[str, ...]) -> None:
+async def test_request_hidden_in_a_body_gets_no_response(server: WebServer, headers: tuple[str, ...]) -> None:
     received = await exchange(server, get("/a", *headers) + HIDDEN)
     assert "/hidden" not in received
     assert received.count("HTTP/1.1 ") == 1
@@ -202,14 +202,16 @@ async def test_a_request_hidden_in_a_body_is_not_answered(server: WebServer, hea
         pytest.param(get("/a", "Expect: 200-ok"), 417, id="an expectation"),
     ],
 )
-async def test_what_go_refuses_is_refused_with_its_status(server: WebServer, request_: str, status: int) -> None:
-    """The statuses are those of net/http of Go 1.26, which was sent the same bytes."""
+async def test_requests_that_go_rejects_are_rejected_with_the_same_status(
+    server: WebServer, request_: str, status: int
+) -> None:
+    """The statuses are those of Go 1.26's net/http for the same bytes."""
     received = await exchange(server, request_)
     assert received.startswith(f"HTTP/1.1 {status} ")
     assert "\r\nConnection: close\r\n" in received
 
 
-async def test_a_refused_head_request_has_no_body(server: WebServer) -> None:
+async def test_rejected_head_request_has_no_body(server: WebServer) -> None:
     assert (await exchange(server, get("/a%zz", method="HEAD"))).endswith("\r\n\r\n")
 
 
@@ -224,7 +226,7 @@ async def test_a_refused_head_request_has_no_body(server: WebServer) -> None:
         pytest.param(get("/a", "Expect: 100-continue"), id="an expectation that is always met"),
     ],
 )
-async def test_what_go_accepts_is_accepted(server: WebServer, request_: str) -> None:
+async def test_requests_that_go_accepts_are_accepted(server: WebServer, request_: str) -> None:
     assert await exchange(server, request_) == ok("/a {} None")
 
 
@@ -238,11 +240,11 @@ async def test_stopping_closes_idle_connections(server: WebServer) -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
-async def test_a_connection_that_is_kept_open_ends_with_the_server_and_without_a_word(
+async def test_stop_closes_open_connections_without_logging(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, secure: bool
 ) -> None:
-    complaints: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     authority = Authority()
     own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     own.load_cert_chain(*authority.server(["localhost"], ["127.0.0.1"]).write(tmp_path, "own"))
@@ -262,4 +264,4 @@ async def test_a_connection_that_is_kept_open_ends_with_the_server_and_without_a
     writer.close()
     gc.collect()
     await asyncio.sleep(0)
-    assert (complaints, caplog.messages) == ([], [])
+    assert (problems, caplog.messages) == ([], [])

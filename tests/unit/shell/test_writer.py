@@ -1,4 +1,4 @@
-"""What acting plugins send, and a binding that is carried out once whatever the network does."""
+"""API writes of plugins, and bindings without a response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BINDING = f"{POD}/binding"
 A = pod("a").build()
 
 
-async def test_a_binding_names_the_pod_its_uid_and_the_node(api: FakeApi, connection: Connection) -> None:
+async def test_binding_contains_pod_uid_and_node(api: FakeApi, connection: Connection) -> None:
     api.script(BINDING, Reply(201))
     await KubeWriter(connection).bind(A, "n1")
     [call] = api.calls
@@ -30,7 +30,7 @@ async def test_a_binding_names_the_pod_its_uid_and_the_node(api: FakeApi, connec
     }
 
 
-async def test_an_unanswered_binding_is_sent_again(api: FakeApi, connection: Connection) -> None:
+async def test_binding_without_a_response_is_sent_again(api: FakeApi, connection: Connection) -> None:
     api.script(BINDING, Hangup(), Reply(201))
     await KubeWriter(connection).bind(A, "n1")
     assert len(api.calls) == 2
@@ -39,14 +39,14 @@ async def test_an_unanswered_binding_is_sent_again(api: FakeApi, connection: Con
 TAKEN = refused(409, "Conflict", 'pod a is already assigned to node "n1"')
 
 
-async def test_an_unanswered_binding_that_was_carried_out_is_a_success(api: FakeApi, connection: Connection) -> None:
+async def test_binding_without_a_response_that_succeeded_is_a_success(api: FakeApi, connection: Connection) -> None:
     api.script(BINDING, Hangup(), TAKEN)
     api.script(POD, ok(pod("a").on("n1").manifest))
     await KubeWriter(connection).bind(A, "n1")
 
 
 @pytest.mark.parametrize("found", [pod("a").on("n2"), pod("a").uid("other").on("n1")], ids=["node", "uid"])
-async def test_an_unanswered_binding_that_lost_is_a_conflict(
+async def test_binding_without_a_response_that_lost_is_a_conflict(
     api: FakeApi, connection: Connection, found: object
 ) -> None:
     api.script(BINDING, Hangup(), TAKEN)
@@ -55,14 +55,14 @@ async def test_an_unanswered_binding_that_lost_is_a_conflict(
         await KubeWriter(connection).bind(A, "n1")
 
 
-async def test_a_conflict_at_once_is_not_looked_into(api: FakeApi, connection: Connection) -> None:
+async def test_conflict_of_the_first_try_is_raised_without_a_lookup(api: FakeApi, connection: Connection) -> None:
     api.script(BINDING, TAKEN)
     with pytest.raises(ApiError, match="already assigned"):
         await KubeWriter(connection).bind(A, "n1")
     assert len(api.calls) == 1
 
 
-async def test_a_binding_that_is_never_answered_fails(api: FakeApi, connection: Connection) -> None:
+async def test_binding_that_never_gets_a_response_fails(api: FakeApi, connection: Connection) -> None:
     api.script(BINDING, Hangup(), Hangup(), Hangup(), Hangup())
     with pytest.raises(ApiError, match="the connection broke"):
         await KubeWriter(connection).bind(A, "n1")
@@ -89,13 +89,13 @@ async def test_the_other_verbs(api: FakeApi, connection: Connection) -> None:
     assert api.calls[3].content_type == MERGE_PATCH
 
 
-async def test_waiting_is_up_to_the_clock(connection: Connection) -> None:
+async def test_sleep_uses_the_clock(connection: Connection) -> None:
     clock = VirtualClock()
     await KubeWriter(connection, clock=clock).sleep(1.5)
     assert clock.slept == [1.5]
 
 
-async def test_an_answer_that_is_no_object(api: FakeApi, connection: Connection) -> None:
+async def test_response_that_is_not_an_object(api: FakeApi, connection: Connection) -> None:
     api.script("/x", Reply(body=b"[1]"))
-    with pytest.raises(ApiError, match="the answer to /x is not a JSON object"):
+    with pytest.raises(ApiError, match="the response to /x is not a JSON object"):
         await KubeWriter(connection).get("/x")

@@ -1,4 +1,4 @@
-"""/flagz and /statusz: for people, in the form that Kubernetes' components give them."""
+"""/flagz and /statusz, in the form of Kubernetes components."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def text(answer: Response) -> str:
     return answer.body.decode()
 
 
-def test_flags_come_in_order_and_as_go_writes_them() -> None:
+def test_flags_are_sorted_and_formatted_as_in_go() -> None:
     page = flagz(lambda: {"v": 2, "leader-elect": True, "config": None, "feature-gates": ("A=true", "B=false")})
     assert text(page(Request("/flagz", {}, {}))) == (
         f"\npyscheduler flagz\n{WARNING}\nconfig: \nfeature-gates: [A=true,B=false]\nleader-elect: true\nv: 2\n"
     )
 
 
-def test_the_status_tells_since_when_what_and_which_paths() -> None:
+def test_statusz_has_start_time_versions_and_paths() -> None:
     started = 1_767_326_405.9
     page = statusz(["/metrics", "DELETE /metrics", "/livez"], started, lambda: started + 7384)
     assert text(page(Request("/statusz", {}, {}))) == (

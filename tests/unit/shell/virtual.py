@@ -1,4 +1,4 @@
-"""Time that passes as fast as the test can ask for it."""
+"""Virtual clocks and an event loop with virtual time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ T = TypeVar("T")
 
 
 class VirtualClock:
-    """A clock on which a sleep takes no time at all, and is remembered."""
+    """A clock on which sleeps return at once and are recorded."""
 
     def __init__(self, wall: float = 1_800_000_000.0) -> None:
         self.at = 1000.0
         self._offset = wall - self.at
         self.slept: list[float] = []
         self.step = 0.0
-        """Seconds that pass with each look at it."""
+        """Seconds that pass at each read."""
 
     def now(self) -> float:
         self.at += self.step
@@ -35,7 +35,7 @@ class VirtualClock:
 
 
 class SteppedClock:
-    """A clock that stands still until the test lets time pass with `advance`."""
+    """A clock that only `advance` moves."""
 
     def __init__(self, wall: float = 1_800_000_000.0) -> None:
         self.at = 1000.0
@@ -57,7 +57,7 @@ class SteppedClock:
         await woken
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass, wake who is due in order, and let each do what it can at once."""
+        """Advance the time and wake the sleepers in order; each runs before the next."""
         end = self.at + seconds
         while due := sorted((at, i) for i, (at, _) in enumerate(self._sleepers) if at <= end):
             at, i = due[0]
@@ -69,13 +69,13 @@ class SteppedClock:
         self.at = end
 
     async def until_asleep(self, sleepers: int) -> None:
-        """Wait until so many are asleep."""
+        """Wait until that many tasks sleep."""
         async with self._falling_asleep, asyncio.timeout(5):
             await self._falling_asleep.wait_for(lambda: len(self._sleepers) >= sleepers)
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Waits for sockets only as long as loopback may need, and counts the rest of the time as passed."""
+    """Waits for sockets at most as long as loopback needs, and counts the rest as passed."""
 
     REAL = 0.005
 
@@ -93,7 +93,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop on which timers are due as soon as no socket of this process has anything left to read."""
+    """An event loop that skips to the next timer when no socket has data to read."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
@@ -103,7 +103,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return super().time() + self._jumping.skipped
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
-        """Without a thread, which could be slower than time."""
+        """Resolve without a thread, which could be slower than virtual time."""
         return socket.getaddrinfo(host, port, **options)
 
 
@@ -120,7 +120,7 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
-def run_virtually(story: Coroutine[Any, Any, T]) -> T:
-    """Run a story in virtual time, sockets and all."""
+def run_virtually(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine, including its sockets, in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(story)
+        return runner.run(coroutine)

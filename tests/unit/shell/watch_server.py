@@ -1,4 +1,4 @@
-"""A server of pods that lists and watches as kube-apiserver does: it ends a watch in time, a bookmark just before."""
+"""Fake API server for pods; like kube-apiserver it ends a watch after its timeout, with a bookmark just before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BOOKMARK_BEFORE_END = 2.0
 
 
 class WatchServer:
-    """Use it as an async context manager. Its pods are added and stay."""
+    """Fake API server; use it as an async context manager."""
 
     def __init__(self) -> None:
         self.port = 0

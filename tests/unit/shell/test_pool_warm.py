@@ -1,4 +1,4 @@
-"""Connections that are opened ahead of calls serve the calls that come meanwhile."""
+"""Connections opened ahead serve the calls that arrive meanwhile."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pyscheduler.shell.kube.errors import UNREACHABLE, RequestError
 from pyscheduler.shell.kube.http_connection import Address, HttpConnection
 from pyscheduler.shell.kube.pool import Pool
 
-from .test_pool import GET, Line
+from .test_pool import GET, FakeTransport
 
 
 async def settled() -> None:
-    """Let every task that can go on do so."""
+    """Run all tasks until they wait."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
-async def test_a_call_waits_for_a_connection_that_is_being_made_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A start opened twice as many as it had use for: those made ahead, and those of the calls that came meanwhile."""
-    made, lines = asyncio.Event(), list[Line]()
+async def test_call_waits_for_a_connection_that_is_being_opened_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a start would open twice as many: those ahead, and those of the calls meanwhile."""
+    made, lines = asyncio.Event(), list[FakeTransport]()
 
     async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
-        lines.append(Line())
-        line, wire = lines[-1], make()
+        lines.append(FakeTransport())
+        line, connection = lines[-1], make()
         await made.wait()
-        wire.connection_made(line)
-        return wire
+        connection.connection_made(line)
+        return connection
 
     monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")
@@ -39,7 +39,7 @@ async def test_a_call_waits_for_a_connection_that_is_being_made_ahead(monkeypatc
     await settled()
     calls = [asyncio.create_task(pool.call(GET, "")) for _ in range(4)]
     await settled()
-    assert len(lines) == 4, "three of the calls have theirs coming"
+    assert len(lines) == 4, "three of the calls wait for connections opened ahead"
     made.set()
     await settled()
     assert [len(line.sent) for line in lines] == [1] * 4
@@ -48,7 +48,7 @@ async def test_a_call_waits_for_a_connection_that_is_being_made_ahead(monkeypatc
     await pool.close()
 
 
-async def test_a_call_opens_its_own_where_one_made_ahead_comes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_opens_a_connection_when_one_opened_ahead_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, fail = 0, asyncio.Event()
 
     async def opened(_: Address, make: Callable[[], HttpConnection], __: float) -> HttpConnection:
@@ -57,9 +57,9 @@ async def test_a_call_opens_its_own_where_one_made_ahead_comes_to_nothing(monkey
         if tried == 1:
             await fail.wait()
             raise RequestError(0, UNREACHABLE, "connection refused")
-        wire = make()
-        wire.connection_made(Line())
-        return wire
+        connection = make()
+        connection.connection_made(FakeTransport())
+        return connection
 
     monkeypatch.setattr(pools, "open_connection", opened)
     pool = Pool(Address.of("http://nowhere", None, None), 8, Deadlines(connect=5.0, answer=5.0), "tests")

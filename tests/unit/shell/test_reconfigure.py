@@ -1,4 +1,4 @@
-"""A scheduler that runs is given another configuration: what its plugins newly watch is followed, or it is refused."""
+"""Reconfiguration of a running scheduler: additional watches, extenders, names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaderElect: false}
 profiles: [{plugins: {multiPoint: {enabled: [{name: Gang}]}}}]
 """
-ASKING = """
+WITH_EXTENDER = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection: {{leaderElect: false}}
@@ -41,7 +41,7 @@ profiles: [{{plugins: {{filter: {{disabled: [{{name: TaintToleration}}]}}}}}}]
 
 
 class Standby:
-    """Another leads, and goes on to."""
+    """Leadership that another process holds."""
 
     lost = False
 
@@ -93,7 +93,7 @@ async def until(true: Callable[[], object]) -> None:
 
 
 async def succeeded_pods(api: FakeApi, *pods: Json) -> None:
-    """Have the second watch of pods list these; the first one must be under way, or it would take them."""
+    """Script the list of the second pod reflector; waits until the first has listed, or it would get them."""
     await until(partial(is_watched, api, PODS))
     api.script(collection(PODS), listed(*pods))
 
@@ -102,32 +102,32 @@ def permits(scheduler: Scheduler) -> list[str]:
     return [p.name for profile in scheduler.machine.context.profiles.values() for p in profile.permit]
 
 
-async def test_what_a_new_plugin_watches_is_listed_before_it_decides(api: FakeApi, scheduler: Scheduler) -> None:
-    group = {"metadata": {"name": "crew", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
+async def test_resources_of_a_new_plugin_are_listed_before_it_is_used(api: FakeApi, scheduler: Scheduler) -> None:
+    group = {"metadata": {"name": "group", "namespace": "default", "uid": "u", "resourceVersion": "1"}}
     api.script(collection(POD_GROUP), listed(group))
     await succeeded_pods(api)
     assert await scheduler.reconfigure(loads(GANG)) == ()
     assert permits(scheduler) == ["Gang"]
-    assert list(scheduler.machine.context.handle.objects(POD_GROUP)) == [("default", "crew")]
+    assert list(scheduler.machine.context.handle.objects(POD_GROUP)) == [("default", "group")]
     assert POD_GROUP in scheduler.kinds
     assert "podgroups" in {reflector.name for reflector in scheduler.reflectors}
 
 
-async def test_succeeded_pods_are_listed_before_a_plugin_that_counts_them_decides(
+async def test_succeeded_pods_are_listed_before_a_plugin_that_counts_them_is_used(
     api: FakeApi, scheduler: Scheduler
 ) -> None:
     api.script(collection(POD_GROUP), listed())
-    done = pod("a").label(POD_GROUP_LABEL, "crew").on("n").phase("Succeeded").version(3)
+    done = pod("a").label(POD_GROUP_LABEL, "group").on("n").phase("Succeeded").version(3)
     await succeeded_pods(api, done.manifest)
     await scheduler.reconfigure(loads(GANG))
     queries = [call.query for call in api.of("GET", collection(PODS)) if call.query.get("labelSelector")]
     assert {(q["fieldSelector"], q["labelSelector"]) for q in queries} == {(SUCCEEDED_PODS, POD_GROUP_LABEL)}
-    members = scheduler.machine.context.handle.pods_by_label(POD_GROUP_LABEL, "default", "crew")
+    members = scheduler.machine.context.handle.pods_by_label(POD_GROUP_LABEL, "default", "group")
     assert [member.name for member in members.values()] == ["a"]
     assert not scheduler.machine.context.pods
 
 
-async def test_what_cannot_be_listed_is_a_reason_to_refuse(
+async def test_reconfigure_fails_when_a_resource_cannot_be_listed(
     api: FakeApi, scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await succeeded_pods(api)
@@ -139,48 +139,48 @@ async def test_what_cannot_be_listed_is_a_reason_to_refuse(
     assert scheduler.unsynced == ""
 
 
-async def test_extenders_that_come_are_sent_what_was_there_before_them(
+async def test_new_extenders_are_sent_existing_objects(
     api: FakeApi, connection: Connection, clock: VirtualClock, extender: FakeExtender
 ) -> None:
     tainted, waiting = node("n1").taint("keep", "out").manifest, pod("a").version(3).manifest
-    extender.says["filter"] = {"Nodes": {"items": [tainted]}}
+    extender.responses["filter"] = {"Nodes": {"items": [tainted]}}
     api.script("/api/v1/namespaces/default/pods/a/binding", ok({}))
     async with running(api, connection, clock, [tainted], [waiting]) as scheduler:
         for kind, found in ((NODES, tainted), (PODS, waiting)):
             await until(partial(is_watched, api, kind))
             api.script(collection(kind), listed(found))
-        assert await scheduler.reconfigure(loads(ASKING.format(url=extender.url))) == ()
+        assert await scheduler.reconfigure(loads(WITH_EXTENDER.format(url=extender.url))) == ()
         await until(lambda: api.of("POST", "/binding"))
-    ((verb, body),) = extender.asked
+    ((verb, body),) = extender.calls
     assert (verb, body["Pod"]["metadata"]["name"]) == ("filter", "a")
     assert [each["metadata"]["name"] for each in body["Nodes"]["items"]] == ["n1"]
 
 
-async def test_the_names_that_it_serves_are_those_of_the_newest_configuration(scheduler: Scheduler) -> None:
+async def test_names_are_those_of_the_current_configuration(scheduler: Scheduler) -> None:
     await scheduler.reconfigure(loads(GANG.split("profiles")[0] + "profiles: [{schedulerName: other}]"))
     assert scheduler.names == ("other",)
 
 
-async def test_whoever_stands_beside_it_is_told_what_plugins_read_for_as_long_as_it_leads(
+async def test_on_kinds_changed_is_called_with_the_plugins_kinds_while_leading(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
-    told: list[bool] = []
+    attended: list[bool] = []
     async with running(api, connection, clock) as scheduler:
-        scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
+        scheduler.on_kinds_changed = lambda kinds: attended.append(POD_GROUP in kinds)
         api.script(collection(POD_GROUP), listed())
         await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
         await scheduler.reconfigure(default())
-    assert told[-3:] == [True, False, False]
+    assert attended[-3:] == [True, False, False]
 
 
-async def test_a_replica_that_only_waits_tells_nobody(
+async def test_on_kinds_changed_is_not_called_while_not_leading(
     api: FakeApi, connection: Connection, clock: VirtualClock
 ) -> None:
-    told: list[bool] = []
+    attended: list[bool] = []
     async with running(api, connection, clock, leadership=Standby()) as scheduler:
-        scheduler.attend = lambda kinds: told.append(POD_GROUP in kinds)
+        scheduler.on_kinds_changed = lambda kinds: attended.append(POD_GROUP in kinds)
         api.script(collection(POD_GROUP), listed())
         await succeeded_pods(api)
         await scheduler.reconfigure(loads(GANG))
-    assert told == []
+    assert attended == []
