@@ -170,7 +170,7 @@ PLANTS = (
         _evenness=lambda shares: round((1 - (max(shares) - min(shares)) / 2) * 100) if shares else 100,
     ),
     _plant("ImageLocality", "rare images are as good", _counted=lambda image, nodes: nodes.image_size(image)),
-    _plant("ImageLocality", "any image counts", LEAST=0),
+    _plant("ImageLocality", "any image counts", MIN_THRESHOLD=0),
     _plant("ImageLocality", "names are taken as they are", _tagged=lambda image: image),
     _plant("NodeDeclaredFeatures", "user namespaces need nothing", HOST_NETWORK="Other"),
     _plant(

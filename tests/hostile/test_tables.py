@@ -69,7 +69,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_SPARE_VALUES", 16)
     monkeypatch.setattr(placed, "KEEP_FACETS", 4)
     monkeypatch.setattr(placed, "_REMEMBER", 16)
-    monkeypatch.setattr(inter_pod_affinity, "_SHAPES", 16)
+    monkeypatch.setattr(inter_pod_affinity, "_MAX_SIGNATURES", 16)
 
 
 def flood(world: HostilePodFixture, make: Callable[[int], PodBuilder], start: int) -> int:

@@ -80,9 +80,9 @@ def test_by_whom_pods_are_drawn_they_are_seen_likewise() -> None:
     assert world.seen(one) != world.seen(two) != world.seen(pod("db"))
 
 
-@pytest.mark.parametrize("most", [module._MOST, -1], ids=["as it is seen", "by all its labels"])
+@pytest.mark.parametrize("most", [module._MAX_TERMS, -1], ids=["as it is seen", "by all its labels"])
 def test_what_draws_a_shape_is_found_out_once(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", most)
+    monkeypatch.setattr(module, "_MAX_TERMS", most)
     subject, world = plugin(), IncomingPodFixture(pod("fan").preferred_pod_affinity(7, term(IS_WEB, ZONE)))
     web, nodes = WEB.build(world.shapes), world.state.table()
     assert subject._affinity_weights(web, (ZONE,), nodes) is subject._affinity_weights(web, (ZONE,), nodes)
@@ -92,13 +92,13 @@ def test_what_draws_a_shape_is_found_out_once(most: int, monkeypatch: pytest.Mon
 def test_where_it_would_be_too_much_newcomers_are_told_apart_by_all_their_labels(
     many: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms = [term(has("turn", "In", str(i)), HOST) for i in range(module._MOST + 1)]
+    terms = [term(has("turn", "In", str(i)), HOST) for i in range(module._MAX_TERMS + 1)]
     placed: dict[str, Any] = {
         "terms of one pod": [pod("greedy").pod_anti_affinity(*terms)],
         "terms of all": [pod(f"p{i}").pod_anti_affinity(each) for i, each in enumerate(terms)],
         "bytes of one that has terms": [OFF_WEB],
     }
     if many.startswith("bytes"):
-        monkeypatch.setattr(module, "_BIG", -1)
+        monkeypatch.setattr(module, "_MAX_BYTES", -1)
     world = IncomingPodFixture(pod("harmless"), *placed[many])
     assert isinstance(world.seen(WEB), IncomingPod)
