@@ -189,8 +189,8 @@ PLANTS = (
         "reasons are swapped",
         CLAIM_IN_USE=Rejection("node(s) had no available disk"),
     ),
-    _plant("NodeVolumeLimits", "attachments are forgotten", **{"_Attachments.to": lambda *_: set()}),
-    _elsewhere("VolumeBinding", "drivers never run out", "intree.volumes.provision._holds", lambda *_: True),
+    _plant("NodeVolumeLimits", "attachments are forgotten", **{"_Attachments.to_node": lambda *_: set()}),
+    _elsewhere("VolumeBinding", "drivers never run out", "intree.volumes.provision._has_capacity", lambda *_: True),
     _elsewhere(
         "VolumeBinding",
         "topologies are forgotten",
@@ -255,7 +255,7 @@ PLANTS = (
     _elsewhere(
         "PodTopologySpread",
         "one more is let in",
-        "intree.spread.counts.Skew.room",
+        "intree.spread.counts.Skew.max_match_count",
         property(lambda self: self.spread.max_skew + self.least_of_others - self.self_match_count + 1),
     ),
     _elsewhere(
