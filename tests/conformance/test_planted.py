@@ -1,7 +1,7 @@
-"""The recorded cases see bugs: for every in-tree plugin, small ones that people make, each of which must be noticed.
+"""The recorded cases detect planted bugs: small, plausible ones for every in-tree plugin.
 
-`recorded/planted-00.jsonl` has for each of them the smallest case found that shows it. A bug that is added here and
-goes unnoticed wants such a case.
+`recorded/planted-00.jsonl` has for each bug the smallest case found that detects it. A new bug that is not detected
+needs such a case.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tests.conformance.coverage import subjects
 from tests.conformance.generator.generated_cluster import Manifest
 
 NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder", "GangScheduling"}
-"""All that have a say in where a single pod goes."""
+"""All plugins that influence where a single pod is placed."""
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A bug in a plugin: what is put in the place of what (names within pyscheduler)."""
+    """A bug in a plugin: replacements by name within pyscheduler."""
 
     plugin: str
     bug: str
@@ -47,13 +47,13 @@ class Plant:
 
 
 def _plant(plugin: str, bug: str, **instead: Any) -> Plant:
-    """`instead`: names within the plugin's module."""
+    """Return a plant; `instead` has names within the plugin's module."""
     module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in plugin).lstrip("_")
     return Plant(plugin, bug, {f"intree.{module}.{name}": value for name, value in instead.items()})
 
 
 def _elsewhere(plugin: str, bug: str, name: str, value: Any) -> Plant:
-    """`name`: within pyscheduler."""
+    """Return a plant; `name` is relative to pyscheduler."""
     return Plant(plugin, bug, {name: value})
 
 
@@ -275,7 +275,9 @@ PLANTS = (
         "placed pods do not object",
         **{"ExistingAntiAffinityCount.of": lambda *_: 0},
     ),
-    _plant("InterPodAffinity", "nobody is the first", **{"_PreFilterState.is_first": property(_never_first)}),
+    _plant(
+        "InterPodAffinity", "no pod is the first of its group", **{"_PreFilterState.is_first": property(_never_first)}
+    ),
     _plant(
         "InterPodAffinity",
         "reasons are swapped",
@@ -299,7 +301,7 @@ PLANTS = (
         "it misses nothing",
         **{"DynamicResources.post_filter": lambda *_: Rejection("no new claims to deallocate")},
     ),
-    _plant("DynamicResources", "it says nothing", NO_CLAIMS=Rejection("")),
+    _plant("DynamicResources", "empty reason", NO_CLAIMS=Rejection("")),
     _elsewhere(
         "DefaultPreemption",
         "budgets are forgotten",
@@ -325,21 +327,21 @@ PLANTS = (
 
 @lru_cache(maxsize=1)
 def _cases() -> list[tuple[set[str], Manifest]]:
-    """The recorded cases with the names of the plugins that they exercise, the smallest first."""
+    """Return the recorded cases with the plugins that they exercise, smallest first."""
     cases = [case for path in records.files() for case in records.read(path)]
     cases.sort(key=lambda case: len(json.dumps(case["document"]["objects"])))
     return [(_exercised(case), case) for case in cases]
 
 
 def _exercised(case: Manifest) -> set[str]:
-    """The plugins that the case was recorded for, and those that have rejected a pod or told nodes apart in it."""
+    """Return the plugins that the case was recorded for, that rejected a pod, or that gave nodes different scores."""
     words = (word for feature in case["features"] for word in feature.split(":"))
     tested = (subject for answer in case["answers"] for subject in subjects(answer))
     return NAMES.intersection([*words, *(word for subject in tested for word in subject.replace(":", " ").split())])
 
 
-def _noticed(plugin: str) -> Iterator[list[Difference]]:
-    """What cases that exercise the plugin do not agree in. A failed attempt does not count: any bug can do that."""
+def _detected(plugin: str) -> Iterator[list[Difference]]:
+    """Yield the differences in cases that exercise the plugin, without failed attempts, which any bug can cause."""
     for exercised, case in _cases():
         if plugin in exercised:
             found = compare(case["answers"], ours.evaluate(case["document"]))
@@ -348,16 +350,16 @@ def _noticed(plugin: str) -> Iterator[list[Difference]]:
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=str)
-def test_a_planted_bug_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ours, "_EVALUATOR", Evaluator())
     for name, value in plant.instead.items():
         monkeypatch.setattr(f"pyscheduler.{name}", value)
-    assert next(_noticed(plant.plugin), None), f"{plant} goes unnoticed"
+    assert next(_detected(plant.plugin), None), f"{plant} is not detected"
 
 
-def test_without_one_there_is_nothing_to_notice() -> None:
-    assert not list(_noticed("NodeAffinity"))
+def test_recorded_cases_agree_without_planted_bug() -> None:
+    assert not list(_detected("NodeAffinity"))
 
 
-def test_every_plugin_has_its_bugs() -> None:
+def test_every_plugin_has_planted_bugs() -> None:
     assert {plant.plugin for plant in PLANTS} == NAMES
