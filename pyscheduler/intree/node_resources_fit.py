@@ -211,9 +211,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         cycle[_PRE_SCORE_STATE] = _PreScoreState.of(self._scored_resources(pod.requests.scored))
         return None
 
-    def _scored_resources(self, asked: Mapping[str, int]) -> Iterator[_ScoredResource]:
+    def _scored_resources(self, requested: Mapping[str, int]) -> Iterator[_ScoredResource]:
         for name, weight in ((r.name, r.weight) for r in self._resources):
-            amount = asked.get(name, 0)
+            amount = requested.get(name, 0)
             if amount or not is_scalar(name):
                 yield _ScoredResource(name, amount, weight, with_defaults=name in (CPU, MEMORY))
 
@@ -239,12 +239,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         each, resources, too_big = cycle[_PRE_SCORE_STATE]
         if too_big or self._capacities.greatest(nodes, resources) > _MAX_RATED:
             return super().score_all(cycle, pod, nodes)
-        asked = [
+        columns = [
             (amount, weight, nodes.allocatable(name), (nodes.non_zero_requested if defaults else nodes.requested)(name))
             for name, amount, weight, defaults in each
         ]
         scores = np.empty(len(nodes), np.int64)
-        kernels.allocation_scores(scores, tuple(asked), *self._strategy)
+        kernels.allocation_scores(scores, tuple(columns), *self._strategy)
         return scores
 
 

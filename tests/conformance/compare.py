@@ -127,7 +127,7 @@ def _node(part: str, name: str, theirs: Answer, ours: Answer) -> Found:
 def _describe(answer: Answer) -> str:
     if answer.get("feasible"):
         return "fits"
-    return f"{answer.get('code')} by {answer.get('plugin') or 'nobody'} {answer.get('reasons')}"
+    return f"{answer.get('code')} by {answer.get('plugin') or 'no plugin'} {answer.get('reasons')}"
 
 
 def _scores(part: str, plugin: str, theirs: Mapping[str, int], ours: Mapping[str, int]) -> Found:

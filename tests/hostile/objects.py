@@ -13,7 +13,7 @@ from pyscheduler.testing import PodBuilder, pod
 
 Json = dict[str, Any]
 
-SCHEDULED, WAITS, SKIPPED, LEFT_ALONE = "scheduled", "waits", "skipped", "left alone"
+SCHEDULED, WAITS, SKIPPED, IGNORED = "scheduled", "waits", "skipped", "ignored"
 """Outcome: bound; pending with a reason; invalid, counted and skipped; not for this scheduler."""
 MANY = 5_000
 SOMETHING = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
@@ -26,7 +26,7 @@ class Hostile(NamedTuple):
     """
 
     make: Callable[[], PodBuilder | bytes]
-    fate: str = SCHEDULED
+    outcome: str = SCHEDULED
     cost: int = 300
     admitted: bool = True
 
@@ -193,8 +193,8 @@ PODS: dict[str, Hostile] = {
     "containers that are a number": Hostile(lambda: pod("hostile").spec(containers=7), SKIPPED, admitted=False),
     "a null for a name": Hostile(lambda: broken("metadata.name", None), SKIPPED, admitted=False),
     # -- names
-    "another scheduler's name, nearly ours": Hostile(lambda: hostile().scheduler("default-scheduler "), LEFT_ALONE),
-    "a node that is nowhere": Hostile(lambda: hostile().on("nowhere"), LEFT_ALONE),
+    "another scheduler's name, nearly ours": Hostile(lambda: hostile().scheduler("default-scheduler "), IGNORED),
+    "a node that is nowhere": Hostile(lambda: hostile().on("nowhere"), IGNORED),
     "a nomination to nowhere": Hostile(lambda: hostile().nominated("nowhere")),
     "a group that is nowhere": Hostile(lambda: hostile().spec(schedulingGroup={"podGroupName": "nowhere"})),
 }

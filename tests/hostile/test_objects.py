@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pyscheduler.testing import PodBuilder, node
-from tests.hostile.objects import LEFT_ALONE, PODS, SCHEDULED, SKIPPED, WAITS, Hostile
+from tests.hostile.objects import IGNORED, PODS, SCHEDULED, SKIPPED, WAITS, Hostile
 from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 NEIGHBOURS = 40
@@ -34,13 +34,13 @@ def plain_pod() -> float:
     return cpu(lambda: schedule(cluster, "plain", 200)) / 200
 
 
-def fate_in(cluster: HostilePodFixture) -> str:
+def outcome_in(cluster: HostilePodFixture) -> str:
     context = cluster.harness.machine.context
     if "hostile" in cluster.assignments:
         return SCHEDULED
     if cluster.skipped:
         return SKIPPED
-    return WAITS if "hostile" in context.queue or context.queue.in_flight("hostile") else LEFT_ALONE
+    return WAITS if "hostile" in context.queue or context.queue.in_flight("hostile") else IGNORED
 
 
 def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
@@ -55,9 +55,9 @@ def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
     schedule(cluster, "warm", 10)
     plain_pod = cpu(lambda: schedule(cluster, "before", NEIGHBOURS)) / NEIGHBOURS
     spent = cpu(try_it)
-    assert fate_in(cluster) == hostile.fate
+    assert outcome_in(cluster) == hostile.outcome
     beside = cpu(lambda: schedule(cluster, "after", NEIGHBOURS)) / NEIGHBOURS
-    if hostile.fate != SKIPPED:
+    if hostile.outcome != SKIPPED:
         cluster.delete_pod("hostile")
     cluster.check_invariants()
     return spent / plain_pod, beside / plain_pod

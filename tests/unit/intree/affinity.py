@@ -63,8 +63,8 @@ def rejected_nodes(
     assert_filters_agree(subject, attempt, of.build(), cluster)
     if isinstance(subject.pre_filter(attempt, of.build(), cluster), Skip):
         return {}
-    answers = {n.name: subject.filter(attempt, of.build(), n) for n in cluster}
-    return {name: ANSWERS[answer.message] for name, answer in answers.items() if answer}
+    results = {n.name: subject.filter(attempt, of.build(), n) for n in cluster}
+    return {name: ANSWERS[result.message] for name, result in results.items() if result}
 
 
 def raw_scores(

@@ -37,7 +37,7 @@ from pyscheduler.testing import NodeBuilder, PodBuilder
 from pyscheduler.testing.conformance import assert_filters_agree, assert_scores_agree
 
 P = TypeVar("P", bound=Plugin)
-Answer = tuple[str, ...] | None
+Reasons = tuple[str, ...] | None
 """Result of a node: None if the pod fits, else the reasons."""
 
 
@@ -132,7 +132,7 @@ def rejections(
 
 def reasons(
     plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
-) -> list[Answer]:
+) -> list[Reasons]:
     """Return the reasons of the plugin's Filter for each node."""
     return [r.reasons if r else None for r in rejections(plugin, pod, nodes, pods)]
 
@@ -176,7 +176,7 @@ def pod_updated(action: Action, old: PodBuilder, new: PodBuilder) -> ClusterEven
     return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULABLE_POD, action, old.build(), pod)
 
 
-def wakes(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:
+def requeues(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:
     """Return True if the event requeues a pod that the plugin rejected."""
     hints = [i.hint for i in plugin.events_to_register() if i.covers(event)]
     return any(hint is None or hint(pod.build(), event) is QueueingHint.QUEUE for hint in hints)

@@ -29,7 +29,7 @@ from pyscheduler.intree.preemption.dry_run_cache import NodeOutcomes
 from pyscheduler.intree.preemption.victims import ReprieveCandidates, reprieve_candidates
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
-from .cluster import build, pod_deleted, wakes
+from .cluster import build, pod_deleted, requeues
 from .storage import KINDS, bound, spec, using, volume, within
 
 (PDB,) = DefaultPreemption.watches
@@ -297,8 +297,8 @@ def test_dry_run_stops_at_enough_candidates(guarded: frozenset[int], tried: int,
         diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
         plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), cast(Handle, handle))
-        answer = plugin.post_filter(cycle, subject, diagnosis)
-        assert answer.node_name in handle.tried
+        result = plugin.post_filter(cycle, subject, diagnosis)
+        assert result.node_name in handle.tried
         assert len(handle.tried) == tried
         seen.add(frozenset(handle.tried[:9]))
     assert len(seen) > 3, "it starts somewhere else each time"
@@ -327,7 +327,7 @@ def test_invalid_args_are_rejected(percentage: int, absolute: int, problem: str)
 
 def test_pre_enqueue_reruns_on_deletion_without_requeueing() -> None:
     plugin = build(DefaultPreemption)
-    assert not wakes(plugin, high(), pod_deleted(low("a")))
+    assert not requeues(plugin, high(), pod_deleted(low("a")))
     assert [(i.resource, i.actions) for i in plugin.events_to_register()] == [(POD, Action.DELETE)]
     assert plugin.events_to_register()[0].covers(ClusterEvent("AssignedPod", Action.DELETE))
     assert plugin.pre_enqueue(high().build()) is None
@@ -350,7 +350,7 @@ class RepeatedSearch:
     def victims(self, of: PodBuilder) -> list[str]:
         context = self.harness.machine.context
         subject = of.build(context.shapes)
-        self._preemptors.append(subject)  # a signature is kept while there is a pod of it
+        self._preemptors.append(subject)  # a signature is cached while there is a pod of it
         cycle = Cycle(self.harness.now, subject.scheduler_name, subject.uid)
         diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)

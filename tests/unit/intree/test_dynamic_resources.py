@@ -12,7 +12,7 @@ from pyscheduler.intree import DynamicResources
 from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import build, cycle, node_added, scores, table, wakes
+from .cluster import build, cycle, node_added, requeues, scores, table
 
 CLAIMS = pod("claims").spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
 GPU = "example.com/gpu"
@@ -48,8 +48,8 @@ def plugin(*classes: dict[str, Any]) -> DynamicResources:
 )
 def test_only_pods_that_need_devices_are_rejected(of: PodBuilder, nodes: list[NodeBuilder], refused: bool) -> None:
     subject = plugin(device_class("gpu", GPU), device_class("plain"), {"metadata": {"name": "bare"}})
-    answer = subject.pre_filter(cycle(), of.build(), table(nodes))
-    assert answer == (Rejection(NO, resolvable=False) if refused else SKIP)
+    result = subject.pre_filter(cycle(), of.build(), table(nodes))
+    assert result == (Rejection(NO, resolvable=False) if refused else SKIP)
     assert subject.pre_enqueue(of.build()) is None
 
 
@@ -64,8 +64,8 @@ def test_every_node_passes_with_score_0() -> None:
 def test_post_filter_rejects_without_claims_to_deallocate(of: PodBuilder) -> None:
     subject, attempt = plugin(), cycle()
     subject.pre_filter(attempt, of.build(), table([node()]))
-    answer = subject.post_filter(attempt, of.build(), Diagnosis(1))
-    assert answer == Rejection("no new claims to deallocate")
+    result = subject.post_filter(attempt, of.build(), Diagnosis(1))
+    assert result == Rejection("no new claims to deallocate")
 
 
 def test_post_filter_raises_if_pre_filter_did_not_run() -> None:
@@ -78,8 +78,8 @@ CLASS_ADDED = ClusterEvent("DeviceClass", Action.ADD, None, device_class("x"))
 
 @pytest.mark.parametrize("event", [node_added(node()), CLASS_ADDED], ids=["a node", "a device class"])
 def test_only_pods_with_extended_device_resources_are_requeued(event: ClusterEvent) -> None:
-    assert wakes(plugin(), pod().request(GPU, "1"), event)
-    assert not wakes(plugin(), CLAIMS, event)
+    assert requeues(plugin(), pod().request(GPU, "1"), event)
+    assert not requeues(plugin(), CLAIMS, event)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pyscheduler.intree import NodeResourcesFit
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
 from .cluster import (
-    Answer,
+    Reasons,
     build,
     node_added,
     node_updated,
@@ -17,7 +17,7 @@ from .cluster import (
     pod_updated,
     reasons,
     rejections,
-    wakes,
+    requeues,
 )
 
 GPU = "nvidia.com/gpu"
@@ -25,7 +25,7 @@ SMALL = node("n", cpu="2", memory="4Gi", pods="3").has("ephemeral-storage", "10G
 
 
 @pytest.mark.parametrize(
-    ("of", "running", "answer"),
+    ("of", "running", "expected"),
     [
         pytest.param(pod().requests(cpu="2", memory="4Gi"), pod("u"), None, id="exact fit"),
         pytest.param(pod().requests(cpu="1001m"), pod("u").requests(cpu="1"), ("Insufficient cpu",), id="cpu"),
@@ -65,8 +65,8 @@ SMALL = node("n", cpu="2", memory="4Gi", pods="3").has("ephemeral-storage", "10G
         ),
     ],
 )
-def test_fit_filter(of: PodBuilder, running: PodBuilder, answer: Answer) -> None:
-    assert reasons(build(NodeResourcesFit), of, [SMALL], [running.on("n")]) == [answer]
+def test_fit_filter(of: PodBuilder, running: PodBuilder, expected: Reasons) -> None:
+    assert reasons(build(NodeResourcesFit), of, [SMALL], [running.on("n")]) == [expected]
 
 
 def test_pod_count_limit() -> None:
@@ -88,13 +88,13 @@ def test_pod_count_limit() -> None:
     ],
 )
 def test_rejection_is_resolvable_only_within_allocatable(of: PodBuilder, resolvable: bool) -> None:
-    (answer,) = rejections(build(NodeResourcesFit), of, [SMALL], [pod("u").requests(cpu="1").on("n")])
-    assert answer is not None
-    assert answer.resolvable is resolvable
+    (result,) = rejections(build(NodeResourcesFit), of, [SMALL], [pod("u").requests(cpu="1").on("n")])
+    assert result is not None
+    assert result.resolvable is resolvable
 
 
 @pytest.mark.parametrize(
-    ("args", "answer"),
+    ("args", "expected"),
     [
         pytest.param({}, (f"Insufficient {GPU}",), id="by default"),
         pytest.param({"ignored_resources": (GPU,)}, None, id="by name"),
@@ -103,8 +103,8 @@ def test_rejection_is_resolvable_only_within_allocatable(of: PodBuilder, resolva
         pytest.param({"ignored_resource_groups": ("amd.com",)}, (f"Insufficient {GPU}",), id="another group"),
     ],
 )
-def test_extended_resources_may_be_ignored(args: dict[str, tuple[str, ...]], answer: Answer) -> None:
-    assert reasons(build(NodeResourcesFit, **args), pod().request(GPU, "9"), [SMALL]) == [answer]
+def test_extended_resources_may_be_ignored(args: dict[str, tuple[str, ...]], expected: Reasons) -> None:
+    assert reasons(build(NodeResourcesFit, **args), pod().request(GPU, "9"), [SMALL]) == [expected]
 
 
 def test_only_extended_resources_may_be_ignored() -> None:
@@ -128,7 +128,7 @@ def grown(old: NodeBuilder, new: NodeBuilder) -> ClusterEvent:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_deleted(pod("u").on("n")), True, id="placed pod deleted"),
         pytest.param(pod_deleted(pod("u").nominated("n")), True, id="nominated pod deleted"),
@@ -143,12 +143,12 @@ def grown(old: NodeBuilder, new: NodeBuilder) -> ClusterEvent:
         pytest.param(grown(SMALL, SMALL.has("cpu", "1")), False, id="a node shrank"),
     ],
 )
-def test_requeue_of_pod_rejected_by_fit(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodeResourcesFit), HUNGRY, event) is woken
+def test_requeue_of_pod_rejected_by_fit(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodeResourcesFit), HUNGRY, event) is requeued
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "woken"),
+    ("old", "new", "requeued"),
     [
         pytest.param(pod("me").requests(cpu="3"), pod("me").requests(cpu="1"), True, id="itself"),
         pytest.param(pod("u").requests(cpu="3").on("n"), pod("u").requests(cpu="1").on("n"), True, id="a placed pod"),
@@ -158,6 +158,6 @@ def test_requeue_of_pod_rejected_by_fit(event: ClusterEvent, woken: bool) -> Non
         ),
     ],
 )
-def test_requeue_on_pod_scale_down(old: PodBuilder, new: PodBuilder, woken: bool) -> None:
+def test_requeue_on_pod_scale_down(old: PodBuilder, new: PodBuilder, requeued: bool) -> None:
     event = pod_updated(Action.UPDATE_POD_SCALE_DOWN, old, new)
-    assert wakes(build(NodeResourcesFit), HUNGRY, event) is woken
+    assert requeues(build(NodeResourcesFit), HUNGRY, event) is requeued

@@ -195,8 +195,8 @@ def test_only_anti_affinity_rejections_are_resolvable() -> None:
     ],
 )
 def test_pre_filter_skips_pods_that_no_term_concerns(of: PodBuilder, running: list[PodBuilder], skipped: bool) -> None:
-    answer = plugin().pre_filter(cycle(), of.build(), table(NODES, running))
-    assert isinstance(answer, Skip) == skipped
+    result = plugin().pre_filter(cycle(), of.build(), table(NODES, running))
+    assert isinstance(result, Skip) == skipped
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------
@@ -282,8 +282,8 @@ EMPTY_KEY = (
     ],
 )
 def test_invalid_terms_reject_the_pod(of: PodBuilder, message: str) -> None:
-    answer = plugin().pre_filter(cycle(), of.build(), table(NODES))
-    assert answer == Rejection(f"parsing pod: {message}", resolvable=False)
+    result = plugin().pre_filter(cycle(), of.build(), table(NODES))
+    assert result == Rejection(f"parsing pod: {message}", resolvable=False)
 
 
 def test_invalid_terms_of_existing_pods_are_ignored() -> None:

@@ -12,7 +12,7 @@ from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
 from .affinity import DB, HOST, IS_DB, WEB, has, label_namespace, term
-from .cluster import node_added, node_updated, pod_deleted, pod_updated, table, wakes
+from .cluster import node_added, node_updated, pod_deleted, pod_updated, requeues, table
 
 FRONT = pod("front").label("app", "front")
 NEAR_WEB, APART_WEB = FRONT.pod_affinity(term()), FRONT.pod_anti_affinity(term())
@@ -56,7 +56,7 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
 
 
 @pytest.mark.parametrize(
-    ("of", "event", "woken"),
+    ("of", "event", "requeued"),
     [
         pytest.param(NEAR_WEB, added(WEB.on("n")), True, id="added: matching pod"),
         pytest.param(NEAR_WEB, added(WEB.nominated("n")), True, id="added: nominated"),
@@ -134,12 +134,12 @@ def relabelled(old: PodBuilder, new: PodBuilder) -> ClusterEvent:
         ),
     ],
 )
-def test_requeue_on_pod_event(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(hinted(), of, event) is woken
+def test_requeue_on_pod_event(of: PodBuilder, event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(hinted(), of, event) is requeued
 
 
 def test_deleted_member_of_remaining_group_requeues_no_member() -> None:
-    assert not wakes(hinted(SELF.on("n")), SELF, pod_deleted(SELF.on("n")))
+    assert not requeues(hinted(SELF.on("n")), SELF, pod_deleted(SELF.on("n")))
 
 
 A, B, BARE = node("n").zone("a"), node("n").zone("b"), node("n")
@@ -148,7 +148,7 @@ NAMELESS = {**BARE.manifest, "metadata": {"name": "n"}}
 
 
 @pytest.mark.parametrize(
-    ("of", "event", "woken"),
+    ("of", "event", "requeued"),
     [
         pytest.param(NEAR_WEB, node_added(A), True, id="affinity: a node in the topology"),
         pytest.param(NEAR_WEB, node_added(BARE), False, id="affinity: a node outside"),
@@ -178,22 +178,22 @@ NAMELESS = {**BARE.manifest, "metadata": {"name": "n"}}
         pytest.param(NEAR_WEB, node_updated(Action.UPDATE_NODE_TAINT, BARE, A), False, id="taints do not matter"),
     ],
 )
-def test_requeue_on_node_event(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(hinted(), of, event) is woken
+def test_requeue_on_node_event(of: PodBuilder, event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(hinted(), of, event) is requeued
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_updated(LABEL, A, B), True, id="moves"),
         pytest.param(node_updated(LABEL, A, A.label("x")), False, id="another label"),
         pytest.param(node_deleted(A), True, id="is deleted"),
     ],
 )
-def test_requeue_when_node_of_matching_anti_affinity_changes(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(hinted(DB.pod_anti_affinity(term({})).on("n")), FRONT, event) is woken
+def test_requeue_when_node_of_matching_anti_affinity_changes(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(hinted(DB.pod_anti_affinity(term({})).on("n")), FRONT, event) is requeued
     if event.new is not None:
-        assert not wakes(hinted(DB.pod_anti_affinity(term()).on("n")), FRONT, event)
+        assert not requeues(hinted(DB.pod_anti_affinity(term()).on("n")), FRONT, event)
 
 
 BLUE, RED = {"team": "blue"}, {"team": "red"}
@@ -201,7 +201,7 @@ OF_BLUE = term({}, namespaceSelector={"matchLabels": BLUE})
 
 
 @pytest.mark.parametrize(
-    ("of", "before", "now", "woken"),
+    ("of", "before", "now", "requeued"),
     [
         pytest.param(FRONT.pod_affinity(OF_BLUE), RED, BLUE, True, id="affinity: namespace newly selected"),
         pytest.param(FRONT.pod_affinity(OF_BLUE), BLUE, RED, True, id="affinity: pod may be the first of its group"),
@@ -218,10 +218,10 @@ OF_BLUE = term({}, namespaceSelector={"matchLabels": BLUE})
     ],
 )
 def test_requeue_on_namespace_event(
-    of: PodBuilder, before: Mapping[str, str] | None, now: Mapping[str, str] | None, woken: bool
+    of: PodBuilder, before: Mapping[str, str] | None, now: Mapping[str, str] | None, requeued: bool
 ) -> None:
     old, new = (None if side is None else {"metadata": {"name": "default", "labels": side}} for side in (before, now))
     action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE_OTHER
     keeper = DB.pod_anti_affinity(OF_BLUE).on("n")
     subject = hinted(keeper, namespaces={} if now is None else {"default": now})
-    assert wakes(subject, of, ClusterEvent("Namespace", action, old, new)) is woken
+    assert requeues(subject, of, ClusterEvent("Namespace", action, old, new)) is requeued

@@ -13,7 +13,7 @@ from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.intree import NodeAffinity
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import Answer, build, cycle, final_scores, node_added, node_updated, reasons, scores, table, wakes
+from .cluster import Reasons, build, cycle, final_scores, node_added, node_updated, reasons, requeues, scores, table
 
 MISMATCH = ("node(s) didn't match Pod's node affinity/selector",)
 ENFORCED = ("node(s) didn't match scheduler-enforced node affinity",)
@@ -63,7 +63,7 @@ def plugin(**added: Any) -> NodeAffinity:
     ],
 )
 def test_filter_by_node_selector_and_affinity(of: PodBuilder, fits: list[str]) -> None:
-    wanted: list[Answer] = [None if n.manifest["metadata"]["name"] in fits else MISMATCH for n in NODES]
+    wanted: list[Reasons] = [None if n.manifest["metadata"]["name"] in fits else MISMATCH for n in NODES]
     affinity = plugin()
     verdicts = affinity.filter_all(cycle(), of.build(), table(NODES))
     assert [r.reasons if (r := verdicts.at(i)) else None for i in range(len(NODES))] == wanted
@@ -73,7 +73,7 @@ def test_filter_by_node_selector_and_affinity(of: PodBuilder, fits: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
         pytest.param(pod(), SKIP, id="no selector or affinity"),
         pytest.param(pod().node_selector(disk="ssd"), None, id="nodeSelector gives no names"),
@@ -88,8 +88,8 @@ def test_filter_by_node_selector_and_affinity(of: PodBuilder, fits: list[str]) -
         ),
     ],
 )
-def test_pre_filter_returns_node_names(of: PodBuilder, answer: object) -> None:
-    assert plugin().pre_filter(cycle(), of.build(), table(NODES)) == answer
+def test_pre_filter_returns_node_names(of: PodBuilder, expected: object) -> None:
+    assert plugin().pre_filter(cycle(), of.build(), table(NODES)) == expected
 
 
 def test_preferred_terms_are_scored() -> None:
@@ -140,7 +140,7 @@ def test_added_affinity_applies_to_every_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_added(NODES[0]), True, id="a matching node is added"),
         pytest.param(node_added(NODES[2]), False, id="another node is added"),
@@ -149,16 +149,16 @@ def test_added_affinity_applies_to_every_pod() -> None:
         pytest.param(node_updated(Action.UPDATE_NODE_LABEL, NODES[0], NODES[2]), False, id="it no longer matches"),
     ],
 )
-def test_requeue_of_pod_rejected_by_node_affinity(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(), pod().node_selector(disk="ssd"), event) is woken
+def test_requeue_of_pod_rejected_by_node_affinity(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(), pod().node_selector(disk="ssd"), event) is requeued
 
 
 def test_requeue_when_node_newly_matches_added_affinity() -> None:
     required = {"nodeSelectorTerms": [labels("disk", "Exists")]}
     enforced = plugin(requiredDuringSchedulingIgnoredDuringExecution=required)
     opened = node_updated(Action.UPDATE_NODE_LABEL, node("n"), node("n").label("disk"))
-    assert wakes(enforced, pod(), opened)
-    assert not wakes(enforced, pod(), node_added(node("n")))
+    assert requeues(enforced, pod(), opened)
+    assert not requeues(enforced, pod(), node_added(node("n")))
 
 
 def test_invalid_added_affinity_is_rejected() -> None:

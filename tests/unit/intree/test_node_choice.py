@@ -9,7 +9,7 @@ from pyscheduler.intree import NodeName, NodePorts, NodeUnschedulable
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .cluster import (
-    Answer,
+    Reasons,
     build,
     cycle,
     node_added,
@@ -18,8 +18,8 @@ from .cluster import (
     pod_updated,
     reasons,
     rejections,
+    requeues,
     table,
-    wakes,
 )
 
 CORDONED = ("node(s) were unschedulable",)
@@ -30,16 +30,16 @@ CORDON_KEY = "node.kubernetes.io/unschedulable"
 def test_pod_with_node_name_fits_that_node_only() -> None:
     nodes = [node("a"), node("b")]
     assert reasons(build(NodeName), pod(), nodes) == [None, None]
-    answers = rejections(build(NodeName), pod().on("b"), nodes)
-    assert answers[1] is None
-    assert answers[0] is not None
-    assert answers[0].reasons == ("node(s) didn't match the requested node name",)
-    assert not answers[0].resolvable
-    assert wakes(build(NodeName), pod(), node_added(node("b")))
+    results = rejections(build(NodeName), pod().on("b"), nodes)
+    assert results[1] is None
+    assert results[0] is not None
+    assert results[0].reasons == ("node(s) didn't match the requested node name",)
+    assert not results[0].resolvable
+    assert requeues(build(NodeName), pod(), node_added(node("b")))
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
         pytest.param(pod(), CORDONED, id="nothing tolerated"),
         pytest.param(pod().tolerates(CORDON_KEY, operator="Exists"), None, id="tolerates the cordon"),
@@ -48,12 +48,12 @@ def test_pod_with_node_name_fits_that_node_only() -> None:
         pytest.param(pod().tolerates(CORDON_KEY, value="x"), CORDONED, id="the cordon has no value"),
     ],
 )
-def test_cordoned_node_accepts_only_tolerating_pods(of: PodBuilder, answer: Answer) -> None:
-    assert reasons(build(NodeUnschedulable), of, [node("open"), node("shut").unschedulable()]) == [None, answer]
+def test_cordoned_node_accepts_only_tolerating_pods(of: PodBuilder, expected: Reasons) -> None:
+    assert reasons(build(NodeUnschedulable), of, [node("open"), node("shut").unschedulable()]) == [None, expected]
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_added(node()), True, id="schedulable node is added"),
         pytest.param(node_added(node().unschedulable()), False, id="a cordoned node is added"),
@@ -78,12 +78,12 @@ def test_cordoned_node_accepts_only_tolerating_pods(of: PodBuilder, answer: Answ
         ),
     ],
 )
-def test_requeue_of_pod_rejected_by_cordon(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodeUnschedulable), pod("me"), event) is woken
+def test_requeue_of_pod_rejected_by_cordon(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodeUnschedulable), pod("me"), event) is requeued
 
 
 @pytest.mark.parametrize(
-    ("wanted", "used", "answer"),
+    ("wanted", "used", "expected"),
     [
         pytest.param(pod().host_port(80), pod("u").host_port(80), TAKEN, id="same port"),
         pytest.param(pod().host_port(80), pod("u").host_port(81), None, id="other port"),
@@ -99,9 +99,9 @@ def test_requeue_of_pod_rejected_by_cordon(event: ClusterEvent, woken: bool) -> 
         pytest.param(pod().host_port(81).host_port(80), pod("u").host_port(80), TAKEN, id="one port of two"),
     ],
 )
-def test_host_port_conflicts(wanted: PodBuilder, used: PodBuilder, answer: Answer) -> None:
+def test_host_port_conflicts(wanted: PodBuilder, used: PodBuilder, expected: Reasons) -> None:
     nodes = [node("free"), node("busy")]
-    assert reasons(build(NodePorts), wanted, nodes, [used.on("busy")]) == [None, answer]
+    assert reasons(build(NodePorts), wanted, nodes, [used.on("busy")]) == [None, expected]
 
 
 def test_sidecars_use_host_ports_and_init_containers_do_not() -> None:
@@ -117,7 +117,7 @@ def test_pre_filter_skips_pod_without_host_ports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_deleted(pod("u").host_port(80).on("n")), True, id="the port was freed"),
         pytest.param(
@@ -129,5 +129,5 @@ def test_pre_filter_skips_pod_without_host_ports() -> None:
         pytest.param(node_added(node()), True, id="a node is added"),
     ],
 )
-def test_requeue_of_pod_rejected_by_ports(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodePorts), pod("me").host_port(80), event) is woken
+def test_requeue_of_pod_rejected_by_ports(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodePorts), pod("me").host_port(80), event) is requeued

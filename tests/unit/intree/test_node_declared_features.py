@@ -10,7 +10,7 @@ from pyscheduler.api import SKIP, Action, ClusterEvent
 from pyscheduler.intree import NodeDeclaredFeatures
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import build, cycle, node_added, node_updated, pod_updated, rejections, table, wakes
+from .cluster import build, cycle, node_added, node_updated, pod_updated, rejections, requeues, table
 
 RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 RULES: dict[str, Any] = {"restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
@@ -35,9 +35,9 @@ NODES = [node("silent"), declares("Other"), declares(RESTART), declares(NETWORK)
     ],
 )
 def test_node_must_declare_every_needed_feature(of: PodBuilder, fits: list[bool]) -> None:
-    answers = rejections(build(NodeDeclaredFeatures), of, NODES)
-    assert [answer is None for answer in answers] == fits
-    (no,) = {answer for answer in answers if answer is not None}
+    results = rejections(build(NodeDeclaredFeatures), of, NODES)
+    assert [result is None for result in results] == fits
+    (no,) = {result for result in results if result is not None}
     assert (no.message, no.resolvable) == ("node(s) didn't match Pod's required features", False)
 
 
@@ -60,7 +60,7 @@ DECLARED = Action.UPDATE_NODE_DECLARED_FEATURE
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_added(declares()), True, id="any node is added"),
         pytest.param(node_updated(DECLARED, declares(), declares("Other")), True, id="any feature is declared"),
@@ -80,5 +80,5 @@ DECLARED = Action.UPDATE_NODE_DECLARED_FEATURE
         ),
     ],
 )
-def test_requeue_of_pod_rejected_by_features(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodeDeclaredFeatures), RESTARTS, event) is woken
+def test_requeue_of_pod_rejected_by_features(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodeDeclaredFeatures), RESTARTS, event) is requeued

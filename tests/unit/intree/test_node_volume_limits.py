@@ -12,7 +12,7 @@ from pyscheduler.intree import NodeVolumeLimits
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes
+from .cluster import Reasons, cycle, node_added, pod_deleted, reasons, rejections, requeues, table
 
 FULL = ("node(s) exceed max volume count",)
 DRIVER = "csi.example.com"
@@ -88,7 +88,7 @@ VOLUMES = (volume("v1"), volume("v2"), volume("v3", handle="h3"))
 
 
 @pytest.mark.parametrize(
-    ("limit", "running", "incoming", "answer"),
+    ("limit", "running", "incoming", "expected"),
     [
         pytest.param(1, [], using("c1"), None, id="the first"),
         pytest.param(0, [], using("c1"), FULL, id="limit of 0"),
@@ -111,15 +111,15 @@ VOLUMES = (volume("v1"), volume("v2"), volume("v3", handle="h3"))
     ],
 )
 def test_volume_limit_of_driver(
-    limit: int | None, running: list[PodBuilder], incoming: PodBuilder, answer: Answer
+    limit: int | None, running: list[PodBuilder], incoming: PodBuilder, expected: Reasons
 ) -> None:
     subject = plugin(csi_node("a", csi_example_com=limit), csi_node("b"), claims=CLAIMS, volumes=VOLUMES)
-    assert reasons(subject, incoming, NODES, [p.on("a") for p in running]) == [answer, None]
+    assert reasons(subject, incoming, NODES, [p.on("a") for p in running]) == [expected, None]
     assert all(no is None or no.resolvable for no in rejections(subject, incoming, NODES, [p.on("a") for p in running]))
 
 
 @pytest.mark.parametrize(
-    ("attached", "incoming", "answer"),
+    ("attached", "incoming", "expected"),
     [
         pytest.param(attachment("x", "a", "v1"), using("c2"), FULL, id="attachment without pod"),
         pytest.param(
@@ -134,21 +134,21 @@ def test_volume_limit_of_driver(
         pytest.param(named("x"), using("c2"), None, id="empty"),
     ],
 )
-def test_volume_attachments_count_toward_limit(attached: Json, incoming: PodBuilder, answer: Answer) -> None:
+def test_volume_attachments_count_toward_limit(attached: Json, incoming: PodBuilder, expected: Reasons) -> None:
     volumes = (*VOLUMES, named("nfs", spec={"nfs": {}}))
     subject = plugin(csi_node("a", csi_example_com=1), claims=CLAIMS, volumes=volumes, attachments=(attached,))
-    assert reasons(subject, incoming, NODES) == [answer, None]
+    assert reasons(subject, incoming, NODES) == [expected, None]
 
 
 def test_attachment_of_volume_in_use_counts_once() -> None:
     attachments = (attachment("x", "a", "v1"), attachment("y", "a", "v1"))
-    for limit, answer in ((1, FULL), (2, None)):
+    for limit, result in ((1, FULL), (2, None)):
         subject = plugin(csi_node("a", csi_example_com=limit), claims=CLAIMS, volumes=VOLUMES, attachments=attachments)
-        assert reasons(subject, using("c2"), [node("a")], [using("c1", name="p").on("a")]) == [answer]
+        assert reasons(subject, using("c2"), [node("a")], [using("c1", name="p").on("a")]) == [result]
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
         pytest.param(claim("c", storage_class="fast"), FULL, id="of a class"),
         pytest.param(claim("c", bound_to="lost", storage_class="fast"), FULL, id="volume is missing"),
@@ -160,7 +160,7 @@ def test_attachment_of_volume_in_use_counts_once() -> None:
         pytest.param(claim("c", bound_to="empty"), None, id="bound to a volume without a handle"),
     ],
 )
-def test_unbound_claim_counts_for_driver_of_its_class(of: Json, answer: Answer) -> None:
+def test_unbound_claim_counts_for_driver_of_its_class(of: Json, expected: Reasons) -> None:
     classes = (
         named("fast", provisioner=DRIVER),
         named("none"),
@@ -170,14 +170,14 @@ def test_unbound_claim_counts_for_driver_of_its_class(of: Json, answer: Answer) 
     limits = dict.fromkeys(["csi_example_com", "ebs_csi_aws_com", "csi_vsphere_vmware_com"], 0)
     empty = volume("empty", handle="")
     subject = plugin(csi_node("a", **limits), claims=(of,), classes=classes, volumes=(empty,))
-    assert reasons(subject, using("c"), NODES) == [answer, None]
+    assert reasons(subject, using("c"), NODES) == [expected, None]
 
 
 DISK: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
 
 
 @pytest.mark.parametrize(
-    ("running", "incoming", "answer"),
+    ("running", "incoming", "expected"),
     [
         pytest.param(with_volume("p", **DISK), using("ebs"), None, id="the same disk by its URL"),
         pytest.param(with_volume("p", **DISK), using("csi"), None, id="the same disk by its driver"),
@@ -199,7 +199,9 @@ DISK: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
         ),
     ],
 )
-def test_in_tree_volumes_count_for_their_csi_driver(running: PodBuilder, incoming: PodBuilder, answer: Answer) -> None:
+def test_in_tree_volumes_count_for_their_csi_driver(
+    running: PodBuilder, incoming: PodBuilder, expected: Reasons
+) -> None:
     beta = "failure-domain.beta.kubernetes.io/zone"
     volumes = (
         in_tree("ebs", "awsElasticBlockStore", volumeID="vol-1"),
@@ -216,7 +218,7 @@ def test_in_tree_volumes_count_for_their_csi_driver(running: PodBuilder, incomin
     limits = {driver.replace(".", "_"): 1 for driver in drivers}
     claims = tuple(claim(v["metadata"]["name"], v["metadata"]["name"]) for v in volumes)
     subject = plugin(csi_node("a", **limits), claims=claims, volumes=volumes)
-    assert reasons(subject, incoming, NODES, [running.on("a"), running.uid("2").on("b")]) == [answer, None]
+    assert reasons(subject, incoming, NODES, [running.on("a"), running.uid("2").on("b")]) == [expected, None]
 
 
 EPHEMERAL = with_volume("me", ephemeral={"volumeClaimTemplate": {}})
@@ -225,9 +227,9 @@ EPHEMERAL = with_volume("me", ephemeral={"volumeClaimTemplate": {}})
 def test_name_of_ephemeral_claim_contains_pod_name() -> None:
     claims = (claim("me-v", "v1", owner="me"), claim("other-v", "v2", owner="other"))
     other = EPHEMERAL._with("metadata.name", "other").uid("other").on("a")
-    for limit, answer in ((1, FULL), (2, None)):
+    for limit, result in ((1, FULL), (2, None)):
         subject = plugin(csi_node("a", csi_example_com=limit), claims=claims, volumes=VOLUMES)
-        assert reasons(subject, EPHEMERAL, NODES, [other]) == [answer, None]
+        assert reasons(subject, EPHEMERAL, NODES, [other]) == [result, None]
 
 
 def test_missing_claim_rejects_pod() -> None:
@@ -271,12 +273,12 @@ def test_invalid_volumes_end_the_attempt(
     cluster = table([node()], [p.on("node") for p in running])
     (row,) = cluster
     assert subject.pre_filter(attempt, incoming.build(), cluster) is None
-    for answer in (
+    for result in (
         lambda: subject.filter(attempt, incoming.build(), row),
         lambda: subject.filter_all(attempt, incoming.build(), cluster),
     ):
         with pytest.raises(StatusError) as caught:
-            answer()
+            result()
         assert str(caught.value) == problem
 
 
@@ -294,16 +296,16 @@ def test_pre_filter_skips_pod_without_attachable_volumes(of: PodBuilder) -> None
 
 
 @pytest.mark.parametrize(
-    ("csi_nodes", "answer"),
+    ("csi_nodes", "expected"),
     [
         pytest.param([], SKIP, id="no CSINode"),
         pytest.param([csi_node("a", csi_example_com=None)], SKIP, id="a driver without a limit"),
         pytest.param([csi_node("b", another_com=9)], None, id="another driver's on a node with pods of its own"),
     ],
 )
-def test_pre_filter_skips_if_no_driver_has_a_limit(csi_nodes: list[Json], answer: object) -> None:
+def test_pre_filter_skips_if_no_driver_has_a_limit(csi_nodes: list[Json], expected: object) -> None:
     subject = plugin(*csi_nodes, claims=CLAIMS, volumes=VOLUMES)
-    assert subject.pre_filter(cycle(), using("c1").build(), table(NODES)) is answer
+    assert subject.pre_filter(cycle(), using("c1").build(), table(NODES)) is expected
     assert subject.pre_filter(cycle(), using("unheard-of").build(), table(NODES)) is None
 
 
@@ -338,7 +340,7 @@ FREED = attachment("x", "a", "v1", EBS)
 
 
 @pytest.mark.parametrize(
-    ("of", "event", "woken"),
+    ("of", "event", "requeued"),
     [
         (MINE, changed("CSINode", Action.ADD, None, csi_node("a")), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=1), BOTH), True),
@@ -379,5 +381,5 @@ FREED = attachment("x", "a", "v1", EBS)
         (MINE, pod_placed(pod("other").on("a")), False),
     ],
 )
-def test_requeue_of_pod_rejected_by_volume_limits(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(claims=CLAIMS, volumes=VOLUMES), of, event) is woken
+def test_requeue_of_pod_rejected_by_volume_limits(of: PodBuilder, event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(claims=CLAIMS, volumes=VOLUMES), of, event) is requeued

@@ -9,7 +9,7 @@ from pyscheduler.api.outcome import StatusError
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import Answer, build, cycle, reasons, rejections, table
+from .cluster import Reasons, build, cycle, reasons, rejections, table
 from .spreading import (
     EVERYTHING,
     HOSTNAME,
@@ -36,7 +36,7 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("of", "others", "answers"),
+    ("of", "others", "expected"),
     [
         pytest.param(web(spread()), [], [None, None, None], id="no pods yet"),
         pytest.param(
@@ -115,15 +115,15 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
         ),
     ],
 )
-def test_filter_by_max_skew(of: PodBuilder, others: list[PodBuilder], answers: list[Answer]) -> None:
-    assert reasons(build(PodTopologySpread), of, ZONES, others) == answers
+def test_filter_by_max_skew(of: PodBuilder, others: list[PodBuilder], expected: list[Reasons]) -> None:
+    assert reasons(build(PodTopologySpread), of, ZONES, others) == expected
 
 
 RACKED = [IN_A.label("rack", "1"), IN_B.label("rack", "2"), IN_A_TOO]
 
 
 @pytest.mark.parametrize(
-    ("of", "nodes", "others", "answers"),
+    ("of", "nodes", "others", "expected"),
     [
         pytest.param(web(spread()), [IN_A, IN_B, NOWHERE], [], [None, None, LACKING], id="no zone at all"),
         pytest.param(
@@ -140,9 +140,9 @@ RACKED = [IN_A.label("rack", "1"), IN_B.label("rack", "2"), IN_A_TOO]
     ],
 )
 def test_nodes_without_topology_key_are_rejected_and_not_counted(
-    of: PodBuilder, nodes: list[NodeBuilder], others: list[PodBuilder], answers: list[Answer]
+    of: PodBuilder, nodes: list[NodeBuilder], others: list[PodBuilder], expected: list[Reasons]
 ) -> None:
-    assert reasons(build(PodTopologySpread), of, nodes, others) == answers
+    assert reasons(build(PodTopologySpread), of, nodes, others) == expected
 
 
 SSD_IN_A, HDD_IN_B = IN_A.label("disk", "ssd"), IN_B.label("disk", "hdd")
@@ -151,7 +151,7 @@ WANTS_SSD = expressed("In", "ssd", key="disk")
 
 
 @pytest.mark.parametrize(
-    ("of", "nodes", "answers"),
+    ("of", "nodes", "expected"),
     [
         pytest.param(
             web(spread()).node_selector(disk="ssd"), [SSD_IN_A, HDD_IN_B], [None, None], id="excluded by nodeSelector"
@@ -192,10 +192,10 @@ WANTS_SSD = expressed("In", "ssd", key="disk")
     ],
 )
 def test_inclusion_policies_decide_which_domains_count(
-    of: PodBuilder, nodes: list[NodeBuilder], answers: list[Answer]
+    of: PodBuilder, nodes: list[NodeBuilder], expected: list[Reasons]
 ) -> None:
     # One pod in zone a: it is ahead only if zone b counts, without pods.
-    assert reasons(build(PodTopologySpread), of, nodes, placed("a1")) == answers
+    assert reasons(build(PodTopologySpread), of, nodes, placed("a1")) == expected
 
 
 def test_skew_is_resolvable_and_missing_label_is_not() -> None:

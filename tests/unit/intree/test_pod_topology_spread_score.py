@@ -81,15 +81,15 @@ def test_domain_with_fewer_pods_scores_higher(
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
         pytest.param(web(), SKIP_SIGNATURE, id="not selected"),
         pytest.param(web(spread()), SKIP_SIGNATURE_GROUP, id="a hard one"),
         pytest.param(pod(), SKIP_SIGNATURE, id="no labels"),
     ],
 )
-def test_pre_score_skips_pod_without_soft_constraints(of: PodBuilder, answer: Skip) -> None:
-    assert build(PodTopologySpread).pre_score(cycle(), of.build(), table(ZONES)) is answer
+def test_pre_score_skips_pod_without_soft_constraints(of: PodBuilder, expected: Skip) -> None:
+    assert build(PodTopologySpread).pre_score(cycle(), of.build(), table(ZONES)) is expected
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def feasible_scores(
         state.add_pod(other.build())
     cluster = state.table(np.array(fit))
     assert plugin.pre_score(attempt, of.build(), cluster) is None
-    answers: list[int] = plugin.score_all(attempt, of.build(), cluster).tolist()
-    assert answers == [plugin.score(attempt, of.build(), n) for n in cluster]
-    return answers
+    results: list[int] = plugin.score_all(attempt, of.build(), cluster).tolist()
+    assert results == [plugin.score(attempt, of.build(), n) for n in cluster]
+    return results
 
 
 def test_weights_use_feasible_domains_and_counts_use_all_nodes() -> None:

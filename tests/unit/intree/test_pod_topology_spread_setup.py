@@ -11,7 +11,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import build, node_added, node_updated, pod_deleted, pod_updated, wakes
+from .cluster import build, node_added, node_updated, pod_deleted, pod_updated, requeues
 from .spreading import HARD, HOSTNAME, IN_A, IN_B, NOWHERE, SOFT, ZONE, placed, spread, web
 
 ME = web(spread(), spread(HOSTNAME, nodeTaintsPolicy="Honor"))
@@ -32,7 +32,7 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_added(OTHER), True, id="a web pod comes"),
         pytest.param(pod_added(DB), False, id="another pod comes"),
@@ -64,28 +64,28 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
         pytest.param(node_updated(Action.UPDATE_NODE_ALLOCATABLE, IN_A, IN_B), False, id="a node grows"),
     ],
 )
-def test_requeue_of_pod_rejected_by_spread(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(PodTopologySpread), ME, event) is woken
+def test_requeue_of_pod_rejected_by_spread(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(PodTopologySpread), ME, event) is requeued
 
 
 def test_requeue_when_node_newly_matches_node_affinity_policy() -> None:
     """The label is no topology key, but the pod's nodeSelector requires it."""
     subject, of = build(PodTopologySpread), web(spread()).node_selector(disk="ssd")
     relabelled = node_updated(Action.UPDATE_NODE_LABEL, IN_A, IN_A.label("disk", "ssd"))
-    assert wakes(subject, of, relabelled)
-    assert not wakes(subject, web(spread()), relabelled)
-    assert not wakes(subject, web(spread(nodeAffinityPolicy="Ignore")).node_selector(disk="ssd"), relabelled)
+    assert requeues(subject, of, relabelled)
+    assert not requeues(subject, web(spread()), relabelled)
+    assert not requeues(subject, web(spread(nodeAffinityPolicy="Ignore")).node_selector(disk="ssd"), relabelled)
 
 
 def test_own_tolerations_requeue_only_if_taints_are_honored() -> None:
     event = pod_updated(TOLERATIONS, web(spread()), web(spread()).tolerates("k"))
-    assert not wakes(build(PodTopologySpread), web(spread()), event)
+    assert not requeues(build(PodTopologySpread), web(spread()), event)
 
 
 def test_pod_with_invalid_constraints_is_requeued_by_any_event() -> None:
     broken = web(spread(selector={"matchExpressions": [{"key": "app", "operator": "Near"}]}))
     for event in (pod_deleted(DB), node_added(NOWHERE)):
-        assert wakes(build(PodTopologySpread), broken, event)
+        assert requeues(build(PodTopologySpread), broken, event)
 
 
 def constraint(key: str = ZONE, when: str = HARD, skew: int = 1, selector: bool = False) -> TopologySpreadConstraint:
@@ -203,4 +203,4 @@ profiles:
 
 def test_pod_without_remaining_constraints_is_requeued_by_any_node() -> None:
     # Default constraints rejected the pod, and its Service is gone.
-    assert wakes(build(PodTopologySpread), web(), node_added(node("n")))
+    assert requeues(build(PodTopologySpread), web(), node_added(node("n")))

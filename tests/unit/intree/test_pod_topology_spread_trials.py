@@ -10,7 +10,7 @@ from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import Answer, build, cycle, info, table
+from .cluster import Reasons, build, cycle, info, table
 from .spreading import (
     EVERYTHING,
     HOSTNAME,
@@ -32,7 +32,7 @@ WEB_POD = pod("other").label("app", "web")
 
 def after(
     of: PodBuilder, moves: Sequence[Move], others: list[PodBuilder], nodes: Sequence[NodeBuilder] = ZONES
-) -> list[Answer]:
+) -> list[Reasons]:
     """Return the filter's results after pods were added (1) or removed (-1), from both forms."""
     plugin, cluster, attempt = build(PodTopologySpread), table(nodes, others), cycle()
     assert plugin.pre_filter(attempt, of.build(), cluster) is None
@@ -41,16 +41,16 @@ def after(
         update = plugin.add_pod if pods > 0 else plugin.remove_pod
         update(attempt, of.build(), other.build(), info(cluster, where))
     verdicts = plugin.filter_all(attempt, of.build(), cluster)
-    answers = [plugin.filter(attempt, of.build(), n) for n in cluster]
-    assert answers == [verdicts.at(i) for i in range(len(cluster))]
+    results = [plugin.filter(attempt, of.build(), n) for n in cluster]
+    assert results == [verdicts.at(i) for i in range(len(cluster))]
     attempt.restore(before)
     again = plugin.filter_all(attempt, of.build(), cluster)
     assert [again.at(i) for i in range(len(cluster))] == [untouched.at(i) for i in range(len(cluster))]
-    return [answer.reasons if answer else None for answer in answers]
+    return [result.reasons if result else None for result in results]
 
 
 @pytest.mark.parametrize(
-    ("of", "moves", "answers"),
+    ("of", "moves", "expected"),
     [
         pytest.param(web(spread()), [(-1, WEB_POD, "a1")], [None, None, None], id="one less in the zone ahead"),
         pytest.param(web(spread()), [(1, WEB_POD, "b1")], [None, None, None], id="one more in the zone behind"),
@@ -84,13 +84,13 @@ def after(
         ),
     ],
 )
-def test_dry_run_counts_added_and_removed_pods(of: PodBuilder, moves: list[Move], answers: list[Answer]) -> None:
+def test_dry_run_counts_added_and_removed_pods(of: PodBuilder, moves: list[Move], expected: list[Reasons]) -> None:
     # Zone a is one ahead of zone b.
-    assert after(of, moves, placed("a1")) == answers
+    assert after(of, moves, placed("a1")) == expected
 
 
 @pytest.mark.parametrize(
-    ("of", "answers"),
+    ("of", "expected"),
     [
         pytest.param(web(spread()), [None] * 3, id="taints do not matter"),
         pytest.param(web(spread(nodeTaintsPolicy="Honor")), [UNEVEN, UNEVEN, None], id="taints are honored"),
@@ -105,10 +105,10 @@ def test_dry_run_counts_added_and_removed_pods(of: PodBuilder, moves: list[Move]
         ),
     ],
 )
-def test_dry_run_respects_inclusion_policies(of: PodBuilder, answers: list[Answer]) -> None:
+def test_dry_run_respects_inclusion_policies(of: PodBuilder, expected: list[Reasons]) -> None:
     nodes = [n.label("disk", "ssd") for n in ZONES]
     moves = [(-1, WEB_POD, "t")]
-    assert after(of, moves, placed("a1"), [*nodes, node("t").zone("a").taint("k")])[:3] == answers
+    assert after(of, moves, placed("a1"), [*nodes, node("t").zone("a").taint("k")])[:3] == expected
 
 
 def test_dry_run_raises_minimum_when_zone_catches_up() -> None:
@@ -130,7 +130,7 @@ def test_minimum_covers_unchanged_zones() -> None:
 # -- caches ---------------------------------------------------------------------------------------------------------
 
 
-def answers_now(plugin: PodTopologySpread, of: PodBuilder, state: ClusterState) -> list[Answer]:
+def current_results(plugin: PodTopologySpread, of: PodBuilder, state: ClusterState) -> list[Reasons]:
     attempt, cluster = cycle(), state.table()
     assert plugin.pre_filter(attempt, of.build(), cluster) is None
     verdicts = plugin.filter_all(attempt, of.build(), cluster)
@@ -139,7 +139,7 @@ def answers_now(plugin: PodTopologySpread, of: PodBuilder, state: ClusterState) 
 
 
 @pytest.mark.parametrize(
-    ("change", "answers"),
+    ("change", "expected"),
     [
         pytest.param([], [UNEVEN, UNEVEN, None], id="nothing"),
         pytest.param([node("c1").zone("c")], [UNEVEN, UNEVEN, UNEVEN, None], id="a new zone"),
@@ -147,17 +147,17 @@ def answers_now(plugin: PodTopologySpread, of: PodBuilder, state: ClusterState) 
         pytest.param([IN_B.taint("k")], [None, None, None], id="zone becomes tainted"),
     ],
 )
-def test_eligible_domains_are_invalidated_when_nodes_change(change: list[NodeBuilder], answers: list[Answer]) -> None:
+def test_eligible_domains_are_invalidated_when_nodes_change(change: list[NodeBuilder], expected: list[Reasons]) -> None:
     plugin, state, of = build(PodTopologySpread), ClusterState(), web(spread(nodeTaintsPolicy="Honor"))
     for n in ZONES:
         state.set_node(n.build())
     others = placed("a1", "a2", "b1") if any(n.manifest["metadata"]["name"] == "c1" for n in change) else placed("a1")
     for other in others:
         state.add_pod(other.build())
-    answers_now(plugin, of, state)
+    current_results(plugin, of, state)
     for n in change:
         state.set_node(n.build())
-    assert answers_now(plugin, of, state) == answers
+    assert current_results(plugin, of, state) == expected
 
 
 def test_plugin_can_be_used_with_several_clusters() -> None:

@@ -8,7 +8,7 @@ from pyscheduler.api import Action, QueuedPod
 from pyscheduler.intree import PrioritySort, SchedulingGates
 from pyscheduler.testing import PodBuilder, pod
 
-from .cluster import build, pod_updated, wakes
+from .cluster import build, pod_updated, requeues
 
 
 @pytest.mark.parametrize(
@@ -45,5 +45,5 @@ def test_scheduling_gates_reject_pod(of: PodBuilder, reasons: tuple[str, ...] | 
 def test_only_own_gates_requeue_pod() -> None:
     opened = pod_updated(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, pod("a").gate("x"), pod("a"))
     gates = build(SchedulingGates)
-    assert wakes(gates, pod("a").gate("x"), opened)
-    assert not wakes(gates, pod("b").gate("x"), opened)
+    assert requeues(gates, pod("a").gate("x"), opened)
+    assert not requeues(gates, pod("b").gate("x"), opened)

@@ -8,14 +8,14 @@ from pyscheduler.api import Action, ClusterEvent
 from pyscheduler.intree import TaintToleration
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import Answer, build, final_scores, node_added, node_updated, pod_updated, reasons, scores, wakes
+from .cluster import Reasons, build, final_scores, node_added, node_updated, pod_updated, reasons, requeues, scores
 
 KEPT_AWAY = ("node(s) had untolerated taint(s)",)
 SOFT = "PreferNoSchedule"
 
 
 @pytest.mark.parametrize(
-    ("of", "on", "answer"),
+    ("of", "on", "expected"),
     [
         pytest.param(pod(), node(), None, id="no taints"),
         pytest.param(pod(), node().taint("k", "v"), KEPT_AWAY, id="NoSchedule"),
@@ -33,8 +33,8 @@ SOFT = "PreferNoSchedule"
         pytest.param(pod().tolerates("k", "1", operator="Gt"), node().taint("k", "2"), KEPT_AWAY, id="Gt is disabled"),
     ],
 )
-def test_untolerated_taints_reject_pod(of: PodBuilder, on: NodeBuilder, answer: Answer) -> None:
-    assert reasons(build(TaintToleration), of, [on]) == [answer]
+def test_untolerated_taints_reject_pod(of: PodBuilder, on: NodeBuilder, expected: Reasons) -> None:
+    assert reasons(build(TaintToleration), of, [on]) == [expected]
 
 
 def test_fewer_untolerated_soft_taints_score_higher() -> None:
@@ -61,7 +61,7 @@ def test_all_nodes_score_100_without_soft_taints() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_added(node()), True, id="an untainted node is added"),
         pytest.param(node_added(node().taint("k")), False, id="a tainted node is added"),
@@ -84,5 +84,5 @@ def test_all_nodes_score_100_without_soft_taints() -> None:
         ),
     ],
 )
-def test_requeue_of_pod_rejected_by_taint(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(TaintToleration), pod("me"), event) is woken
+def test_requeue_of_pod_rejected_by_taint(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(TaintToleration), pod("me"), event) is requeued

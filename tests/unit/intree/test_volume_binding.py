@@ -90,7 +90,7 @@ IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolv
 
 
 @pytest.mark.parametrize(
-    ("wanted", "answer"),
+    ("wanted", "expected"),
     [
         pytest.param(bound("pv"), SKIP, id="bound"),
         pytest.param(claim(), None, id="waits for its first consumer"),
@@ -109,8 +109,8 @@ IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolv
         ),
     ],
 )
-def test_unbound_claim_must_wait_for_first_consumer(wanted: Manifest, answer: Rejection | Skip | None) -> None:
-    assert pre_filter(using("data"), wanted, volume(), storage_class(), storage_class("now", "Immediate")) == answer
+def test_unbound_claim_must_wait_for_first_consumer(wanted: Manifest, expected: Rejection | Skip | None) -> None:
+    assert pre_filter(using("data"), wanted, volume(), storage_class(), storage_class("now", "Immediate")) == expected
 
 
 def test_own_ephemeral_claim_is_accepted() -> None:
@@ -121,7 +121,7 @@ DISK: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
 @pytest.mark.parametrize(
-    ("held", "answer"),
+    ("held", "expected"),
     [
         pytest.param(volume(), SKIP, id="accessible everywhere"),
         pytest.param(volume(**DISK), SKIP, id="an in-tree disk of no zone"),
@@ -131,8 +131,8 @@ DISK: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
         pytest.param(volume("another"), None, id="one that does not exist"),
     ],
 )
-def test_pre_filter_skips_if_volumes_are_accessible_everywhere(held: Manifest, answer: Skip | None) -> None:
-    assert pre_filter(using("data"), bound("pv"), held) is answer
+def test_pre_filter_skips_if_volumes_are_accessible_everywhere(held: Manifest, expected: Skip | None) -> None:
+    assert pre_filter(using("data"), bound("pv"), held) is expected
     assert pre_filter(using("data", "more"), bound("pv"), claim("more"), storage_class(), held) is None
 
 

@@ -194,8 +194,8 @@ async def test_a_volume_is_bound_to_its_claim() -> None:
 
 @pytest.mark.parametrize("uid", ["", "uid-data"])
 async def test_prebound_volume_gets_no_bound_by_controller_annotation(uid: str) -> None:
-    kept = volume(claimRef={"namespace": "default", "name": "data", **({"uid": uid} if uid else {})})
-    scenario = Scenario(claim(), kept, STATIC)
+    cached = volume(claimRef={"namespace": "default", "name": "data", **({"uid": uid} if uid else {})})
+    scenario = Scenario(claim(), cached, STATIC)
     server = VolumeApi(scenario.cluster, {1: scenario.finish})
     await scenario.bind(scenario.reserve(POD), server, POD)
     ((_, written),) = server.written
@@ -204,7 +204,7 @@ async def test_prebound_volume_gets_no_bound_by_controller_annotation(uid: str) 
 
 
 async def test_selected_node_is_written_and_provisioner_binds_claim() -> None:
-    scenario = Scenario(meta(claim(), annotations={"note": "kept"}), storage_class())
+    scenario = Scenario(meta(claim(), annotations={"note": "cached"}), storage_class())
     made = volume("made", nodeAffinity=within("z1"), claimRef={"name": "data", "uid": "uid-data"})
     server = VolumeApi(
         scenario.cluster, {2: lambda: scenario.finish(to="made"), 4: lambda: scenario.cluster.show(made)}
@@ -212,7 +212,7 @@ async def test_selected_node_is_written_and_provisioner_binds_claim() -> None:
     await scenario.bind(scenario.reserve(POD), server, POD)
     ((path, written),) = server.written
     assert path == "/api/v1/namespaces/default/persistentvolumeclaims/data"
-    assert written["metadata"]["annotations"] == {"note": "kept", SELECTED: "a"}
+    assert written["metadata"]["annotations"] == {"note": "cached", SELECTED: "a"}
     # From second 2 the claim names a volume that the watch has not shown yet.
     assert server.seconds == 4
 

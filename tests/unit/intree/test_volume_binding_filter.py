@@ -12,7 +12,7 @@ from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import NodeBuilder, PodBuilder, node
 from pyscheduler.testing.conformance import assert_filters_agree
 
-from .cluster import Answer, cycle
+from .cluster import Reasons, cycle
 from .storage import Cluster, Manifest, bound, claim, meta, obj, spec, storage_class, using, volume, within
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
@@ -25,7 +25,7 @@ NOWHERE = storage_class(provisioner="kubernetes.io/no-provisioner")
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
-def answers(incoming: PodBuilder, *objects: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> list[Answer]:
+def results(incoming: PodBuilder, *objects: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> list[Reasons]:
     """Return the reasons of each node, from both forms."""
     cluster, attempt = Cluster(*objects, nodes=nodes), cycle()
     plugin, built = VolumeBinding(VolumeBinding.Args(), cluster), incoming.build()
@@ -35,9 +35,9 @@ def answers(incoming: PodBuilder, *objects: Manifest, nodes: Sequence[NodeBuilde
     return [r.reasons if r else None for r in rejections]
 
 
-def on(answer: list[Answer]) -> str:
+def on(result: list[Reasons]) -> str:
     """Return the names of the nodes that fit."""
-    return "".join(n.manifest["metadata"]["name"] for n, a in zip(NODES, answer, strict=True) if a is None)
+    return "".join(n.manifest["metadata"]["name"] for n, a in zip(NODES, result, strict=True) if a is None)
 
 
 # -- bound claims ------------------------------------------------------------------------------------------------------
@@ -83,26 +83,26 @@ def on(answer: list[Answer]) -> str:
     ],
 )
 def test_bound_volume_must_be_accessible(affinity: Any, fitting: str) -> None:
-    answer = answers(using("data"), bound("pv"), volume(nodeAffinity=affinity))
-    assert on(answer) == fitting
-    assert all(a in (None, (UNREACHED,)) for a in answer)
+    result = results(using("data"), bound("pv"), volume(nodeAffinity=affinity))
+    assert on(result) == fitting
+    assert all(a in (None, (UNREACHED,)) for a in result)
 
 
 def test_a_bound_volume_must_exist() -> None:
-    assert answers(using("data"), bound("gone")) == [(LOST,)] * 3
+    assert results(using("data"), bound("gone")) == [(LOST,)] * 3
 
 
 def test_claim_without_volume_is_unbound_despite_annotation() -> None:
     completed = meta(claim(), annotations={"pv.kubernetes.io/bind-completed": "yes"})
-    assert answers(using("data"), completed, NOWHERE) == [(UNMATCHED,)] * 3
-    assert answers(using("data"), completed, volume(), NOWHERE) == [None] * 3
+    assert results(using("data"), completed, NOWHERE) == [(UNMATCHED,)] * 3
+    assert results(using("data"), completed, volume(), NOWHERE) == [None] * 3
 
 
 def test_first_conflicting_bound_claim_is_reported() -> None:
     far, gone = bound("far", "x"), bound("gone", "y")
     there = volume("far", nodeAffinity=within("z1"))
-    assert answers(using("x", "y"), far, gone, there) == [(LOST,), (UNREACHED,), (UNREACHED,)]
-    assert answers(using("y", "x"), far, gone, there) == [(LOST,)] * 3
+    assert results(using("x", "y"), far, gone, there) == [(LOST,), (UNREACHED,), (UNREACHED,)]
+    assert results(using("y", "x"), far, gone, there) == [(LOST,)] * 3
 
 
 # -- static volumes ----------------------------------------------------------------------------------------------------
@@ -154,9 +154,9 @@ def test_first_conflicting_bound_claim_is_reported() -> None:
     ],
 )
 def test_unbound_claim_needs_matching_volume(offered: Manifest, fitting: str) -> None:
-    answer = answers(using("data"), claim(), offered, NOWHERE)
-    assert on(answer) == fitting
-    assert all(a in (None, (UNMATCHED,)) for a in answer)
+    result = results(using("data"), claim(), offered, NOWHERE)
+    assert on(result) == fitting
+    assert all(a in (None, (UNMATCHED,)) for a in result)
 
 
 @pytest.mark.parametrize(
@@ -165,32 +165,32 @@ def test_unbound_claim_needs_matching_volume(offered: Manifest, fitting: str) ->
 )
 def test_a_claim_may_select_volumes_by_label(selector: Any, fitting: str) -> None:
     offered = meta(volume(), labels={"disk": "fast"})
-    assert on(answers(using("data"), claim(selector=selector), offered, NOWHERE)) == fitting
+    assert on(results(using("data"), claim(selector=selector), offered, NOWHERE)) == fitting
 
 
 def test_invalid_volume_selector_raises() -> None:
     wrong = claim(selector={"matchExpressions": [{"key": "disk", "operator": "Near"}]})
     problem = 'error creating internal label selector for claim: default/data: "Near" is not a valid label selector'
     with pytest.raises(StatusError, match=problem):
-        answers(using("data"), wrong, NOWHERE)
+        results(using("data"), wrong, NOWHERE)
 
 
 def test_two_claims_need_two_volumes_on_one_node() -> None:
     wanted = [claim("x"), claim("y"), NOWHERE]
     here: Manifest = {"nodeAffinity": within("z1")}
-    assert on(answers(using("x", "y"), *wanted, volume("p", **here))) == ""
-    assert on(answers(using("x", "y"), *wanted, volume("p", **here), volume("q"))) == "a"
-    assert on(answers(using("x", "y"), *wanted, volume("p"), volume("q"))) == "abc"
+    assert on(results(using("x", "y"), *wanted, volume("p", **here))) == ""
+    assert on(results(using("x", "y"), *wanted, volume("p", **here), volume("q"))) == "a"
+    assert on(results(using("x", "y"), *wanted, volume("p"), volume("q"))) == "abc"
 
 
 def test_the_smaller_claim_leaves_the_larger_volume_to_the_larger_claim() -> None:
     wanted = [claim("big", "5Gi"), claim("small", "1Gi"), NOWHERE]
-    assert on(answers(using("big", "small"), *wanted, volume("p", "5Gi"), volume("q", "2Gi"))) == "abc"
+    assert on(results(using("big", "small"), *wanted, volume("p", "5Gi"), volume("q", "2Gi"))) == "abc"
 
 
 def test_prebound_volume_rules_out_others() -> None:
-    kept = volume("kept", claimRef={"namespace": "default", "name": "data"}, nodeAffinity=within("z1"))
-    assert on(answers(using("data"), claim(), kept, volume("free"), NOWHERE)) == "a"
+    cached = volume("cached", claimRef={"namespace": "default", "name": "data"}, nodeAffinity=within("z1"))
+    assert on(results(using("data"), claim(), cached, volume("free"), NOWHERE)) == "a"
 
 
 # -- provisioning ------------------------------------------------------------------------------------------------------
@@ -213,9 +213,9 @@ def topology(*zones: str) -> Manifest:
     ],
 )
 def test_provisioning_respects_allowed_topologies(made: Manifest, fitting: str) -> None:
-    answer = answers(using("data"), claim(), made)
-    assert on(answer) == fitting
-    assert all(a in (None, (UNMATCHED,)) for a in answer)
+    result = results(using("data"), claim(), made)
+    assert on(result) == fitting
+    assert all(a in (None, (UNMATCHED,)) for a in result)
 
 
 def capacity(size: str | None, labels: Any = None, name: str = "cap", **fields: Any) -> Manifest:
@@ -252,34 +252,34 @@ DRIVER = obj("CSIDriver", "maker", spec={"storageCapacity": True})
     ],
 )
 def test_provisioning_needs_published_capacity(published: list[Manifest], fitting: str) -> None:
-    answer = answers(using("data"), claim(), storage_class(), DRIVER, *published)
-    assert on(answer) == fitting
-    assert all(a in (None, (NO_ROOM,)) for a in answer)
+    result = results(using("data"), claim(), storage_class(), DRIVER, *published)
+    assert on(result) == fitting
+    assert all(a in (None, (NO_ROOM,)) for a in result)
 
 
 @pytest.mark.parametrize("driver", [spec(DRIVER, storageCapacity=False), spec(DRIVER, storageCapacity=None)])
 def test_capacity_of_untracked_drivers_is_not_checked(driver: Manifest) -> None:
-    assert on(answers(using("data"), claim(), storage_class(), driver)) == "abc"
+    assert on(results(using("data"), claim(), storage_class(), driver)) == "abc"
 
 
 def test_claim_without_size_needs_no_capacity() -> None:
-    assert on(answers(using("data"), claim(resources={}), storage_class(), DRIVER)) == "abc"
+    assert on(results(using("data"), claim(resources={}), storage_class(), DRIVER)) == "abc"
 
 
 def test_first_unprovisionable_claim_is_reported() -> None:
     classes = [storage_class("far", allowedTopologies=[topology("z1")], provisioner="other"), storage_class(), DRIVER]
     far, full = claim("far", "1Mi", "far"), claim("full", "2Mi")
-    assert answers(using("far", "full"), far, full, *classes) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
+    assert results(using("far", "full"), far, full, *classes) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
     first = claim("full", "1Ki")
-    assert answers(using("far", "full"), far, first, *classes) == [(NO_ROOM,)] * 3
+    assert results(using("far", "full"), far, first, *classes) == [(NO_ROOM,)] * 3
 
 
 def test_reasons_of_bound_and_unbound_claims_are_reported_together() -> None:
     there = volume(storage_class="now", nodeAffinity=within("z1"))
     objects = [bound("pv", "x"), there, claim("y"), storage_class(), DRIVER]
-    assert answers(using("x", "y"), *objects) == [(NO_ROOM,), (UNREACHED, NO_ROOM), (UNREACHED, NO_ROOM)]
+    assert results(using("x", "y"), *objects) == [(NO_ROOM,), (UNREACHED, NO_ROOM), (UNREACHED, NO_ROOM)]
     objects = [bound("gone", "x"), claim("y"), NOWHERE]
-    assert answers(using("x", "y"), *objects) == [(UNMATCHED, LOST)] * 3
+    assert results(using("x", "y"), *objects) == [(UNMATCHED, LOST)] * 3
 
 
 # -- claims with a selected node ---------------------------------------------------------------------------------------
@@ -291,23 +291,23 @@ def begun(node_name: str, name: str = "data") -> Manifest:
 
 def test_claim_with_selected_node_fits_that_node_only() -> None:
     # The claim is not matched any more: the matching volume stays available.
-    assert answers(using("data"), begun("b"), volume(), storage_class()) == [(UNMATCHED,), None, (UNMATCHED,)]
-    assert answers(using("data"), begun("b"), volume(), NOWHERE) == [(UNMATCHED,)] * 3
+    assert results(using("data"), begun("b"), volume(), storage_class()) == [(UNMATCHED,), None, (UNMATCHED,)]
+    assert results(using("data"), begun("b"), volume(), NOWHERE) == [(UNMATCHED,)] * 3
 
 
 def test_claims_with_different_selected_nodes_fit_nowhere() -> None:
-    assert on(answers(using("x", "y"), begun("a", "x"), begun("b", "y"), storage_class())) == ""
+    assert on(results(using("x", "y"), begun("a", "x"), begun("b", "y"), storage_class())) == ""
 
 
 def test_selected_node_conflict_is_reported_with_inaccessible_volume() -> None:
     there = volume(storage_class="now", nodeAffinity=within("z1"))
-    reported = answers(using("x", "y"), bound("pv", "x"), there, begun("b", "y"), storage_class())
+    reported = results(using("x", "y"), bound("pv", "x"), there, begun("b", "y"), storage_class())
     assert reported == [(UNMATCHED,), (UNREACHED,), (UNREACHED, UNMATCHED)]
 
 
 def test_selected_node_conflict_is_reported_before_matching() -> None:
     full = [storage_class(), DRIVER, begun("a", "x"), claim("y")]
-    assert answers(using("x", "y"), *full) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
+    assert results(using("x", "y"), *full) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
 
 
 # -- in-tree volumes of migrated plugins -------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ BETA = "failure-domain.beta.kubernetes.io"
 
 
 def translated(disk: Manifest, *csi_nodes: Manifest, nodes: Sequence[NodeBuilder] = DRIVERS) -> str:
-    return on(answers(using("data"), bound("pv"), disk, *csi_nodes, nodes=nodes))
+    return on(results(using("data"), bound("pv"), disk, *csi_nodes, nodes=nodes))
 
 
 @pytest.mark.parametrize(

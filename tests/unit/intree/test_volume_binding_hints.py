@@ -10,7 +10,7 @@ from pyscheduler.api import NODE, Action, ClusterEvent
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import node
 
-from .cluster import node_added, pod_deleted, wakes
+from .cluster import node_added, pod_deleted, requeues
 from .storage import Cluster, Manifest, bound, claim, meta, obj, spec, storage_class, using, volume
 
 ADD, UPDATE, DELETE = Action.ADD, Action.UPDATE_OTHER, Action.DELETE
@@ -90,4 +90,4 @@ def test_requeue_of_pod_rejected_by_volume_binding(what: ClusterEvent, helps: bo
     more = [{"name": "scratch", "ephemeral": {}}, {"name": "inline", "csi": {"driver": "inline"}}]
     objects = (claim(), claim("shared"), bound("pv", "taken"), storage_class())
     plugin = VolumeBinding(VolumeBinding.Args(), Cluster(*objects))
-    assert wakes(plugin, using("data").spec(volumes=more), what) is helps
+    assert requeues(plugin, using("data").spec(volumes=more), what) is helps

@@ -12,7 +12,7 @@ from pyscheduler.intree import VolumeRestrictions
 from pyscheduler.intree.volumes.objects import CLAIM
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes
+from .cluster import Reasons, cycle, node_added, pod_deleted, reasons, rejections, requeues, table
 
 CONFLICT = ("node(s) had no available disk",)
 IN_USE = (
@@ -60,7 +60,7 @@ READ: dict[str, Any] = {"readOnly": True}
 
 
 @pytest.mark.parametrize(
-    ("there", "incoming", "answer"),
+    ("there", "incoming", "expected"),
     [
         pytest.param(gce("d"), gce("d"), CONFLICT, id="gce, both write"),
         pytest.param(gce("d", **READ), gce("d"), CONFLICT, id="gce, one reads"),
@@ -83,9 +83,9 @@ READ: dict[str, Any] = {"readOnly": True}
         pytest.param(with_volume(gcePersistentDisk={}), with_volume(gcePersistentDisk={}), CONFLICT, id="no names"),
     ],
 )
-def test_disk_conflicts_on_one_node(there: PodBuilder, incoming: PodBuilder, answer: Answer) -> None:
+def test_disk_conflicts_on_one_node(there: PodBuilder, incoming: PodBuilder, expected: Reasons) -> None:
     running = [there.uid("there").on("a"), pod("plain").on("b")]
-    assert reasons(plugin(), incoming, [node("a"), node("b"), node("c")], running) == [answer, None, None]
+    assert reasons(plugin(), incoming, [node("a"), node("b"), node("c")], running) == [expected, None, None]
     (no, *_) = rejections(plugin(), incoming, [node("a")], running)
     assert no is None or no.resolvable
 
@@ -99,7 +99,7 @@ def test_any_of_several_disks_conflicts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("running", "answer"),
+    ("running", "expected"),
     [
         pytest.param([], SKIP, id="no other pod"),
         pytest.param([using("one", name="p").on("b")], [IN_USE, IN_USE], id="a pod on any node"),
@@ -109,12 +109,12 @@ def test_any_of_several_disks_conflicts() -> None:
         pytest.param([using("many", name="p").on("b")], SKIP, id="a claim for many"),
     ],
 )
-def test_read_write_once_pod_claim_is_in_use_on_every_node(running: list[PodBuilder], answer: Any) -> None:
+def test_read_write_once_pod_claim_is_in_use_on_every_node(running: list[PodBuilder], expected: Any) -> None:
     subject, nodes, incoming = plugin(claim("one"), claim("many", RWX)), [node("a"), node("b")], using("one", "many")
-    if answer is SKIP:
+    if expected is SKIP:
         assert subject.pre_filter(cycle(), incoming.build(), table(nodes, running)) is SKIP
     else:
-        assert reasons(subject, incoming, nodes, running) == answer
+        assert reasons(subject, incoming, nodes, running) == expected
         assert all(no is not None and no.resolvable for no in rejections(subject, incoming, nodes, running))
 
 
@@ -126,8 +126,8 @@ def test_disk_conflict_is_reported_before_claim_in_use() -> None:
 
 @pytest.mark.parametrize("missing", ["two", ""], ids=["of that name", "without a name"])
 def test_missing_claim_rejects_pod(missing: str) -> None:
-    answer = plugin(claim("one")).pre_filter(cycle(), using("one", missing).build(), table([node()]))
-    assert answer == Rejection(f'persistentvolumeclaim "{missing}" not found', resolvable=False)
+    result = plugin(claim("one")).pre_filter(cycle(), using("one", missing).build(), table([node()]))
+    assert result == Rejection(f'persistentvolumeclaim "{missing}" not found', resolvable=False)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ ME = pod("me").spec(volumes=[*gce("d").manifest["spec"]["volumes"], *using("one"
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_deleted(gce("d").on("a")), True, id="a pod with the disk goes"),
         pytest.param(pod_deleted(gce("d")), True, id="one that had no node"),
@@ -192,5 +192,5 @@ ME = pod("me").spec(volumes=[*gce("d").manifest["spec"]["volumes"], *using("one"
         ),
     ],
 )
-def test_requeue_of_pod_rejected_by_volume_restrictions(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(), ME, event) is woken
+def test_requeue_of_pod_rejected_by_volume_restrictions(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(), ME, event) is requeued

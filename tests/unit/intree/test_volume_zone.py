@@ -12,7 +12,7 @@ from pyscheduler.intree import VolumeZone
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_filters_agree
 
-from .cluster import cycle, node_added, wakes
+from .cluster import cycle, node_added, requeues
 from .storage import Cluster, Manifest, bound, claim, ephemeral, meta, storage_class, using, volume
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -40,9 +40,9 @@ def fitting(labels: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> str:
     cluster, attempt = Cluster(bound("pv"), meta(volume(), labels=labels), nodes=nodes), cycle()
     subject, incoming = plugin(cluster), using("data").build()
     assert_filters_agree(subject, attempt, incoming, cluster.nodes())
-    answers = {info.name: subject.filter(attempt, incoming, info) for info in cluster.nodes()}
-    assert set(answers.values()) <= {None, Rejection("node(s) had no available volume zone", resolvable=False)}
-    return "".join(name for name, answer in answers.items() if answer is None)
+    results = {info.name: subject.filter(attempt, incoming, info) for info in cluster.nodes()}
+    assert set(results.values()) <= {None, Rejection("node(s) had no available volume zone", resolvable=False)}
+    return "".join(name for name, result in results.items() if result is None)
 
 
 @pytest.mark.parametrize(
@@ -142,4 +142,4 @@ def event(action: Action, old: Manifest | None, new: Manifest) -> ClusterEvent:
 def test_requeue_of_pod_rejected_by_volume_zone(what: ClusterEvent, helps: bool) -> None:
     volumes = [{"name": "scratch", "ephemeral": {}}]
     cluster = Cluster(meta(claim(volumeName="pv")), storage_class())
-    assert wakes(plugin(cluster), using("data").spec(volumes=volumes), what) is helps
+    assert requeues(plugin(cluster), using("data").spec(volumes=volumes), what) is helps
