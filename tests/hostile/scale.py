@@ -25,29 +25,29 @@ SLOWER = 2.0
 """Maximum cost of the last tenth of a flood, as a multiple of the second tenth."""
 LEFT_BYTES = 48 << 20
 """Bytes that a flood may leave from its second tenth on, at any length."""
-MOST_SHAPES = 20_000
+MAX_SIGNATURES = 20_000
 """Maximum of signatures remembered for deleted pods: some have cached results, others wait for their removal."""
 TIMES_PLAIN = 3.0
 """Maximum cost of a pod of a burst, and of another tenant's pod during it, in plain pods."""
 
 
-class Shapes(NamedTuple):
+class FloodResult(NamedTuple):
     """Results of a flood of signatures: CPU seconds per pod, bytes of memory."""
 
     early: float
     late: float
     grown: int
-    kept: int
+    remembered: int
     """Signatures remembered after all of their pods are deleted."""
 
 
-class Burst(NamedTuple):
+class BurstResult(NamedTuple):
     """Results of a burst, in CPU seconds."""
 
     pods: int
     plain: float
     """Per pod, without other pods."""
-    taken_in: float
+    queueing: float
     """Per pod of the burst, until it is queued."""
     tried: float
     """Per attempt until the pod of another tenant behind the burst was scheduled."""
@@ -71,13 +71,13 @@ def _template() -> bytes:
 _TEMPLATE = _template()
 
 
-def shape(i: int) -> bytes:
+def pod_with_signature(i: int) -> bytes:
     """Return the i-th pod as JSON."""
     text = _TEMPLATE.replace(b"@", b"%d" % i)
     return text.replace(b"#", b"%d" % (i % 97 + 1)).replace(b"%", b"%d" % (i % 3))
 
 
-def flood(count: int, report: Callable[[str], None] = lambda _: None) -> Shapes:
+def flood(count: int, report: Callable[[str], None] = lambda _: None) -> FloodResult:
     """Create and delete pods of `count` signatures, a few at a time; `report` receives the progress."""
     cluster = HostilePodFixture(nodes=NODES)
     tenth = count // 10
@@ -85,7 +85,7 @@ def flood(count: int, report: Callable[[str], None] = lambda _: None) -> Shapes:
     memory: list[int] = []
     began = time.process_time()
     for i in range(count):
-        cluster.handle_pod(shape(i))
+        cluster.handle_pod(pod_with_signature(i))
         if i >= ALIVE:
             cluster.delete_pod(f"p{i - ALIVE}")
         if i % 20 == 19:
@@ -94,15 +94,15 @@ def flood(count: int, report: Callable[[str], None] = lambda _: None) -> Shapes:
             spent.append((time.process_time() - began) / tenth)
             cluster.clear_history()
             memory.append(_memory())
-            report(f"{i + 1} shapes: {spent[-1] * 1e6:.0f} µs for each, {memory[-1] >> 20} MiB")
+            report(f"{i + 1} signatures: {spent[-1] * 1e6:.0f} µs for each, {memory[-1] >> 20} MiB")
             began = time.process_time()
     for each in list(cluster.harness.machine.context.pods.values()):
         cluster.delete_pod(each.name)
     cluster.check_invariants()
-    return Shapes(spent[1], spent[-1], memory[-1] - memory[1], len(cluster.harness.machine.context.shapes))
+    return FloodResult(spent[1], spent[-1], memory[-1] - memory[1], len(cluster.harness.machine.context.shapes))
 
 
-def burst(count: int, fits: bool) -> Burst:
+def burst(count: int, fits: bool) -> BurstResult:
     """Create `count` pods of one tenant at once, and some of another tenant behind, during and after them."""
     cluster = HostilePodFixture(nodes=NODES if not fits else max(NODES, count // 900))
     plain_cost = _cost(cluster, [plain(f"warm-{i}") for i in range(200)]) / 200
@@ -110,7 +110,7 @@ def burst(count: int, fits: bool) -> Burst:
     pods = [pod(f"burst-{i}").requests(cpu=amount).label("app", "burst") for i in range(count)]
     began = time.process_time()
     cluster.handle_pods(*pods)
-    taken_in = (time.process_time() - began) / count
+    queueing = (time.process_time() - began) / count
     gc.collect()
     gc.freeze()  # as the scheduler does: the collector does not scan long-lived objects during an attempt
     cluster.handle_pods(plain("behind"), plain("urgent").priority(10))
@@ -124,22 +124,22 @@ def burst(count: int, fits: bool) -> Burst:
     after = _until_bound(cluster, "after")
     cluster.clear_history()
     gc.unfreeze()
-    return Burst(count, plain_cost, taken_in, tried, urgent + attempts, urgent, after, cluster.longest)
+    return BurstResult(count, plain_cost, queueing, tried, urgent + attempts, urgent, after, cluster.longest)
 
 
-def check_flood(found: Shapes) -> None:
+def check_flood(found: FloodResult) -> None:
     """Raise AssertionError if a flood exceeds its bounds."""
     assert found.late < SLOWER * found.early, found
     assert found.grown < LEFT_BYTES, found
-    assert found.kept < MOST_SHAPES, found
+    assert found.remembered < MAX_SIGNATURES, found
 
 
-def check_burst(found: Burst) -> None:
+def check_burst(found: BurstResult) -> None:
     """Raise AssertionError if a burst exceeds the bounds of other tenants."""
     assert found.urgent == 1, found
     assert found.attempts <= found.pods + 2, found
     assert found.after == 1, found
-    assert found.taken_in < TIMES_PLAIN * found.plain, found
+    assert found.queueing < TIMES_PLAIN * found.plain, found
     assert found.tried < TIMES_PLAIN * found.plain, found
     assert found.longest < 0.5, found
 
@@ -179,7 +179,7 @@ def main() -> None:
         _print(f"a burst of pods that fit {'somewhere' if fits else 'nowhere'}: {found}")
         check_burst(found)
     shapes = flood(options.shapes, _print)
-    _print(f"{options.shapes} shapes: {shapes}")
+    _print(f"{options.shapes} signatures: {shapes}")
     check_flood(shapes)
 
 

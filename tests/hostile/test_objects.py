@@ -13,7 +13,7 @@ from tests.hostile.objects import IGNORED, PODS, SCHEDULED, SKIPPED, WAITS, Host
 from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 NEIGHBOURS = 40
-TIMES_ITS_SIZE = 60
+MAX_TIMES_SIZE = 60
 """Maximum bytes of memory per byte of a hostile object while it is tried, Python's object overhead included."""
 MIB = 1 << 20
 
@@ -43,7 +43,7 @@ def outcome_in(cluster: HostilePodFixture) -> str:
     return WAITS if "hostile" in context.queue or context.queue.in_flight("hostile") else IGNORED
 
 
-def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
+def costs_with_neighbours(hostile: Hostile) -> tuple[float, float]:
     """Return the cost of a hostile pod and of each other pod next to it, in plain pods."""
     cluster = HostilePodFixture()
     raw = hostile.raw
@@ -65,12 +65,12 @@ def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
 
 @pytest.mark.parametrize("hostile", [pytest.param(hostile, id=name) for name, hostile in PODS.items()])
 def test_hostile_pod_stays_within_cost_and_others_are_scheduled(hostile: Hostile) -> None:
-    spent, beside = try_beside_neighbours(hostile)
+    spent, beside = costs_with_neighbours(hostile)
     for _ in range(2):
         if spent < hostile.cost and beside < 20:
             break
         # Other processes slow the processor down for a while; a real excess repeats every time.
-        again = try_beside_neighbours(hostile)
+        again = costs_with_neighbours(hostile)
         spent, beside = min(spent, again[0]), min(beside, again[1])
     assert spent < hostile.cost, f"as much as {spent:.0f} plain pods"
     assert beside < 20, f"each neighbour costs as much as {beside:.0f} plain pods"
@@ -98,7 +98,7 @@ def test_memory_of_large_pod_is_freed_after_deletion(hostile: Hostile, traced: N
         cluster.delete_pod("hostile")
     size = len(hostile.raw)
     _, peak = tracemalloc.get_traced_memory()
-    assert peak - before < TIMES_ITS_SIZE * size + MIB, f"{(peak - before) / size:.0f} times its size"
+    assert peak - before < MAX_TIMES_SIZE * size + MIB, f"{(peak - before) / size:.0f} times its size"
     schedule(cluster, "after", 5)
     left = memory(cluster) - before
     assert left < MIB / 4, f"{left} bytes of {size} are left"

@@ -13,6 +13,6 @@ def test_flood_of_signatures_leaves_tables_bounded() -> None:
     scale.check_flood(scale.flood(8_000))
 
 
-@pytest.mark.parametrize("fits", [True, False], ids=["fits", "hopeless"])
+@pytest.mark.parametrize("fits", [True, False], ids=["fits", "unschedulable"])
 def test_burst_of_one_tenant_does_not_starve_others(fits: bool) -> None:
     scale.check_burst(scale.burst(4_000, fits))

@@ -39,7 +39,7 @@ class Work(Instrument):
         self.moved += 1
 
 
-class Backlogged:
+class BackloggedCluster:
     """A cluster with thousands of unschedulable pods, some of them gated."""
 
     def __init__(self) -> None:
@@ -58,13 +58,13 @@ class Backlogged:
             queue.add_unschedulable(queued, queued.pod, rejectors, set(), self.harness.now)
         self.harness.now += 20.0
 
-    def calls_until_idle(self, happen: Callable[[Harness], None]) -> int:
+    def calls_until_idle(self, trigger: Callable[[Harness], None]) -> int:
         """Trigger an event; return the number of calls until attempts run again. No call may be long."""
         harness, calls = self.harness, 0
         while calls == 0 or harness.machine.busy:
             self.work.weighed = self.work.moved = 0
             if calls == 0:
-                happen(harness)
+                trigger(harness)
             else:
                 assert harness.machine.cycle(harness.now) == [], "no attempt is made meanwhile"
             assert self.work.weighed <= 2 * SLICE, "a pod is weighed for each of its two rejectors"
@@ -94,17 +94,17 @@ def _flushed(harness: Harness) -> None:
     _tick(harness)
 
 
-@pytest.mark.parametrize("happen", [_node_added, _pod_gone, _unhelpful_pod_gone, _flushed])
+@pytest.mark.parametrize("trigger", [_node_added, _pod_gone, _unhelpful_pod_gone, _flushed])
 def test_event_for_thousands_of_pods_is_handled_in_slices(
-    happen: Callable[[Harness], None],
+    trigger: Callable[[Harness], None],
 ) -> None:
-    cluster = Backlogged()
-    assert cluster.calls_until_idle(happen) >= 0.9 * WAITING / SLICE
+    cluster = BackloggedCluster()
+    assert cluster.calls_until_idle(trigger) >= 0.9 * WAITING / SLICE
     assert len(cluster.harness.machine.context.queue) == WAITING
 
 
 def test_simultaneous_backoff_expiry_is_handled_in_slices() -> None:
-    cluster = Backlogged()
+    cluster = BackloggedCluster()
     queue = cluster.harness.machine.context.queue
     queue.activate([queued.pod for queued in queue.pending()], cluster.harness.now)
     cluster.fail(set())
@@ -114,7 +114,7 @@ def test_simultaneous_backoff_expiry_is_handled_in_slices() -> None:
 
 
 def test_reconfiguration_readmits_pods_in_slices() -> None:
-    cluster = Backlogged()
+    cluster = BackloggedCluster()
     for i in range(WAITING):
         cluster.harness.add(pod(f"o{i}").scheduler("others"))
     profiles = tuple(build_profiles(loads(OTHERS), cluster.harness.handle))
@@ -125,7 +125,7 @@ def test_reconfiguration_readmits_pods_in_slices() -> None:
 
 def test_too_many_events_are_merged_into_one_for_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyscheduler.core.queue.backlog.MOST_WEIGHINGS", WAITING)
-    cluster = Backlogged()
+    cluster = BackloggedCluster()
     for i in range(100):
         cluster.harness.add(node(f"small{i}", cpu="10m"))
     cluster.calls_until_idle(_tick)

@@ -41,7 +41,7 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
     "requests": lambda i: plain(f"p{i}").requests(cpu=f"{i + 1}m"),
     "resources": lambda i: plain(f"p{i}").request(f"example.com/r{i}", "1"),
     "node selectors": lambda i: plain(f"p{i}").node_selector(**{f"key-{i}": f"value-{i}"}),
-    "node names that are nowhere": lambda i: plain(f"p{i}").on(f"nowhere-{i}"),
+    "node names that do not exist": lambda i: plain(f"p{i}").on(f"nowhere-{i}"),
     "nominations": lambda i: plain(f"p{i}").requests(cpu="1000").nominated(f"nowhere-{i}"),
     "schedulers": lambda i: plain(f"p{i}").scheduler(f"theirs-{i}"),
     "tolerations": lambda i: plain(f"p{i}").tolerates(f"key-{i}", operator="Exists"),
@@ -56,12 +56,12 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
     "gates": lambda i: plain(f"p{i}").gate(f"gate-{i}"),
     "groups": lambda i: plain(f"p{i}").spec(schedulingGroup={"podGroupName": f"group-{i}"}),
     "claims": lambda i: plain(f"p{i}").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": f"c{i}"}}]),
-    "hopeless, each in its own way": lambda i: plain(f"p{i}").request(f"example.com/r{i}", "1").priority(i),
+    "unschedulable for distinct reasons": lambda i: plain(f"p{i}").request(f"example.com/r{i}", "1").priority(i),
 }
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the bounds, so that bounded tables are full after the first flood."""
     monkeypatch.setattr(decider, "MOST_KEPT", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
@@ -87,7 +87,9 @@ def flood(cluster: HostilePodFixture, make: Callable[[int], PodBuilder], start: 
     assert not context.pods
     assert not len(context.queue)
     gc.collect()
-    assert len(context.shapes) <= 100, "a shape is let go of with its last pod, but for those that answers are kept of"
+    assert len(context.shapes) <= 100, (
+        "a shape is let go of with its last pod, but for those that answers are leaked of"
+    )
     return tracemalloc.get_traced_memory()[0]
 
 
@@ -101,15 +103,15 @@ def test_repeated_floods_leave_no_more_memory(make: Callable[[int], PodBuilder],
 
 
 def test_growing_table_is_detected(traced: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster, kept = HostilePodFixture(nodes=5), []
+    cluster, leaked = HostilePodFixture(nodes=5), []
     handle = cluster.harness.machine.context.handle
     set_pod = handle.set_pod
 
-    def keep(old: Any, new: Any) -> None:
-        kept.append(bytes(2_000))
+    def leak(old: Any, new: Any) -> None:
+        leaked.append(bytes(2_000))
         set_pod(old, new)
 
-    monkeypatch.setattr(handle, "set_pod", keep)
+    monkeypatch.setattr(handle, "set_pod", leak)
     make = FLOODS["labels"]
     flood(cluster, make, 0)
     before = flood(cluster, make, 1_000)
