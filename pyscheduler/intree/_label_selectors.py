@@ -78,8 +78,8 @@ def _requirement(source: LabelSelectorRequirement) -> Requirement:
 
 def _is_plainly_valid(source: LabelSelectorRequirement, values: tuple[str, ...]) -> bool:
     """Return True if a quick check proves it valid; nearly all are, and one pod may have fifty thousand."""
-    wanted = _TAKES_VALUES.get(source.operator)
-    if wanted is None or wanted is not bool(values):
+    takes_values = _TAKES_VALUES.get(source.operator)
+    if takes_values is None or takes_values is not bool(values):
         return False
     if len(source.key) > _MAX_NAME or not _plain_key(source.key):
         return False
@@ -92,30 +92,30 @@ def term_problems(path: str, term: NodeSelectorTerm) -> list[str]:
     A term without requirements is valid: it matches nothing.
     """
     problems = []
-    for i, wanted in enumerate(term.match_expressions or ()):
-        problems += _expression_problems(f"{path}.matchExpressions[{i}]", wanted)
-    for i, wanted in enumerate(term.match_fields or ()):
+    for i, requirement in enumerate(term.match_expressions or ()):
+        problems += _expression_problems(f"{path}.matchExpressions[{i}]", requirement)
+    for i, requirement in enumerate(term.match_fields or ()):
         field_path = f"{path}.matchFields[{i}]"
-        if wanted.operator not in _FIELD_OPERATORS:
-            problems.append(unsupported(f"{field_path}.operator", wanted.operator, _FIELD_OPERATORS))
-        elif len(wanted.values or ()) != 1:
-            problems.append(f"{field_path}.values: Invalid value: {_json(wanted.values)}: must have one element")
+        if requirement.operator not in _FIELD_OPERATORS:
+            problems.append(unsupported(f"{field_path}.operator", requirement.operator, _FIELD_OPERATORS))
+        elif len(requirement.values or ()) != 1:
+            problems.append(f"{field_path}.values: Invalid value: {_json(requirement.values)}: must have one element")
     return problems
 
 
-def _expression_problems(path: str, wanted: LabelSelectorRequirement) -> list[str]:
-    values, operator = wanted.values or (), wanted.operator
+def _expression_problems(path: str, requirement: LabelSelectorRequirement) -> list[str]:
+    values, operator = requirement.values or (), requirement.operator
     if operator not in _NODE_OPERATORS:
         return [unsupported(f"{path}.operator", operator, _NODE_OPERATORS)]
-    problems = [f"{path}.{problem}" for problem in _key_problems(wanted.key)]
+    problems = [f"{path}.{problem}" for problem in _key_problems(requirement.key)]
     rule = _rule_of_number(operator, len(values))
     if rule:
-        problems.append(f"{path}.values: Invalid value: {_json(wanted.values)}: {rule}")
+        problems.append(f"{path}.values: Invalid value: {_json(requirement.values)}: {rule}")
     if operator in ("Gt", "Lt"):
         rule = "for 'Gt', 'Lt' operators, the value must be an integer"
         problems += [invalid(f"{path}.values[{i}]", v, rule) for i, v in enumerate(values) if not _is_int64(v)]
     for i, value in enumerate(values):
-        problems += _value_problems(f"{path}.values[{i}][{wanted.key}]", value)
+        problems += _value_problems(f"{path}.values[{i}][{requirement.key}]", value)
     return problems
 
 

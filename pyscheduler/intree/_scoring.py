@@ -150,13 +150,13 @@ class Capacities:
         if self._version != nodes.version:
             self._version = nodes.version
             self._known.clear()
-        known = self._known.get(resources)
-        if known is None:
-            known = max(
+        cached = self._known.get(resources)
+        if cached is None:
+            cached = max(
                 (int(nodes.all_nodes.allocatable(resource).max(initial=0)) for resource in resources), default=0
             )
-            self._known[resources] = known
-        return known
+            self._known[resources] = cached
+        return cached
 
 
 def _on_line(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:

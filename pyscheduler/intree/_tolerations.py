@@ -42,10 +42,10 @@ def untolerated(signature: PodSignature, taints: Iterable[Taint], effects: tuple
     tolerations = signature.tolerations
     if len(tolerations) <= _FEW:
         return (t for t in taints if t.effect in effects and not any(tolerates(each, t) for each in tolerations))
-    known = _sets.get(signature)
-    if known is None:
-        known = _sets[signature] = TolerationSet(tolerations)
-    return (taint for taint in taints if taint.effect in effects and not known.tolerates(taint))
+    cached = _sets.get(signature)
+    if cached is None:
+        cached = _sets[signature] = TolerationSet(tolerations)
+    return (taint for taint in taints if taint.effect in effects and not cached.tolerates(taint))
 
 
 def has_untolerated(signature: PodSignature, taints: Iterable[Taint], effects: tuple[str, ...]) -> bool:

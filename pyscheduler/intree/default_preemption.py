@@ -238,9 +238,9 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]
     ) -> Iterator[tuple[str, DryRunOutcome] | None]:
         """Yield (node name, outcome) for nodes by index, in their order; None at the end of a step."""
-        known = self._dry_run_cache.of(pod.signature.template, self.handle.objects_version(PDB))
+        cached = self._dry_run_cache.of(pod.signature.template, self.handle.objects_version(PDB))
         cache_keys = {place: self.handle.dry_run_cache_key(cycle, pod, node) for place, node in nodes.items()}
-        untried = {place: node for place, node in nodes.items() if not known.is_current(node.name, cache_keys[place])}
+        untried = {place: node for place, node in nodes.items() if not cached.is_current(node.name, cache_keys[place])}
         budgets = Budgets(self.handle.objects(PDB))
         pods = {place: reprieve_candidates(pod, node, budgets) for place, node in untried.items()}
         yield None
@@ -255,10 +255,10 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
                         trials = 0
                         yield None
                 outcome = self._dry_run_node(cycle, pod, node, pods[place], reprieved.get(place))
-                known.store(node.name, cache_keys[place], outcome)
+                cached.store(node.name, cache_keys[place], outcome)
                 yield node.name, outcome
             else:
-                yield node.name, known.outcome(node.name)
+                yield node.name, cached.outcome(node.name)
 
     def _reprieve_in_batch(
         self, cycle: Cycle, pod: Pod, pods: Mapping[int, ReprieveCandidates]

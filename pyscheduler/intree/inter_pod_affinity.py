@@ -254,20 +254,20 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        state, verdicts = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
+        state, statuses = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
         if state.is_first:
             topologies = {id(topology): topology for topology in map(nodes.topology, state.affinity_counts.keys)}
             for topology in topologies.values():
-                verdicts.reject(topology.ids == NO_DOMAIN, AFFINITY_RULES_NOT_MATCHED)
+                statuses.reject(topology.ids == NO_DOMAIN, AFFINITY_RULES_NOT_MATCHED)
         elif state.required_affinity:
-            verdicts.reject(~state.affinity_counts.all_positive(nodes), AFFINITY_RULES_NOT_MATCHED)
+            statuses.reject(~state.affinity_counts.all_positive(nodes), AFFINITY_RULES_NOT_MATCHED)
         if state.anti_affinity_counts.total:
-            verdicts.reject(state.anti_affinity_counts.any_positive(nodes), ANTI_AFFINITY_RULES_NOT_MATCHED)
+            statuses.reject(state.anti_affinity_counts.any_positive(nodes), ANTI_AFFINITY_RULES_NOT_MATCHED)
         if state.existing_anti_affinity_counts.total:
-            verdicts.reject(
+            statuses.reject(
                 state.existing_anti_affinity_counts.any_positive(nodes), EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED
             )
-        return verdicts
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 

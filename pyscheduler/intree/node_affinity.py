@@ -132,11 +132,11 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return None if allows(pod.signature, node.name, labels) else POD_MISMATCH
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         if self._added_terms is not None:
-            verdicts.reject(~any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
-        verdicts.reject(~allowed(pod.signature, nodes), POD_MISMATCH)
-        return verdicts
+            statuses.reject(~any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
+        statuses.reject(~allowed(pod.signature, nodes), POD_MISMATCH)
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 

@@ -68,10 +68,10 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         return None if cycle[_NEEDED] <= _features(node.node) else LACKS_FEATURE
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts, needed = NodeToStatus(len(nodes)), cycle[_NEEDED]
+        statuses, needed = NodeToStatus(len(nodes)), cycle[_NEEDED]
         has = (needed <= _features(node.node) for node in nodes)
-        verdicts.reject(~np.fromiter(has, np.bool_, len(nodes)), LACKS_FEATURE)
-        return verdicts
+        statuses.reject(~np.fromiter(has, np.bool_, len(nodes)), LACKS_FEATURE)
+        return statuses
 
 
 def needed_features(pod: Pod) -> frozenset[str]:

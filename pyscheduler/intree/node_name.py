@@ -42,7 +42,7 @@ class NodeName(FilterPlugin):
         return None if not pod.node_name or pod.node_name == node.name else OTHER_NODE
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         if pod.node_name:
-            verdicts.reject(np.logical_not(nodes.named(frozenset((pod.node_name,)))), OTHER_NODE)
-        return verdicts
+            statuses.reject(np.logical_not(nodes.named(frozenset((pod.node_name,)))), OTHER_NODE)
+        return statuses

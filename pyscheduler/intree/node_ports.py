@@ -54,12 +54,12 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return PORT_TAKEN if used and _conflict(pod.signature.host_ports, used) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         wanted = pod.signature.host_ports
         taken = nodes.by_ports(lambda used: _conflict(wanted, used))
         if taken.any():
-            verdicts.reject(taken != 0, PORT_TAKEN)
-        return verdicts
+            statuses.reject(taken != 0, PORT_TAKEN)
+        return statuses
 
 
 def _conflict(wanted: frozenset[HostPort], used: frozenset[HostPort]) -> bool:

@@ -73,11 +73,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_match_fields = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        held = pod.requests.effective
+        requests = pod.requests.effective
         names = [r.name for r in self.args.resources]
-        if not any(held.get(name, 0) for name in names):
+        if not any(requests.get(name, 0) for name in names):
             return SKIP
-        each = tuple((n, held.get(n, 0)) for n in names if _is_counted(n, held.get(n, 0)))
+        each = tuple((n, requests.get(n, 0)) for n in names if _is_counted(n, requests.get(n, 0)))
         cycle[_PRE_SCORE_STATE] = _RequestedAmounts(each, any(amount > MAX_INT64 for _, amount in each))
         return None
 

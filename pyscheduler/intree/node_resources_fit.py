@@ -203,7 +203,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             free = allocatable - requested
             if free[free.argmin()] < amount:  # the minimum is quick to compute, and mostly there is room
                 failed |= ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
-        return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in requests)))
+        return _statuses(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in requests)))
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -274,17 +274,17 @@ def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo) -> R
     return _rejection(tuple(reasons), resolvable)
 
 
-def _verdicts(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
+def _statuses(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
     """Return the statuses of nodes from `failed`, a bit set of reasons per node."""
-    verdicts = NodeToStatus(len(failed))
+    statuses = NodeToStatus(len(failed))
     code_of = np.zeros(1 << _MAX_BITS, np.int32)
     for bits in np.flatnonzero(np.bincount(failed)):
         if bits:
             node_reasons = tuple(reason for i, reason in enumerate(reasons, 1) if bits >> i & 1)
-            verdicts.rejections.append(_rejection(node_reasons, resolvable=not bits & 1))
-            code_of[bits] = len(verdicts.rejections)
-    verdicts.codes = code_of[failed]
-    return verdicts
+            statuses.rejections.append(_rejection(node_reasons, resolvable=not bits & 1))
+            code_of[bits] = len(statuses.rejections)
+    statuses.codes = code_of[failed]
+    return statuses
 
 
 @lru_cache(maxsize=1024)

@@ -56,11 +56,11 @@ class NodeUnschedulable(FilterPlugin):
         return UNSCHEDULABLE if node.unschedulable and not _tolerates_cordon(pod) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         unschedulable = nodes.unschedulable
         if unschedulable.any() and not _tolerates_cordon(pod):
-            verdicts.reject(unschedulable, UNSCHEDULABLE)
-        return verdicts
+            statuses.reject(unschedulable, UNSCHEDULABLE)
+        return statuses
 
 
 def _tolerates_cordon(pod: Pod) -> bool:

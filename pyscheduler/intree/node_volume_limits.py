@@ -137,9 +137,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             return None
         attached = self._volumes_of_pods(node)
         # A volume that is attached without a pod using it counts once more for the incoming pod, as in kube-scheduler.
-        held = Counter(driver for driver, _ in attached | self._attachments.to_node(node.name, self._storage))
+        used = Counter(driver for driver, _ in attached | self._attachments.to_node(node.name, self._storage))
         new = Counter(driver for driver, _ in incoming.volumes - attached)
-        full = any(held[driver] + n > limits[driver] for driver, n in new.items() if driver in limits)
+        full = any(used[driver] + n > limits[driver] for driver, n in new.items() if driver in limits)
         return TOO_MANY if full else None
 
     def _volumes_of_pods(self, node: NodeInfo) -> set[Attachable]:
@@ -157,20 +157,20 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     # -- many nodes ----------------------------------------------------------------------------------------------
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         without, with_csi_node = cycle[_INCOMING_VOLUMES]
         if without.problem or with_csi_node.problem:
             has = self._have_csi_node(nodes.names)
             for at, incoming in ((~has, without), (has, with_csi_node)):
                 if at.any() and (rejection := incoming.rejection()) is not None:
-                    verdicts.reject(at, rejection)
+                    statuses.reject(at, rejection)
         to_check = self._nodes_to_check(with_csi_node, nodes)
         if to_check:
             full, each = np.zeros(len(nodes), np.bool_), list(nodes)
             for i in to_check:
                 full[i] = self.filter(cycle, pod, each[i]) is not None
-            verdicts.reject(full, TOO_MANY)
-        return verdicts
+            statuses.reject(full, TOO_MANY)
+        return statuses
 
     def _have_csi_node(self, names: Sequence[str]) -> Mask:
         known = self.handle.objects(kinds.CSI_NODE)

@@ -208,10 +208,10 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return tuple(skew.cache_key for skew in cycle[_PRE_FILTER_STATE])
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         for skew in cycle[_PRE_FILTER_STATE]:
-            skew.reject(nodes.topology(skew.spread.key), verdicts)
-        return verdicts
+            skew.reject(nodes.topology(skew.spread.key), statuses)
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 

@@ -65,12 +65,12 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return UNTOLERATED if node.taints and has_untolerated(pod.signature, node.taints, _HARD) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         signature = pod.signature
         rejected = nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD))
         if rejected.any():
-            verdicts.reject(rejected != 0, UNTOLERATED)
-        return verdicts
+            statuses.reject(rejected != 0, UNTOLERATED)
+        return statuses
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         return None

@@ -175,12 +175,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return rejection(conflicts) if conflicts else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         conflicts = cycle[_SEARCH].conflicts(nodes)
         for distinct in np.flatnonzero(np.bincount(conflicts)).tolist():
             if distinct:
-                verdicts.reject(conflicts == distinct, rejection(distinct))
-        return verdicts
+                statuses.reject(conflicts == distinct, rejection(distinct))
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 

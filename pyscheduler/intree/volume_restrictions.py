@@ -175,12 +175,12 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         return CLAIM_IN_USE if wanted.users > 0 else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts, wanted = NodeToStatus(len(nodes)), cycle[_PRE_FILTER_STATE]
+        statuses, wanted = NodeToStatus(len(nodes)), cycle[_PRE_FILTER_STATE]
         if wanted.disks.disks and _any_in_use(wanted.disks.disks, nodes):
-            verdicts.reject(nodes.count_pods(wanted.disks) > 0, DISK_CONFLICT)
+            statuses.reject(nodes.count_pods(wanted.disks) > 0, DISK_CONFLICT)
         if wanted.users > 0:
-            verdicts.reject(np.ones(len(nodes), np.bool_), CLAIM_IN_USE)
-        return verdicts
+            statuses.reject(np.ones(len(nodes), np.bool_), CLAIM_IN_USE)
+        return statuses
 
 
 def disks_of(signature: PodSignature) -> tuple[Disk, ...]:

@@ -148,9 +148,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         labelled = np.zeros(len(nodes), np.bool_)
         for key in _KEYS:
             labelled |= nodes.matches_requirement(Requirement(key, "Exists"))
-        verdicts = NodeToStatus(len(nodes))
-        verdicts.reject(labelled & ~here, ZONE_CONFLICT)
-        return verdicts
+        statuses = NodeToStatus(len(nodes))
+        statuses.reject(labelled & ~here, ZONE_CONFLICT)
+        return statuses
 
 
 def _within(place: _PVTopology, nodes: NodeTable) -> Mask:

@@ -177,12 +177,12 @@ def _matching_weight(
     An existing pod may have tens of thousands of terms. Those are compiled once and evaluated together.
     """
     if signature.size > SMALL and isinstance(incoming_pod, IncomingPod):
-        known = _matchers.setdefault(signature, {})
-        if cache_key not in known:
+        cached = _matchers.setdefault(signature, {})
+        if cache_key not in cached:
             weighted = [(term.peers, weight) for term, weight in terms(signature)]
             many = are_many([peers for peers, _ in weighted])
-            known[cache_key] = PeersMatcher(weighted, by_labels=True) if many else None
-        matcher = known[cache_key]
+            cached[cache_key] = PeersMatcher(weighted, by_labels=True) if many else None
+        matcher = cached[cache_key]
         if matcher is not None:
             return matcher.totals(incoming_pod.rows)[0]
     return sum(weight for term, weight in terms(signature) if incoming_pod.is_matched_by(term))
@@ -214,10 +214,10 @@ def scoring_terms(signature: PodSignature, required_weight: int) -> Mapping[str,
     """Return the terms that score nodes for incoming pods, by topology key; weights below 0 are anti-affinity."""
     if affinity_terms(signature) is NO_TERMS:
         return _NO_SCORING_TERMS
-    known = _scoring_terms_by_signature.setdefault(signature, {})
-    terms = known.get(required_weight)
+    cached = _scoring_terms_by_signature.setdefault(signature, {})
+    terms = cached.get(required_weight)
     if terms is None:
-        terms = known[required_weight] = _scoring_terms(signature, required_weight)
+        terms = cached[required_weight] = _scoring_terms(signature, required_weight)
     return terms
 
 

@@ -104,12 +104,12 @@ class ConstraintCache:
 
     def _by_default(self, signature: PodSignature) -> SpreadConstraints:
         selector = self._selectors.of(signature)
-        known = self._default_constraints.get(signature)
-        if known is None or known.selector is not selector:
+        cached = self._default_constraints.get(signature)
+        if cached is None or cached.selector is not selector:
             count = _count(selector, signature)
             spreads = tuple(replace(s, selector=selector, count=count) for s in self._defaults) if count else ()
-            known = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
-        return known.spreads
+            cached = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
+        return cached.spreads
 
 
 def _compiled(

@@ -98,13 +98,13 @@ class Skew:
         """Cache key of the filter results: the set of domains that are full."""
         return (id(self.pod_counts.known), (self.pod_counts.amounts > self.max_match_count).tobytes())
 
-    def reject(self, topology: Domains, verdicts: NodeToStatus) -> None:
+    def reject(self, topology: Domains, statuses: NodeToStatus) -> None:
         """Reject nodes in full or missing domains; `topology` is the domain of each node."""
         if len(topology.unlabelled):
-            verdicts.reject(topology.ids == NO_DOMAIN, MISSING_LABEL)
+            statuses.reject(topology.ids == NO_DOMAIN, MISSING_LABEL)
         full = self.pod_counts.by_ids_of(topology) > self.max_match_count
         if np.count_nonzero(full):
-            verdicts.reject(full.take(topology.ids), MISMATCH)
+            statuses.reject(full.take(topology.ids), MISMATCH)
 
     def with_pods(self, value: str, pods: int) -> Skew:
         """Return the state after `pods` pods were added to a domain, or removed if negative."""

@@ -71,8 +71,8 @@ class LimitHints:
 
     def _by_class(self, volume: Object) -> Attachable | None:
         """Return the attachable volume of the volume's claim as it counts while the volume does not exist."""
-        held = field(volume, "spec", "claimRef")
-        claim = self._storage.claim(text(held, "namespace"), text(held, "name"))
+        claim_ref = field(volume, "spec", "claimRef")
+        claim = self._storage.claim(text(claim_ref, "namespace"), text(claim_ref, "name"))
         return None if claim is None else of_claim(self._storage, claim, has_csi_node=True)
 
     def _count_changed(self, pod: Pod, before: Attachable | None, now: Attachable | None) -> QueueingHint:

@@ -101,10 +101,13 @@ def read_volume(source: Object) -> PersistentVolume:
 
 def is_bound_to_claim(volume: Object, claim: Object) -> bool:
     """Return True if the volume's claimRef is the claim; a reference without a UID matches by name."""
-    held = field(volume, "spec", "claimRef")
-    if held is None or (text(held, "namespace"), text(held, "name")) != (namespace_of(claim), name_of(claim)):
+    claim_ref = field(volume, "spec", "claimRef")
+    if claim_ref is None or (text(claim_ref, "namespace"), text(claim_ref, "name")) != (
+        namespace_of(claim),
+        name_of(claim),
+    ):
         return False
-    return text(held, "uid") in ("", text(claim, "metadata", "uid"))
+    return text(claim_ref, "uid") in ("", text(claim, "metadata", "uid"))
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------

@@ -116,10 +116,10 @@ class PodVolumeSearch:
         return [None if source is None else self._volumes.read(source) for source in found]
 
     def _provision(self, claim: Object) -> Provisioning:
-        known = self._provisions.get(id(claim))
-        if known is None:
-            known = self._provisions[id(claim)] = provision(claim, self._storage)
-        return known
+        cached = self._provisions.get(id(claim))
+        if cached is None:
+            cached = self._provisions[id(claim)] = provision(claim, self._storage)
+        return cached
 
     # -- one node --------------------------------------------------------------------------------------------------
 

@@ -310,8 +310,8 @@ def test_more_topology_keys_than_are_cached() -> None:
     assert subject.pre_filter(attempt, of, cluster) is None
     plain = [subject.filter(attempt, of, n) for n in cluster]
     assert [r.message for r in plain if r] == ["node(s) didn't match pod anti-affinity rules"] * 2
-    verdicts = subject.filter_all(attempt, of, cluster)
-    assert [verdicts.at(i) for i in range(3)] == plain == [None, plain[1], plain[2]]
+    statuses = subject.filter_all(attempt, of, cluster)
+    assert [statuses.at(i) for i in range(3)] == plain == [None, plain[1], plain[2]]
 
 
 # -- dry runs ----------------------------------------------------------------------------------------------------
@@ -400,10 +400,10 @@ def test_dry_run_changes_counts_and_is_reverted(
     update = subject.add_pod if pods == ADDED else subject.remove_pod
     update(attempt, incoming, other.build(), next(n for n in cluster if n.name == name))
     plain = [subject.filter(attempt, incoming, n) for n in cluster]
-    verdicts = subject.filter_all(attempt, incoming, cluster)
+    statuses = subject.filter_all(attempt, incoming, cluster)
     assert {n.name for n, r in zip(cluster, plain, strict=True) if r} == set(out)
     assert [r.message.endswith(out[n.name]) for n, r in zip(cluster, plain, strict=True) if r] == [True] * len(out)
-    assert [verdicts.at(i) for i in range(len(plain))] == plain
+    assert [statuses.at(i) for i in range(len(plain))] == plain
     attempt.update_state(state)
     assert [subject.filter(attempt, incoming, n) for n in cluster] == before
 

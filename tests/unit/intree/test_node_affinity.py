@@ -65,8 +65,8 @@ def plugin(**added: Any) -> NodeAffinity:
 def test_filter_by_node_selector_and_affinity(of: PodBuilder, fits: list[str]) -> None:
     wanted: list[Reasons] = [None if n.manifest["metadata"]["name"] in fits else MISMATCH for n in NODES]
     affinity = plugin()
-    verdicts = affinity.filter_all(cycle(), of.build(), table(NODES))
-    assert [r.reasons if (r := verdicts.at(i)) else None for i in range(len(NODES))] == wanted
+    statuses = affinity.filter_all(cycle(), of.build(), table(NODES))
+    assert [r.reasons if (r := statuses.at(i)) else None for i in range(len(NODES))] == wanted
     plain = [affinity.filter(cycle(), of.build(), n) for n in table(NODES)]
     assert [r.reasons if r else None for r in plain] == wanted
     assert not any(r.resolvable for r in plain if r)

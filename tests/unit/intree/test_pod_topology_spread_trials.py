@@ -40,9 +40,9 @@ def after(
     for pods, other, where in moves:
         update = plugin.add_pod if pods > 0 else plugin.remove_pod
         update(attempt, of.build(), other.build(), info(cluster, where))
-    verdicts = plugin.filter_all(attempt, of.build(), cluster)
+    statuses = plugin.filter_all(attempt, of.build(), cluster)
     results = [plugin.filter(attempt, of.build(), n) for n in cluster]
-    assert results == [verdicts.at(i) for i in range(len(cluster))]
+    assert results == [statuses.at(i) for i in range(len(cluster))]
     attempt.restore(before)
     again = plugin.filter_all(attempt, of.build(), cluster)
     assert [again.at(i) for i in range(len(cluster))] == [untouched.at(i) for i in range(len(cluster))]
@@ -133,8 +133,8 @@ def test_minimum_covers_unchanged_zones() -> None:
 def current_results(plugin: PodTopologySpread, of: PodBuilder, state: ClusterState) -> list[Reasons]:
     attempt, cluster = cycle(), state.table()
     assert plugin.pre_filter(attempt, of.build(), cluster) is None
-    verdicts = plugin.filter_all(attempt, of.build(), cluster)
-    refusals = [verdicts.at(i) for i in range(len(cluster))]
+    statuses = plugin.filter_all(attempt, of.build(), cluster)
+    refusals = [statuses.at(i) for i in range(len(cluster))]
     return [refusal.reasons if refusal else None for refusal in refusals]
 
 
@@ -184,9 +184,9 @@ def test_counts_survive_reassigned_domain_ids() -> None:
     for key in keys:
         cluster.topology(key)  # more keys than are cached, so that all are dropped and numbered again on the next use
     assert dict(cluster.topology(ZONE).known) != numbers
-    verdicts = plugin.filter_all(attempt, of.build(), cluster)
-    assert [verdicts.at(i) for i in range(2)] == [plugin.filter(attempt, of.build(), n) for n in cluster]
-    assert {n.name: verdicts.at(i) is None for i, n in enumerate(cluster)} == {"a1": False, "b1": True}
+    statuses = plugin.filter_all(attempt, of.build(), cluster)
+    assert [statuses.at(i) for i in range(2)] == [plugin.filter(attempt, of.build(), n) for n in cluster]
+    assert {n.name: statuses.at(i) is None for i, n in enumerate(cluster)} == {"a1": False, "b1": True}
     assert plugin.score_all(attempt, of.build(), cluster).tolist() == [
         plugin.score(attempt, of.build(), n) for n in cluster
     ]
