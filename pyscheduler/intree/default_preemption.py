@@ -246,13 +246,13 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         yield None
         reprieved = self._reprieve_in_batch(cycle, pod, pods) if len(pods) > FEW else {}
         yield None
-        trials = 0
+        filter_runs = 0
         for place, node in nodes.items():
             if place in untried:
                 if place not in reprieved:
-                    trials += 1 + len(pods[place].order)
-                    if trials > DRY_RUN_PODS:
-                        trials = 0
+                    filter_runs += 1 + len(pods[place].order)
+                    if filter_runs > DRY_RUN_PODS:
+                        filter_runs = 0
                         yield None
                 outcome = self._dry_run_node(cycle, pod, node, pods[place], reprieved.get(place))
                 cached.store(node.name, cache_keys[place], outcome)
@@ -270,8 +270,8 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
     ) -> DryRunOutcome:
         if reprieved is not None:
             return candidate(pods, reprieved)
-        with self.handle.dry_run(cycle, pod, node.name) as trial:
-            return dry_run(trial, pods, node)
+        with self.handle.dry_run(cycle, pod, node.name) as run:
+            return dry_run(run, pods, node)
 
 
 def exhaust(steps: Steps[T]) -> T:

@@ -37,16 +37,16 @@ def reprieve_candidates(pod: Pod, node: NodeInfo, budgets: Budgets) -> ReprieveC
     return ReprieveCandidates(*budgets.split(by_importance(p for p in node.pods.values() if p.priority < pod.priority)))
 
 
-def dry_run(trial: DryRun, pods: ReprieveCandidates, node: NodeInfo) -> Candidate | Status:
+def dry_run(run: DryRun, pods: ReprieveCandidates, node: NodeInfo) -> Candidate | Status:
     """Remove all lower-priority pods and reprieve as many as possible; the rest are the victims.
 
     Returns the rejection if the pod does not fit even without them. A candidate has no victims if all were reprieved.
     """
     lower = set(pods.order)
     for victim in [p for p in node.pods.values() if p in lower]:
-        trial.remove(victim)
-    rejection = trial.run_filters()
-    return rejection if rejection is not None else candidate(pods, [_reprieve(trial, p) for p in pods.order])
+        run.remove(victim)
+    rejection = run.run_filters()
+    return rejection if rejection is not None else candidate(pods, [_reprieve(run, p) for p in pods.order])
 
 
 def candidate(pods: ReprieveCandidates, reprieved: Sequence[bool]) -> Candidate:
@@ -61,11 +61,11 @@ def candidate(pods: ReprieveCandidates, reprieved: Sequence[bool]) -> Candidate:
     return Candidate(tuple(victims), len(violations))
 
 
-def _reprieve(trial: DryRun, victim: Pod) -> bool:
-    trial.add(victim)
-    if trial.run_filters() is None:
+def _reprieve(run: DryRun, victim: Pod) -> bool:
+    run.add(victim)
+    if run.run_filters() is None:
         return True
-    trial.remove(victim)
+    run.remove(victim)
     return False
 
 
