@@ -1,4 +1,4 @@
-"""Kube-scheduler's own plugins, one a file, written against `pyscheduler.api` like anyone's."""
+"""Kube-scheduler's in-tree plugins, one per file, written against the public `pyscheduler.api` only."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ PLUGINS: tuple[type[Plugin], ...] = (
     NodeDeclaredFeatures,
     GangScheduling,
 )
-"""Every plugin that is here, in the order of kube-scheduler's default MultiPoint list (1.36)."""
+"""All in-tree plugins, in the order of kube-scheduler's default MultiPoint list (1.36)."""
 
 _WEIGHTS = {
     "TaintToleration": 3,
@@ -87,16 +87,16 @@ _WEIGHTS = {
 }
 
 FEATURE_GATES = {"GangScheduling": "GangScheduling"}
-"""The feature gate of each plugin that is there only while that is on."""
+"""Plugin name to the feature gate that must be on for the plugin to be available."""
 
 DEFAULT_MULTIPOINT: tuple[tuple[str, int], ...] = tuple((p.name, _WEIGHTS.get(p.name, 0)) for p in PLUGINS)
-"""What a profile runs unless told otherwise, as far as gates let it: name and weight.
+"""Default plugins of a profile, as (name, weight); those with a disabled feature gate are left out later.
 
-0 stands where kube-scheduler states none (it then means 1).
+A weight of 0 means that kube-scheduler's default list states no weight, which counts as 1.
 """
 
 UNSUPPORTED_PLUGINS: tuple[str, ...] = (
     "TopologyPlacementGenerator",
     "PodGroupPodsCount",
 )
-"""Plugins that kube-scheduler has behind alpha feature gates and this does not have; configurations may name them."""
+"""Plugins of kube-scheduler's alpha feature gates that are not implemented here; a configuration may name them."""

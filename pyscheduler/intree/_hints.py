@@ -1,4 +1,4 @@
-"""What the queueing hints of several plugins have in common."""
+"""Helpers shared by the queueing hints of several plugins."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pyscheduler.api import ASSIGNED_POD, ClusterEvent, QueueingHint
 
 
 def queue_if(helps: bool) -> QueueingHint:
-    """QUEUE if the event may help the pod, SKIP otherwise."""
+    """Return QUEUE if the event may make the pod schedulable, else SKIP."""
     return QueueingHint.QUEUE if helps else QueueingHint.SKIP
 
 
-def had_place(deleted: ClusterEvent) -> bool:
-    """Whether a pod that is gone held a place on a node: it was on one, on its way to one, or nominated to one."""
+def occupied_node(deleted: ClusterEvent) -> bool:
+    """Return True if a deleted pod occupied a node: it was bound, assumed or nominated."""
     return deleted.resource == ASSIGNED_POD or bool(deleted.old.node_name or deleted.old.nominated_node_name)

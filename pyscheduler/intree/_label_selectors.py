@@ -1,7 +1,7 @@
-"""Selectors of labels and nodes, read as kube-scheduler reads them: checked on the way, errors in its own words.
+"""Label and node selectors, validated while they are compiled, with kube-scheduler's error texts.
 
-The API server checks most of them, too; what reaches the scheduler unchecked was stored by older servers or comes from
-`evaluate` or a configuration. Matches k8s.io/apimachinery's LabelSelectorAsSelector and its nodeaffinity helpers.
+The API server validates most of them, too. Invalid ones come from objects that older servers stored, from `evaluate`
+and from configurations. Matches k8s.io/apimachinery's LabelSelectorAsSelector and its nodeaffinity helpers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_NAME})?"
 _DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_DNS_LABEL}(\.{_DNS_LABEL})*"
-_MOST_OF_NAME, _MOST_OF_PREFIX = 63, 253
+_MAX_NAME, _MAX_PREFIX = 63, 253
 _plain_key = re.compile(rf"(?:{_SUBDOMAIN}/)?{_NAME}").fullmatch
 _plain_value = re.compile(_VALUE).fullmatch
 _CHARACTERS = (
@@ -37,13 +37,13 @@ _SUBDOMAIN_RULE = (
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
 _INT64 = re.compile(r"[+-]?[0-9]{1,63}")
-_WANTS_VALUES: Mapping[str, bool] = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
+_TAKES_VALUES: Mapping[str, bool] = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 
 
 def read_selector(source: LabelSelector | None) -> Selector | None:
     """Compile a metav1.LabelSelector: None (absent) matches nothing and stays None; {} matches everything.
 
-    SelectorError with kube-scheduler's text if it breaks the API's rules.
+    Raises SelectorError with kube-scheduler's text if it breaks the API's rules.
     """
     if source is None:
         return None
@@ -54,7 +54,7 @@ def read_selector(source: LabelSelector | None) -> Selector | None:
 
 
 def aggregate(problems: Iterable[str]) -> str:
-    """Several errors as one text, each named once, the way Kubernetes' error lists print."""
+    """Join distinct errors into one text, as k8s.io/apimachinery's Aggregate prints them."""
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
@@ -63,12 +63,12 @@ def _requirement(source: LabelSelectorRequirement) -> Requirement:
     values = source.values or ()
     if _is_plainly_valid(source, values):
         return Requirement(source.key, source.operator, values)
-    if source.operator not in _WANTS_VALUES:
+    if source.operator not in _TAKES_VALUES:
         raise SelectorError(f"{_quoted(source.operator)} is not a valid label selector operator")
     problems = _key_problems(source.key)
     rule = _rule_of_number(source.operator, len(values))
     if rule:
-        problems.append(f"values: Invalid value: {_listed(values or None)}: {rule}")
+        problems.append(f"values: Invalid value: {_json(values or None)}: {rule}")
     for i, value in enumerate(values):
         problems += _value_problems(f"values[{i}][{source.key}]", value)
     if problems:
@@ -77,53 +77,53 @@ def _requirement(source: LabelSelectorRequirement) -> Requirement:
 
 
 def _is_plainly_valid(source: LabelSelectorRequirement, values: tuple[str, ...]) -> bool:
-    """Return True if a quick look shows it valid, as nearly all are: one pod may state fifty thousand."""
-    wanted = _WANTS_VALUES.get(source.operator)
-    if wanted is None or wanted is not bool(values):
+    """Return True if a quick check proves it valid; nearly all are, and one pod may have fifty thousand."""
+    takes_values = _TAKES_VALUES.get(source.operator)
+    if takes_values is None or takes_values is not bool(values):
         return False
-    if len(source.key) > _MOST_OF_NAME or not _plain_key(source.key):
+    if len(source.key) > _MAX_NAME or not _plain_key(source.key):
         return False
-    return all(len(value) <= _MOST_OF_NAME and _plain_value(value) for value in values)
+    return all(len(value) <= _MAX_NAME and _plain_value(value) for value in values)
 
 
 def term_problems(path: str, term: NodeSelectorTerm) -> list[str]:
-    """What is wrong with a term of a node selector or a preference, each problem at its place below `path`.
+    """Return the validation errors of a nodeSelectorTerm or preference, each with its path below `path`.
 
-    A term without requirements is fine: it matches nothing.
+    A term without requirements is valid: it matches nothing.
     """
     problems = []
-    for i, wanted in enumerate(term.match_expressions or ()):
-        problems += _expression_problems(f"{path}.matchExpressions[{i}]", wanted)
-    for i, wanted in enumerate(term.match_fields or ()):
-        here = f"{path}.matchFields[{i}]"
-        if wanted.operator not in _FIELD_OPERATORS:
-            problems.append(unsupported(f"{here}.operator", wanted.operator, _FIELD_OPERATORS))
-        elif len(wanted.values or ()) != 1:
-            problems.append(f"{here}.values: Invalid value: {_listed(wanted.values)}: must have one element")
+    for i, requirement in enumerate(term.match_expressions or ()):
+        problems += _expression_problems(f"{path}.matchExpressions[{i}]", requirement)
+    for i, requirement in enumerate(term.match_fields or ()):
+        field_path = f"{path}.matchFields[{i}]"
+        if requirement.operator not in _FIELD_OPERATORS:
+            problems.append(unsupported(f"{field_path}.operator", requirement.operator, _FIELD_OPERATORS))
+        elif len(requirement.values or ()) != 1:
+            problems.append(f"{field_path}.values: Invalid value: {_json(requirement.values)}: must have one element")
     return problems
 
 
-def _expression_problems(path: str, wanted: LabelSelectorRequirement) -> list[str]:
-    values, operator = wanted.values or (), wanted.operator
+def _expression_problems(path: str, requirement: LabelSelectorRequirement) -> list[str]:
+    values, operator = requirement.values or (), requirement.operator
     if operator not in _NODE_OPERATORS:
         return [unsupported(f"{path}.operator", operator, _NODE_OPERATORS)]
-    problems = [f"{path}.{problem}" for problem in _key_problems(wanted.key)]
+    problems = [f"{path}.{problem}" for problem in _key_problems(requirement.key)]
     rule = _rule_of_number(operator, len(values))
     if rule:
-        problems.append(f"{path}.values: Invalid value: {_listed(wanted.values)}: {rule}")
+        problems.append(f"{path}.values: Invalid value: {_json(requirement.values)}: {rule}")
     if operator in ("Gt", "Lt"):
         rule = "for 'Gt', 'Lt' operators, the value must be an integer"
         problems += [invalid(f"{path}.values[{i}]", v, rule) for i, v in enumerate(values) if not _is_int64(v)]
     for i, value in enumerate(values):
-        problems += _value_problems(f"{path}.values[{i}][{wanted.key}]", value)
+        problems += _value_problems(f"{path}.values[{i}][{requirement.key}]", value)
     return problems
 
 
 def _rule_of_number(operator: str, values: int) -> str:
-    """What a requirement with so many values breaks, "" if nothing."""
+    """Return the rule that a requirement with that number of values breaks, "" if none."""
     if operator in ("Gt", "Lt"):
         return "" if values == 1 else "for 'Gt', 'Lt' operators, exactly one value is required"
-    if _WANTS_VALUES[operator]:
+    if _TAKES_VALUES[operator]:
         return "" if values else "for 'in', 'notin' operators, values set can't be empty"
     return "values set must be empty for exists and does not exist" if values else ""
 
@@ -132,12 +132,12 @@ def _is_int64(text: str) -> bool:
     return bool(_INT64.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
-def _listed(values: tuple[str, ...] | None) -> str:
+def _json(values: tuple[str, ...] | None) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
 def key_rules(key: str) -> list[str]:
-    """The rules for label keys that a key breaks."""
+    """Return the rules for label keys that a key breaks."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         return [
@@ -154,19 +154,19 @@ def _key_problems(key: str) -> list[str]:
 def _prefix_rules(prefix: str) -> list[str]:
     if not prefix:
         return ["prefix part must be non-empty"]
-    rules = [f"prefix part {_at_most(_MOST_OF_PREFIX)}"] if len(prefix.encode()) > _MOST_OF_PREFIX else []
+    rules = [f"prefix part {_at_most(_MAX_PREFIX)}"] if len(prefix.encode()) > _MAX_PREFIX else []
     return rules if re.fullmatch(_SUBDOMAIN, prefix) else [*rules, f"prefix part {_SUBDOMAIN_RULE}"]
 
 
 def _name_rules(name: str) -> list[str]:
     rules = [] if name else ["name part must be non-empty"]
-    if len(name.encode()) > _MOST_OF_NAME:
-        rules.append(f"name part {_at_most(_MOST_OF_NAME)}")
+    if len(name.encode()) > _MAX_NAME:
+        rules.append(f"name part {_at_most(_MAX_NAME)}")
     return rules if re.fullmatch(_NAME, name) else [*rules, f"name part {_NAME_RULE}"]
 
 
 def _value_problems(path: str, value: str) -> list[str]:
-    rules = [_at_most(_MOST_OF_NAME)] if len(value.encode()) > _MOST_OF_NAME else []
+    rules = [_at_most(_MAX_NAME)] if len(value.encode()) > _MAX_NAME else []
     rules += [] if re.fullmatch(_VALUE, value) else [_VALUE_RULE]
     return [f"{path}: Invalid value: {_quoted(value)}: {'; '.join(rules)}"] if rules else []
 

@@ -1,6 +1,6 @@
-"""The preferred node affinity of a pod, added up for one node and for many.
+"""Preferred node affinity of a pod: the sum of the weights of the matching terms, for one node or all.
 
-Up to `FEW` requirements are evaluated one after the other, more of them together.
+Up to `FEW` requirements are evaluated one by one, more of them together by a `TermMatcher`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from pyscheduler.intree._term_matcher import (
 
 
 class Preferences(Protocol):
-    """Some weighted terms."""
+    """Weighted node selector terms."""
 
     def score(self, node: NodeInfo) -> int:
-        """The sum of the weights of the terms that a node satisfies."""
+        """Return the sum of the weights of the terms that a node satisfies."""
 
     def scores(self, nodes: NodeTable) -> Scores:
-        """That of every node of a table."""
+        """Return `score` for every node of a table."""
 
 
 class FewPreferences(NamedTuple):
-    """Terms evaluated one after the other."""
+    """Terms evaluated one by one."""
 
     terms: tuple[tuple[int, NodeTerm], ...]
 
@@ -55,7 +55,7 @@ class ManyPreferences(NamedTuple):
     matcher: TermMatcher
     weights: Ints
     is_broken: bool
-    """True if any term matches nothing, as it is empty or kube-scheduler cannot parse it."""
+    """True if a term matches nothing because it is empty or kube-scheduler cannot parse it."""
 
     @staticmethod
     def of(stated: Sequence[PreferredSchedulingTerm]) -> ManyPreferences:
@@ -71,11 +71,11 @@ class ManyPreferences(NamedTuple):
 
 
 _many: WeakKeyDictionary[PodSignature, ManyPreferences | None] = WeakKeyDictionary()
-"""By signature; None for one that has few. It goes with the last pod of the signature."""
+"""By signature; None for signatures with few preferences. An entry is dropped with the last pod of its signature."""
 
 
 def many_preferences(signature: PodSignature) -> ManyPreferences | None:
-    """The preferences of a signature that has many; None for one that has few."""
+    """Return the preferences of a signature that has many; None for one that has few."""
     if signature.size <= SMALL:
         return None
     try:
@@ -90,6 +90,6 @@ def many_preferences(signature: PodSignature) -> ManyPreferences | None:
 
 
 def stated_preferences(signature: PodSignature) -> Sequence[PreferredSchedulingTerm]:
-    """The preferences as they are stated."""
+    """Return the preferred terms as the pod's spec states them."""
     affinity = signature.affinity.node_affinity
     return (affinity.preferred_during_scheduling_ignored_during_execution if affinity else None) or ()

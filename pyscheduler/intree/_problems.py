@@ -1,4 +1,4 @@
-"""What is wrong with plugin args, in kube-scheduler's own words, so that known answers to known errors are found."""
+"""Error texts for invalid plugin args, worded as kube-scheduler's, so that a search for the message finds its fix."""
 
 from __future__ import annotations
 

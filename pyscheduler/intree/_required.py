@@ -1,6 +1,6 @@
-"""The nodes that a pod's nodeSelector and required node affinity allow, evaluated for one node and for many.
+"""Nodes that a pod's nodeSelector and required node affinity allow, for one node or for all.
 
-Up to `FEW` requirements are evaluated one after the other, more of them together.
+Up to `FEW` requirements are evaluated one by one, more of them together by a `TermMatcher`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from pyscheduler.intree._term_matcher import (
 
 
 class _CompiledRequirements(NamedTuple):
-    """The compiled requirements of a signature that has many; None for the side that it does not state."""
+    """Compiled nodeSelector and required terms of a signature that has many; None for the one that it lacks."""
 
     selector: TermMatcher | None
     terms: TermMatcher | None
 
 
 _many: WeakKeyDictionary[PodSignature, _CompiledRequirements | None] = WeakKeyDictionary()
-"""By signature; None for one that has few. It goes with the last pod of the signature."""
+"""By signature; None for signatures with few requirements. An entry is dropped with the last pod of its signature."""
 
 
 def has_no_required_terms(signature: PodSignature) -> bool:
-    """Return True if every node is allowed because the pod states neither."""
+    """Return True if the pod has neither a nodeSelector nor required node affinity."""
     return signature.spec.node_selector is None and _stated_terms(signature) is None
 
 
-def spend_on_required(cycle: Cycle, signature: PodSignature, nodes: NodeTable) -> None:
-    """Charge an attempt for evaluating them over some nodes, where they are many. AttemptLimitExceeded beyond the limit."""
+def charge_required(cycle: Cycle, signature: PodSignature, nodes: NodeTable) -> None:
+    """Charge the attempt for evaluating many requirements over the nodes. AttemptLimitExceeded beyond the limit."""
     many = _compiled(signature) if signature.size > SMALL else None
     for matcher in many or ():
         if matcher is not None:
@@ -50,7 +50,7 @@ def spend_on_required(cycle: Cycle, signature: PodSignature, nodes: NodeTable) -
 
 
 def allows(signature: PodSignature, name: str, labels: Mapping[str, str]) -> bool:
-    """Return True if a node of that name with these labels is allowed."""
+    """Return True if the pod may run on a node with this name and these labels."""
     many = _compiled(signature) if signature.size > SMALL else None
     if many is not None:
         rows = MappingRows([{**labels, NODE_NAME: name}])
@@ -62,7 +62,7 @@ def allows(signature: PodSignature, name: str, labels: Mapping[str, str]) -> boo
 
 
 def allowed(signature: PodSignature, nodes: NodeTable) -> Mask:
-    """The nodes that are allowed."""
+    """Return the mask of nodes on which the pod may run."""
     many = _compiled(signature) if signature.size > SMALL else None
     if many is not None:
         mask = np.ones(len(nodes), np.bool_)
@@ -76,12 +76,12 @@ def allowed(signature: PodSignature, nodes: NodeTable) -> Mask:
 
 
 def any_matches(terms: tuple[NodeTerm, ...], name: str, labels: Mapping[str, str]) -> bool:
-    """Return True if a node satisfies at least one of some nodeSelectorTerms."""
+    """Return True if a node satisfies at least one of the nodeSelectorTerms."""
     return any(term.matches(name, labels) for term in terms)
 
 
 def any_term(terms: tuple[NodeTerm, ...], nodes: NodeTable) -> Mask:
-    """The nodes that satisfy at least one of some nodeSelectorTerms."""
+    """Return the mask of nodes that satisfy at least one of the nodeSelectorTerms."""
     mask = np.zeros(len(nodes), np.bool_)
     for term in terms:
         mask |= nodes.matches_term(term)
@@ -89,7 +89,7 @@ def any_term(terms: tuple[NodeTerm, ...], nodes: NodeTable) -> Mask:
 
 
 def are_many(terms: Sequence[NodeSelectorTerm]) -> bool:
-    """Return True if some terms have more than `FEW` requirements."""
+    """Return True if the terms have more than `FEW` requirements in all."""
     return len(terms) > FEW or sum(len(t.match_expressions or ()) + len(t.match_fields or ()) for t in terms) > FEW
 
 

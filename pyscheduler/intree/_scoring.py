@@ -1,7 +1,7 @@
-"""How full a node should be: the scoring strategies of NodeResourcesFit and the args that choose them.
+"""Scoring strategies of NodeResourcesFit and the args that select them.
 
-A strategy rates one resource of one node; the same arithmetic serves whole numbers and NumPy columns. What is used is
-cut to the capacity first, which changes no rating and lets columns be computed without overflow.
+A strategy rates one resource of one node from its use and its capacity, with the same arithmetic for ints and NumPy
+columns. Use is capped at the capacity first, which changes no rating and keeps columns from overflowing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 _TYPES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
-_MOST_POINTS = 10
-"""The best score of a shape point in the args; nodes are scored up to MAX_NODE_SCORE."""
+_MAX_POINTS = 10
+"""Highest score of a shape point in the args; node scores go up to MAX_NODE_SCORE."""
 _ALL_USED = 100
 
 Amount = TypeVar("Amount", int, Ints)
 Rating = Callable[[Any, Any], Any]
-"""From what is used (at most the capacity) and the capacity (more than 0) to 0..100."""
+"""Function of the use (at most the capacity) and the capacity (above 0) that returns 0..100."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceSpec:
-    """A resource that counts in a score; weight 0 means 1."""
+    """A resource and its weight in the score; weight 0 means 1."""
 
     name: str
     weight: int = 1
@@ -46,7 +46,7 @@ CPU_AND_MEMORY = (ResourceSpec(CPU), ResourceSpec(MEMORY))
 
 @dataclass(frozen=True, slots=True)
 class UtilizationShapePoint:
-    """At `utilization` (percent) a resource scores `score` (0..10)."""
+    """Score (0..10) of a resource at `utilization` percent."""
 
     utilization: Annotated[int, "int32"] = 0
     score: Annotated[int, "int32"] = 0
@@ -54,7 +54,7 @@ class UtilizationShapePoint:
 
 @dataclass(frozen=True, slots=True)
 class RequestedToCapacityRatioParam:
-    """A line through points, flat before the first and after the last."""
+    """Piecewise linear function through points, constant before the first and after the last."""
 
     shape: tuple[UtilizationShapePoint, ...] = ()
 
@@ -72,7 +72,7 @@ class ScoringStrategy:
 
 
 def strategy_problems(strategy: ScoringStrategy) -> list[str]:
-    """What is wrong with a strategy, in kube-scheduler's words and order."""
+    """Return the validation errors of a strategy, in kube-scheduler's words and order."""
     problems = [] if strategy.type in _TYPES else [unsupported("scoringStrategy.type", strategy.type, _TYPES)]
     problems += [
         invalid(
@@ -94,7 +94,7 @@ def strategy_problems(strategy: ScoringStrategy) -> list[str]:
 
 
 def shape_problems(shape: tuple[UtilizationShapePoint, ...], path: str) -> list[str]:
-    """What is wrong with the points of a line."""
+    """Return the validation errors of the points of a shape."""
     if not shape:
         return [required(path, "at least one point must be specified")]
     falling = (i for i in range(1, len(shape)) if shape[i - 1].utilization >= shape[i].utilization)
@@ -105,13 +105,13 @@ def shape_problems(shape: tuple[UtilizationShapePoint, ...], path: str) -> list[
     for i, point in enumerate(shape):
         if not 0 <= point.utilization <= _ALL_USED:
             problems.append(invalid(f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]"))
-        if not 0 <= point.score <= _MOST_POINTS:
+        if not 0 <= point.score <= _MAX_POINTS:
             problems.append(invalid(f"{path}[{i}].score", point.score, "not in valid range [0, 10]"))
     return problems
 
 
 def rating(strategy: ScoringStrategy) -> Rating:
-    """The plain form of a strategy."""
+    """Return the strategy as a function of one node's use and capacity."""
     if strategy.requested_to_capacity_ratio is None:
         return _least_allocated if strategy.type == LEAST_ALLOCATED else _most_allocated
     at = ratings_of_shape(strategy.requested_to_capacity_ratio.shape)
@@ -119,14 +119,14 @@ def rating(strategy: ScoringStrategy) -> Rating:
 
 
 def for_columns(strategy: ScoringStrategy) -> tuple[int, Ints]:
-    """The strategy as `kernels.allocation_scores` takes it."""
+    """Return the strategy as arguments of `kernels.allocation_scores`."""
     if strategy.requested_to_capacity_ratio is None:
         return kernels.LEAST if strategy.type == LEAST_ALLOCATED else kernels.MOST, np.empty(0, np.int64)
     return kernels.BY_SHAPE, np.array(ratings_of_shape(strategy.requested_to_capacity_ratio.shape), np.int64)
 
 
 def ratings_of_shape(shape: tuple[UtilizationShapePoint, ...]) -> tuple[int, ...]:
-    """The score at 0, 1, … 100 percent."""
+    """Scores at 0, 1, … 100 percent."""
     return tuple(_on_line(shape, percent) for percent in range(_ALL_USED + 1))
 
 
@@ -139,28 +139,28 @@ def _most_allocated(used: Amount, capacity: Amount) -> Amount:
 
 
 class Capacities:
-    """The greatest capacity that any node has of some resources: it holds while no node changes."""
+    """Cached largest capacity of any node, for sets of resources; invalidated when a node changes."""
 
     def __init__(self) -> None:
         self._version = -1
         self._known: dict[tuple[str, ...], int] = {}
 
     def greatest(self, nodes: NodeTable, resources: tuple[str, ...]) -> int:
-        """Over all nodes of the cluster, whichever of them the table shows, and all the resources; 0 of none."""
+        """Return the largest capacity of the resources on any node, inside the table or not; 0 if none."""
         if self._version != nodes.version:
             self._version = nodes.version
             self._known.clear()
-        known = self._known.get(resources)
-        if known is None:
-            known = max(
+        cached = self._known.get(resources)
+        if cached is None:
+            cached = max(
                 (int(nodes.all_nodes.allocatable(resource).max(initial=0)) for resource in resources), default=0
             )
-            self._known[resources] = known
-        return known
+            self._known[resources] = cached
+        return cached
 
 
 def _on_line(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:
-    scale = MAX_NODE_SCORE // _MOST_POINTS
+    scale = MAX_NODE_SCORE // _MAX_POINTS
     before = None
     for point in shape:
         if percent <= point.utilization:
@@ -173,6 +173,6 @@ def _on_line(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:
 
 
 def _truncated(numerator: int, denominator: int) -> int:
-    """Go's integer division, which cuts toward zero where Python's rounds down."""
+    """Divide as Go does: rounded toward zero, where Python rounds down."""
     quotient = abs(numerator) // abs(denominator)
     return quotient if (numerator < 0) == (denominator < 0) else -quotient

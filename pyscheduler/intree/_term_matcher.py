@@ -1,8 +1,8 @@
-"""Many selector terms evaluated together, over columns of labels.
+"""Evaluation of many selector terms at once, over columns of labels.
 
-A tenant may write tens of thousands of terms into one pod. Evaluated one by one they cost terms times rows; here each
-distinct requirement becomes a bitmap of the rows that satisfy it, found from the values that rows have, and a term is
-the AND of some bitmaps. `NodeTerm.matches` and `Selector.matches` are the specification.
+A tenant may write tens of thousands of terms into one pod, and evaluating them one by one costs terms times rows. Here
+each distinct requirement becomes a bitmap of the rows that satisfy it, computed from the distinct values of the rows,
+and a term is the AND of some bitmaps. `NodeTerm.matches` and `Selector.matches` are the specification.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from pyscheduler.api.objects import LabelSelectorRequirement, NodeSelectorTerm
 from pyscheduler.api.topology import NO_DOMAIN, Domains
 
 FEW = 16
-"""Requirements up to which evaluating one after the other is as quick."""
+"""Number of requirements up to which evaluating them one by one is as fast."""
 SMALL = 2048
-"""Bytes of a pod that cannot state many."""
+"""Size in bytes below which a pod cannot have many requirements."""
 NODE_NAME = "\0metadata.name"
-"""Stands for the field metadata.name among label keys; no label can have it."""
+"""Label key that stands for the field metadata.name; no real label can have it."""
 
 AnyRequirement = Requirement | LabelSelectorRequirement
-"""Compiled or as it is stated: compiling tens of thousands takes longer than evaluating them."""
+"""Compiled or as the API object states it: compiling tens of thousands takes longer than evaluating them."""
 Bits = NDArray[np.uint8]
-"""A bitmap of rows in each row: bit r of it is set where row r of the labels holds."""
+"""One bitmap per row; bit r is set if row r of the labels satisfies it."""
 Picks = NDArray[np.intp]
 _ZEROS, _ONES = 0, 1
-"""The bitmaps of requirements that hold nowhere and everywhere."""
+"""Indexes of the bitmaps of requirements that hold nowhere and everywhere."""
 _ALWAYS = Requirement("\0always", "DoesNotExist")
-"""Stands in terms without requirements; no label can have its key."""
+"""Requirement of terms that have none; no label can have its key."""
 _WINDOW = 8192
-"""Rows evaluated at once: what bitmaps take does not grow with the cluster."""
+"""Rows evaluated at once, so that the memory for bitmaps does not grow with the cluster."""
 _BATCH = 1 << 12
-"""Bitmaps gathered at once."""
-_SHORT = 4
-"""Values up to which a requirement is found by each of them."""
+"""Bitmaps combined at once."""
+_FEW_VALUES = 4
+"""Number of values up to which a requirement is indexed by each of its values."""
 NODE_BLOCK = 256
-"""Nodes over which evaluating one of many requirements costs as much as evaluating one alone on one node."""
+"""Number of nodes over which one of many requirements costs as much as one requirement alone on one node."""
 POD_BLOCK = 32
-"""Nodes that count as one for requirements on placed pods, which are compiled at greater cost."""
+"""Number of nodes counted as one for requirements on placed pods, which are dearer to compile."""
 _COUNTED = 255
-"""Bitmaps counted at once: as many as a byte can count."""
+"""Bitmaps counted at once, limited by the range of a byte."""
 
 
 def node_requirements(terms: Iterable[NodeSelectorTerm]) -> list[tuple[AnyRequirement, ...]]:
@@ -62,7 +62,7 @@ def _requirements_of(term: NodeSelectorTerm) -> tuple[AnyRequirement, ...]:
 
 
 def are_many_requirements(requirements: Iterable[Requirement]) -> bool:
-    """Return True if evaluating them one after the other takes long: they are more than `FEW`, or name many values."""
+    """Return True if evaluating the requirements one by one is slow: more than `FEW`, or many values."""
     work = 0
     for requirement in requirements:
         work += 1 + len(requirement.values) // FEW
@@ -72,20 +72,20 @@ def are_many_requirements(requirements: Iterable[Requirement]) -> bool:
 
 
 class LabelRows(Protocol):
-    """Rows with labels."""
+    """Rows of labels."""
 
     def __len__(self) -> int: ...
 
     @property
     def keys(self) -> Collection[str]:
-        """The keys that any of them has; more do no harm."""
+        """Label keys that any row has; a superset is allowed."""
 
     def column(self, key: str) -> Domains:
-        """The values of a label as small ints."""
+        """Return the values of a label as small ints."""
 
 
 class NodeRows:
-    """The nodes of a table, their names included."""
+    """The nodes of a table, with their names under the key `NODE_NAME`."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -102,7 +102,7 @@ class NodeRows:
 
 
 class MappingRows:
-    """Rows given as one mapping each."""
+    """Rows from one mapping each."""
 
     def __init__(self, labels: Sequence[Mapping[str, str]]) -> None:
         self._labels = labels
@@ -126,12 +126,12 @@ def _domains(values: Sequence[str | None]) -> Domains:
 
 
 class _Values(NamedTuple):
-    """The values that some rows have of one label."""
+    """Distinct values of one label in a window of rows."""
 
     places: Mapping[str, int]
-    """The place of each value in `bits`."""
+    """Index of each value in `bits`."""
     bits: Bits
-    """The rows that have each value; in place 0 those that lack the label."""
+    """Bitmap of the rows that have each value; index 0 is the rows without the label."""
 
     @staticmethod
     def of(domains: Domains, window: slice) -> _Values:
@@ -156,7 +156,7 @@ class _BitmapPool:
         self._size = 2
 
     def add(self, bits: Bits) -> int:
-        """Keep some bitmaps; the place of the first."""
+        """Add bitmaps and return the index of the first."""
         self._blocks.append(bits)
         self._size += len(bits)
         return self._size - len(bits)
@@ -166,22 +166,22 @@ class _BitmapPool:
 
 
 class _KeyRequirements:
-    """The requirements on one label, by operator; `number` is that of a requirement in its matcher."""
+    """Requirements on one label, by operator; `number` is the index of a requirement in its matcher."""
 
     def __init__(self) -> None:
         self._exists: list[int] = []
         self._lacks: list[int] = []
         self._listed: dict[str, list[int]] = {}
-        """In and NotIn of few values, by each of these."""
+        """In and NotIn with few values, by value."""
         self._long: list[tuple[int, tuple[str, ...]]] = []
-        """In and NotIn of many values."""
+        """In and NotIn with many values."""
         self._bounds: dict[str, list[tuple[int, int]]] = {"Gt": [], "Lt": []}
-        """(bound, number)"""
+        """(bound, number) by operator."""
 
     def add(self, number: int, requirement: AnyRequirement) -> None:
         operator, values = requirement.operator, requirement.values or ()
         if operator in ("In", "NotIn"):
-            if len(values) > _SHORT:
+            if len(values) > _FEW_VALUES:
                 self._long.append((number, values))
                 return
             for value in {*values}:
@@ -190,13 +190,13 @@ class _KeyRequirements:
             (self._exists if operator == "Exists" else self._lacks).append(number)
         elif operator in ("Gt", "Lt"):
             bound = int64(values[0]) if len(values) == 1 else None
-            if bound is not None:  # else it holds nowhere
+            if bound is not None:  # otherwise it matches no row
                 self._bounds[operator].append((bound, number))
         else:
             raise SelectorError(f"{operator!r} is not a selector operator")
 
     def find(self, values: _Values, negated: Mask, pool: _BitmapPool, bitmaps: Picks) -> None:
-        """Write down the bitmap of each requirement that depends on the row."""
+        """Store in `bitmaps` the bitmap of each requirement."""
         first = pool.add(values.bits)
         bitmaps[self._lacks] = first
         if self._exists:
@@ -211,31 +211,31 @@ class _KeyRequirements:
             return
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         numbers, starts, counts = np.unique(pairs[:, 0], return_index=True, return_counts=True)
-        unlike = negated[numbers]
+        is_negated = negated[numbers]
         one = counts == 1
-        bitmaps[numbers[one & ~unlike]] = first + pairs[starts[one & ~unlike], 1]
-        if np.count_nonzero(one & unlike):
-            bitmaps[numbers[one & unlike]] = pool.add(~values.bits) + pairs[starts[one & unlike], 1]
+        bitmaps[numbers[one & ~is_negated]] = first + pairs[starts[one & ~is_negated], 1]
+        if np.count_nonzero(one & is_negated):
+            bitmaps[numbers[one & is_negated]] = pool.add(~values.bits) + pairs[starts[one & is_negated], 1]
         if not one.all():
             several = np.repeat(~one, counts)
             joined = [bits for _, bits in _fold(np.bitwise_or, values.bits, pairs[several, 1], counts[~one])]
             bits = np.concatenate(joined)
-            bits[unlike[~one]] ^= 255
+            bits[is_negated[~one]] ^= 255
             bitmaps[numbers[~one]] = pool.add(bits) + np.arange(len(bits))
 
     def _listing(self, places: Mapping[str, int]) -> Iterator[tuple[int, int]]:
-        """Each In and NotIn with each of its values that rows have, as (number, place)."""
+        """Yield (number, place) for each In and NotIn and each of its values that occurs in the rows."""
         for value in places.keys() & self._listed.keys():
             place = places[value]
             yield from ((number, place) for number in self._listed[value])
         for number, listed in self._long:
-            if len(places) <= _SHORT:
+            if len(places) <= _FEW_VALUES:
                 yield from ((number, place) for value, place in places.items() if value in listed)
             else:
                 yield from ((number, places[value]) for value in places.keys() & {*listed})
 
     def _find_bounds(self, values: _Values, pool: _BitmapPool, bitmaps: Picks) -> None:
-        """Gt and Lt: the rows with a number beyond the bound are all from one place on, once sorted."""
+        """Store the bitmaps of Gt and Lt. With the values sorted, the rows beyond a bound are a prefix or a suffix."""
         parsed = [(int64(value), place) for value, place in values.places.items()]
         ascending = sorted((parsed_as, place) for parsed_as, place in parsed if parsed_as is not None)
         sorted_numbers = np.array([parsed_as for parsed_as, _ in ascending], np.int64)
@@ -255,7 +255,7 @@ class _KeyRequirements:
 
 
 class TermMatcher:
-    """Some terms, each the conjunction of its requirements; one without any holds everywhere."""
+    """Terms evaluated together, each the AND of its requirements; a term without requirements matches every row."""
 
     def __init__(self, terms: Iterable[Sequence[AnyRequirement]]) -> None:
         listed = [term or (_ALWAYS,) for term in terms]
@@ -264,11 +264,11 @@ class TermMatcher:
         self._picks: Picks = np.array(picks, np.int32).astype(np.intp)
         self._lengths: Picks = np.array([*map(len, listed)], np.intp)
         self._requirements = [*numbers]
-        """Those that differ, by number."""
+        """Distinct requirements, by number."""
         self._negated = np.array([r.operator in ("NotIn", "DoesNotExist") for r in self._requirements], np.bool_)
         self._keys = frozenset([r.key for r in self._requirements])
         self._compiled: dict[str, _KeyRequirements] = {}
-        """By key; made when rows first have it, for a pod may state fifty thousand keys that none has."""
+        """By key, compiled when rows first have the key: a pod may name fifty thousand keys that no row has."""
 
     @property
     def requirements(self) -> int:
@@ -276,7 +276,7 @@ class TermMatcher:
         return len(self._picks)
 
     def any(self, rows: LabelRows) -> Mask:
-        """Which rows satisfy at least one term."""
+        """Return the mask of rows that satisfy at least one term."""
         mask = np.zeros(len(rows), np.bool_)
         for window, evaluated in self._windows(rows):
             joined = np.zeros(_width(window.stop - window.start), np.uint8)
@@ -286,7 +286,7 @@ class TermMatcher:
         return mask
 
     def total(self, rows: LabelRows, weights: Ints) -> Ints:
-        """The sum of the weights of the terms that each row satisfies."""
+        """Return the sum of the weights of the terms that each row satisfies."""
         totals = np.zeros(len(rows), np.int64)
         for window, evaluated in self._windows(rows):
             for terms, bits in evaluated:
@@ -303,7 +303,7 @@ class TermMatcher:
         self._compiled |= new
 
     def _windows(self, rows: LabelRows) -> Iterator[tuple[slice, Iterator[tuple[Picks, Bits]]]]:
-        """Some rows after the other, with the terms that any of them may satisfy and the bitmaps of those."""
+        """Yield windows of rows, each with the terms that may match in it and their bitmaps."""
         few, many = sorted((rows.keys, self._keys), key=len)
         columns = {key: rows.column(key) for key in few if key in many}
         self._compile(columns)
@@ -313,7 +313,7 @@ class TermMatcher:
 
     def _evaluated(self, columns: Mapping[str, Domains], window: slice) -> Iterator[tuple[Picks, Bits]]:
         pool = _BitmapPool(window.stop - window.start)
-        bitmaps = self._negated.astype(np.intp)  # what holds of a row without the label: _ZEROS or _ONES
+        bitmaps = self._negated.astype(np.intp)  # result for a row without the label: _ZEROS or _ONES
         for key, domains in columns.items():
             self._compiled[key].find(_Values.of(domains, window), self._negated, pool, bitmaps)
         terms, picks, lengths = _possible(bitmaps[self._picks], self._lengths)
@@ -322,9 +322,9 @@ class TermMatcher:
 
 
 def _possible(picks: Picks, lengths: Picks) -> tuple[Picks, Picks, Picks]:
-    """Of terms, given as the bitmaps that each picks, those that may hold, with what they pick and how many.
+    """Return the terms that may match: their indexes, the bitmaps they pick, and the number picked by each.
 
-    A bitmap of ones changes no term, so it stays only where a term would else have none.
+    A bitmap of ones does not change an AND, so it is dropped unless it is the only one of its term.
     """
     if not len(lengths):
         return lengths, picks, lengths
@@ -338,12 +338,12 @@ def _possible(picks: Picks, lengths: Picks) -> tuple[Picks, Picks, Picks]:
 
 
 def _width(rows: int) -> int:
-    """Bytes of a bitmap, which is made of whole 64-bit words since those are joined eight times as fast."""
+    """Bytes of a bitmap of that many rows, padded to 64-bit words because combining words is eight times as fast."""
     return (rows + 63) // 64 * 8
 
 
 def _fold(join: np.ufunc, bitmaps: Bits, picks: Picks, lengths: Picks) -> Iterator[tuple[slice, Bits]]:
-    """Join the bitmaps picked for each of several results, which have so many each; some results at a time."""
+    """Combine bitmaps into one per result, a batch of results at a time; `lengths` is the number of bitmaps of each."""
     ends = np.cumsum(lengths)
     start = 0
     while start < len(lengths):
@@ -359,7 +359,7 @@ def _fold(join: np.ufunc, bitmaps: Bits, picks: Picks, lengths: Picks) -> Iterat
 
 
 def _weighed(bits: Bits, weights: Ints, rows: int) -> Ints:
-    """The sum of the weights of the bitmaps that each row is in."""
+    """Return, for each row, the sum of the weights of the bitmaps that have it set."""
     total = np.zeros(rows, np.int64)
     for weight in np.unique(weights).tolist():
         alike = bits[weights == weight]

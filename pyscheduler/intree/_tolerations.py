@@ -1,4 +1,4 @@
-"""The taints that a pod tolerates: its tolerations one after the other, or looked up where they are many."""
+"""Taints that a pod does not tolerate; large sets of tolerations are looked up by key instead of scanned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyscheduler.api import PodSignature, Taint, Toleration
 from pyscheduler.api.match import tolerates
 
 _FEW = 16
-"""Tolerations up to which a look at each is as quick."""
+"""Number of tolerations up to which scanning them is as fast."""
 
 
 class TolerationSet:
@@ -25,7 +25,7 @@ class TolerationSet:
                 self._one_value.add((toleration.effect, toleration.key, toleration.value))
 
     def tolerates(self, taint: Taint) -> bool:
-        """Return True if any of them covers the taint."""
+        """Return True if any toleration covers the taint."""
         return any(
             (effect, key) in self._any_value or (effect, key, taint.value) in self._one_value
             for effect in (taint.effect, "")
@@ -34,18 +34,18 @@ class TolerationSet:
 
 
 _sets: WeakKeyDictionary[PodSignature, TolerationSet] = WeakKeyDictionary()
-"""By signature, of those that have many; it goes with the last pod of the signature."""
+"""By signature, only those with many tolerations. An entry is dropped with the last pod of its signature."""
 
 
 def untolerated(signature: PodSignature, taints: Iterable[Taint], effects: tuple[str, ...]) -> Iterator[Taint]:
-    """The taints with one of `effects` that the pod does not tolerate."""
+    """Return the taints with one of `effects` that the pod does not tolerate."""
     tolerations = signature.tolerations
     if len(tolerations) <= _FEW:
         return (t for t in taints if t.effect in effects and not any(tolerates(each, t) for each in tolerations))
-    known = _sets.get(signature)
-    if known is None:
-        known = _sets[signature] = TolerationSet(tolerations)
-    return (taint for taint in taints if taint.effect in effects and not known.tolerates(taint))
+    cached = _sets.get(signature)
+    if cached is None:
+        cached = _sets[signature] = TolerationSet(tolerations)
+    return (taint for taint in taints if taint.effect in effects and not cached.tolerates(taint))
 
 
 def has_untolerated(signature: PodSignature, taints: Iterable[Taint], effects: tuple[str, ...]) -> bool:

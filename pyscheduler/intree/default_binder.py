@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server where the pod goes."""
+"""DefaultBinder: binds the pod through the API server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyscheduler.api import ApiWriter, BindPlugin, Cycle, Pod
 
 
 class DefaultBinder(BindPlugin):
-    """Creates the pods/binding subresource; an ApiError gives the place back and the pod is tried again."""
+    """Create the pods/binding subresource. On an ApiError the pod is forgotten and requeued."""
 
     name = "DefaultBinder"
 

@@ -1,7 +1,7 @@
-"""DefaultPreemption: a pod that fits nowhere may take the place of pods of a lower priority.
+"""DefaultPreemption: evict pods of lower priority to make a pod schedulable.
 
-Each node that could fit the pod without some of its pods is tried out, and the one where the least is lost is nominated
-(kube-scheduler's defaultpreemption and its preemption framework).
+A dry run removes the lower-priority pods of each candidate node and reprieves as many as possible; the node with the
+least costly victims is nominated (kube-scheduler's defaultpreemption and its preemption framework).
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ T = TypeVar("T")
 NO_VICTIMS = ("No preemption victims found for incoming pod",)
 NOT_HELPFUL = ("Preemption is not helpful for scheduling",)
 BATCH = 256
-"""Nodes that are looked at in one step, fewer where they have many pods."""
+"""Nodes of one step at most, fewer if they have many pods."""
 BATCH_PODS = 1024
 DRY_RUN_PODS = 64
-"""Pods that are put back in trials in one step: each time all plugins filter again, which takes up to 0.2 ms."""
+"""Pods reprieved in one step at most: each reprieve runs all Filter plugins again, up to 0.2 ms."""
 Steps = Generator[None, None, T]
 FEW = 8
-"""Up to so many nodes are tried one after the other: to look at all of them at once would take longer."""
+"""Number of nodes up to which dry runs one by one are faster than one over all of them."""
 _WAITING = Rejection("waiting for the preemption for this pod to be finished", resolvable=False)
 _NEVER = "not eligible due to preemptionPolicy=Never."
 _TERMINATING_VICTIMS = "not eligible due to a terminating pod on the nominated node."
@@ -74,7 +74,7 @@ _TERMINATING_VICTIMS = "not eligible due to a terminating pod on the nominated n
 class DefaultPreemptionArgs:
     """kubescheduler.config.k8s.io/v1 DefaultPreemptionArgs.
 
-    So many candidates are enough, the larger of the two: a percentage of the nodes that could help, and a number.
+    The dry run stops at the larger of two numbers of candidates: a percentage of the potential nodes and an absolute.
     """
 
     min_candidate_nodes_percentage: Annotated[int, "int32"] = 10
@@ -94,13 +94,13 @@ class DefaultPreemptionArgs:
         raise_for_problems(problems)
 
     def num_candidates(self, nodes: int) -> int:
-        """How many candidates are enough where so many nodes could help."""
+        """Return the number of candidates to find among that many potential nodes."""
         return min(nodes, max(nodes * self.min_candidate_nodes_percentage // 100, self.min_candidate_nodes_absolute))
 
 
 @dataclass(frozen=True, slots=True)
-class _Below(PodCount):
-    """Counts the pods of a lower priority."""
+class _LowerPriority(PodCount):
+    """Count of pods with a lower priority."""
 
     priority: int
     terminating: bool = True
@@ -111,21 +111,21 @@ class _Below(PodCount):
 
 @dataclass(slots=True)
 class _DryRunResult:
-    """What trying out nodes has shown."""
+    """Collected outcomes of the dry run."""
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
-    refusals: Counter[tuple[str, ...]] = field(default_factory=Counter)
-    """How many nodes stay as they are, by the reasons."""
+    rejections: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    """Number of nodes without a candidate, by reasons."""
     errors: list[str] = field(default_factory=list)
     violating: int = 0
     losses: dict[str, Loss] = field(default_factory=dict)
-    """Of the candidates."""
+    """By candidate."""
 
     def record(self, name: str, outcome: DryRunOutcome) -> None:
         if isinstance(outcome, Status) and outcome.code is Code.ERROR:
             self.errors += outcome.reasons
         elif isinstance(outcome, Status):
-            self.refusals[outcome.reasons] += 1
+            self.rejections[outcome.reasons] += 1
         elif not outcome.victims:
             self.errors.append(f'expected at least one victim pod on node "{name}"')
         else:
@@ -134,12 +134,12 @@ class _DryRunResult:
             self.violating += outcome.pdb_violations > 0
 
     def has_enough(self, enough: int) -> bool:
-        """Whether there are enough candidates, one of them within all budgets."""
+        """Return True if there are enough candidates, at least one without PDB violations."""
         return len(self.candidates) >= enough and len(self.candidates) > self.violating
 
 
 class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
-    """Nominates the node that loses the least, and asks for its victims to be evicted."""
+    """Nominate the node with the least costly victims, and have them evicted."""
 
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs
@@ -150,7 +150,7 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         self._dry_run_cache = DryRunCache()
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        # Those that PreEnqueue holds back are asked about again; whether a deletion helps is for others to say.
+        # Deletions let PreEnqueue run again; the hints of the plugins that rejected the pod decide if one requeues it.
         return (ClusterEventWithHint(POD, Action.DELETE, _never_requeue),)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
@@ -180,16 +180,16 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         reason = self._not_eligible(pod, diagnosis)
         if reason:
             return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {reason}")
-        tried = yield from self._dry_run(cycle, pod, diagnosis, exhaustive)
-        if not tried.candidates:
-            return _no_candidates(diagnosis.total_nodes, tried)
-        ties = least(tried.losses)
-        return PreemptionSearch(Code.SUCCESS, "", ties[0], tried.candidates, ties)
+        result = yield from self._dry_run(cycle, pod, diagnosis, exhaustive)
+        if not result.candidates:
+            return _no_candidates(diagnosis.total_nodes, result)
+        ties = least(result.losses)
+        return PreemptionSearch(Code.SUCCESS, "", ties[0], result.candidates, ties)
 
     def _not_eligible(self, pod: Pod, diagnosis: Diagnosis) -> str:
         if pod.spec.preemption_policy == "Never":
             return _NEVER
-        # Not the pod's status: what an earlier attempt has promised it may not have been written yet.
+        # Not status.nominatedNodeName: the API server may not have the nomination of an earlier attempt yet.
         nominated = self.handle.nominated_node(pod)
         if not nominated or not _may_help(diagnosis.status_of(nominated)):
             return ""
@@ -198,67 +198,67 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         return _TERMINATING_VICTIMS if any(p.priority < pod.priority and is_being_preempted(p) for p in pods) else ""
 
     def _dry_run(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis, exhaustive: bool) -> Steps[_DryRunResult]:
-        """Make room on one node after the other, from a random one on, until there are enough candidates."""
-        tried, nodes = _DryRunResult(), self.handle.nodes()
+        """Dry-run preemption on potential nodes, from a random offset on, until there are enough candidates."""
+        result, nodes = _DryRunResult(), self.handle.nodes()
         helpful = diagnosis.resolvable(nodes)
         total = int(np.count_nonzero(helpful))
         if not total:
-            return tried
+            return result
         start = cycle.rng().randrange(total)
-        lower = nodes.count_pods(_Below(pod.priority)) > 0
-        if not (helpful & lower).any():  # as in a cluster of one priority that is full: each pod that waits comes here
-            tried.refusals[NO_VICTIMS] += total
-            return tried
+        lower = nodes.count_pods(_LowerPriority(pod.priority)) > 0
+        if not (helpful & lower).any():  # frequent: in a full cluster of one priority each pending pod comes here
+            result.rejections[NO_VICTIMS] += total
+            return result
         infeasible = self.handle.filter_without_lower_priority(cycle, pod, pod.priority)
         places = np.flatnonzero(helpful)
         places = np.concatenate((places[start:], places[:start]))
-        worth_trying = places[lower[places] & (infeasible.codes[places] == 0)]
+        potential = places[lower[places] & (infeasible.codes[places] == 0)]
         enough = total + 1 if exhaustive else self.args.num_candidates(total)
-        infos = list(nodes)
-        while worth_trying.size:
+        node_infos = list(nodes)
+        while potential.size:
             yield
-            # Many at once, and no more than will do if each is a candidate.
-            missing = enough - len(tried.candidates)
+            # Batch the nodes, but no more than needed if each is a candidate.
+            missing = enough - len(result.candidates)
             most = min(missing if missing > 0 else max(1, enough), BATCH)
-            batch, worth_trying = np.split(worth_trying, [_within_step(infos, worth_trying[:most])])
-            for found in self._outcomes(cycle, pod, {place: infos[place] for place in batch.tolist()}):
+            batch, potential = np.split(potential, [_nodes_of_step(node_infos, potential[:most])])
+            for found in self._outcomes(cycle, pod, {place: node_infos[place] for place in batch.tolist()}):
                 if found is None:
                     yield
                     continue
-                tried.record(*found)
-                if tried.has_enough(enough):
-                    return tried
-        tried.refusals[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
+                result.record(*found)
+                if result.has_enough(enough):
+                    return result
+        result.rejections[NO_VICTIMS] += int(np.count_nonzero(helpful & ~lower))
         counts = np.bincount(infeasible.codes[helpful & lower], minlength=len(infeasible.rejections) + 1)
         for rejection, count in zip(infeasible.rejections, counts[1:].tolist(), strict=True):
-            tried.refusals[rejection.reasons] += count
-        return tried
+            result.rejections[rejection.reasons] += count
+        return result
 
     def _outcomes(
         self, cycle: Cycle, pod: Pod, nodes: Mapping[int, NodeInfo]
     ) -> Iterator[tuple[str, DryRunOutcome] | None]:
-        """Outcomes of the dry run on some nodes, in their order; `nodes` by their places. None where a step ends."""
-        known = self._dry_run_cache.of(pod.signature.template, self.handle.objects_version(PDB))
-        depends_on = {place: self.handle.dry_run_cache_key(cycle, pod, node) for place, node in nodes.items()}
-        untried = {place: node for place, node in nodes.items() if not known.is_current(node.name, depends_on[place])}
+        """Yield (node name, outcome) for nodes by index, in their order; None at the end of a step."""
+        cached = self._dry_run_cache.of(pod.signature.template, self.handle.objects_version(PDB))
+        cache_keys = {place: self.handle.dry_run_cache_key(cycle, pod, node) for place, node in nodes.items()}
+        untried = {place: node for place, node in nodes.items() if not cached.is_current(node.name, cache_keys[place])}
         budgets = Budgets(self.handle.objects(PDB))
         pods = {place: reprieve_candidates(pod, node, budgets) for place, node in untried.items()}
         yield None
-        stay = self._reprieve_in_batch(cycle, pod, pods) if len(pods) > FEW else {}
+        reprieved = self._reprieve_in_batch(cycle, pod, pods) if len(pods) > FEW else {}
         yield None
-        trials = 0
+        filter_runs = 0
         for place, node in nodes.items():
             if place in untried:
-                if place not in stay:
-                    trials += 1 + len(pods[place].order)
-                    if trials > DRY_RUN_PODS:
-                        trials = 0
+                if place not in reprieved:
+                    filter_runs += 1 + len(pods[place].order)
+                    if filter_runs > DRY_RUN_PODS:
+                        filter_runs = 0
                         yield None
-                outcome = self._dry_run_node(cycle, pod, node, pods[place], stay.get(place))
-                known.store(node.name, depends_on[place], outcome)
+                outcome = self._dry_run_node(cycle, pod, node, pods[place], reprieved.get(place))
+                cached.store(node.name, cache_keys[place], outcome)
                 yield node.name, outcome
             else:
-                yield node.name, known.outcome(node.name)
+                yield node.name, cached.outcome(node.name)
 
     def _reprieve_in_batch(
         self, cycle: Cycle, pod: Pod, pods: Mapping[int, ReprieveCandidates]
@@ -266,45 +266,45 @@ class DefaultPreemption(PreemptionPlugin, PreEnqueuePlugin):
         return self.handle.reprieve_pods(cycle, pod, {place: those.order for place, those in pods.items()})
 
     def _dry_run_node(
-        self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: ReprieveCandidates, stay: Sequence[bool] | None
+        self, cycle: Cycle, pod: Pod, node: NodeInfo, pods: ReprieveCandidates, reprieved: Sequence[bool] | None
     ) -> DryRunOutcome:
-        if stay is not None:
-            return candidate(pods, stay)
-        with self.handle.dry_run(cycle, pod, node.name) as trial:
-            return dry_run(trial, pods, node)
+        if reprieved is not None:
+            return candidate(pods, reprieved)
+        with self.handle.dry_run(cycle, pod, node.name) as run:
+            return dry_run(run, pods, node)
 
 
 def exhaust(steps: Steps[T]) -> T:
-    """Make all steps at once."""
+    """Run all steps and return the result."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            answer: T = end.value
-            return answer
+            outcome: T = end.value
+            return outcome
 
 
-def _within_step(infos: Sequence[NodeInfo], places: NDArray[np.intp]) -> int:
-    """Number of leading nodes with no more pods together than one step should look at, at least one."""
+def _nodes_of_step(node_infos: Sequence[NodeInfo], places: NDArray[np.intp]) -> int:
+    """Number of leading nodes for one step: at most BATCH_PODS pods together, at least one node."""
     total = 0
     for count, place in enumerate(places.tolist()):
-        total += len(infos[place].pods)
+        total += len(node_infos[place].pods)
         if total > BATCH_PODS:
             return max(1, count)
     return len(places)
 
 
 def _may_help(status: Status | None) -> bool:
-    """Whether a node that said so may fit the pod once others have left it."""
+    """Return True if the node was rejected with a status that evictions can resolve."""
     return status is not None and status.code is Code.UNSCHEDULABLE
 
 
-def _no_candidates(nodes: int, tried: _DryRunResult) -> PreemptionSearch:
-    if tried.errors:
-        return PreemptionSearch(Code.ERROR, f"preemption: {aggregate(tried.errors)}")
-    refusals = tried.refusals
-    refusals[NOT_HELPFUL] += nodes - refusals.total()
-    tally = Counter({Status(Code.UNSCHEDULABLE, "", reasons): n for reasons, n in refusals.items() if n})
+def _no_candidates(nodes: int, result: _DryRunResult) -> PreemptionSearch:
+    if result.errors:
+        return PreemptionSearch(Code.ERROR, f"preemption: {aggregate(result.errors)}")
+    rejections = result.rejections
+    rejections[NOT_HELPFUL] += nodes - rejections.total()
+    tally = Counter({Status(Code.UNSCHEDULABLE, "", reasons): n for reasons, n in rejections.items() if n})
     return PreemptionSearch(Code.UNSCHEDULABLE, f"preemption: {Diagnosis(nodes, tally).filter_message}", "")
 
 

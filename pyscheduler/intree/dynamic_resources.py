@@ -1,4 +1,4 @@
-"""DynamicResources: what it says of pods without ResourceClaims; devices are not allocated here (KEP-4381)."""
+"""DynamicResources: kube-scheduler's results for pods without ResourceClaims. Devices are not allocated (KEP-4381)."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from pyscheduler.intree.volumes.objects import text
 
 DEVICE_CLASS = ResourceKind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, optional=True)
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""A container may request a device of any class as a resource of this name."""
+"""Prefix of the resource name by which a container may request a device of any class."""
 NOT_ALLOCATED = Rejection("pod has resource claims, which this scheduler does not allocate yet", resolvable=False)
 NO_CLAIMS = Rejection("no new claims to deallocate")
 
-_PRE_FILTER_RAN: StateKey[bool] = StateKey("DynamicResources asked")
-"""Set once PreFilter has got as far as this plugin."""
+_PRE_FILTER_RAN: StateKey[bool] = StateKey("DynamicResources PreFilter")
+"""Set once PreFilter has run as far as this plugin."""
 
 Seconds = Annotated[float, "duration"]
 
 
 @dataclass(frozen=True, slots=True)
 class DynamicResourcesArgs:
-    """kubescheduler.config.k8s.io/v1 DynamicResourcesArgs: how long one node's allocation, and a binding, may take."""
+    """kubescheduler.config.k8s.io/v1 DynamicResourcesArgs: timeouts of one node's allocation and of a binding."""
 
     filter_timeout: Seconds = 10.0
     binding_timeout: Seconds = 600.0
@@ -67,7 +67,7 @@ class DynamicResourcesArgs:
 
 
 class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin):
-    """Rejects pods that need devices allocated, and takes its part in the messages and scores of all others."""
+    """Reject pods that need devices allocated; return kube-scheduler's messages and scores for all others."""
 
     name = "DynamicResources"
     Args = DynamicResourcesArgs
@@ -85,16 +85,16 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
         )
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
-        """Lets every pod in, so that one with claims is told why it waits."""
+        """Admit every pod, so that one with claims gets an event with the reason."""
         return None
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip:
-        # Kept for the signature: a class that comes later finds the pod rejected by NodeResourcesFit in any case.
+        # Cacheable by signature: if a device class is created later, NodeResourcesFit rejects the pod in any case.
         cycle[_PRE_FILTER_RAN] = True
         return NOT_ALLOCATED if pod.spec.resource_claims or self._needs_devices(pod, nodes) else SKIP
 
     def _needs_devices(self, pod: Pod, nodes: NodeTable) -> bool:
-        """Whether the pod requests a resource that stands for a device class and that no node has by other means."""
+        """Return True if the pod requests a resource that maps to a device class and that no node has allocatable."""
         extended = [name for name, amount in pod.requests.real.items() if amount and "/" in name]
         return any(self._has_class(name) and not nodes.allocatable(name).any() for name in extended)
 
@@ -112,12 +112,12 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
 
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Rejection:
         if _PRE_FILTER_RAN not in cycle:
-            # An earlier plugin ended PreFilter. Kube-scheduler misses its own state here, and says so in these words.
+            # An earlier plugin ended PreFilter. Kube-scheduler then misses its cycle state and fails with this text.
             raise StatusError("not found")
         return NO_CLAIMS
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
-        """0: what is scored is which of its alternatives a claim got."""
+        """Return 0: kube-scheduler scores which alternative of a claim was allocated, and nothing is allocated here."""
         return 0
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
@@ -129,5 +129,5 @@ def _shown(seconds: float) -> str:
 
 
 def _may_help(pod: Pod, _: ClusterEvent) -> QueueingHint:
-    """Nothing helps a pod with claims; one that requests a device as a resource may find a node that offers it."""
+    """Return SKIP for a pod with claims, QUEUE for one that requests a device as an extended resource."""
     return queue_if(not pod.spec.resource_claims)

@@ -1,4 +1,4 @@
-"""ImageLocality: a node that has the pod's images already can start it sooner."""
+"""ImageLocality: prefer nodes that already have the pod's images."""
 
 from __future__ import annotations
 
@@ -22,30 +22,32 @@ from pyscheduler.api import (
 )
 
 _MEBIBYTE = 1024 * 1024
-LEAST = 23 * _MEBIBYTE
-"""Bytes of images below which a node counts as having none."""
-MOST_PER_CONTAINER = 1000 * _MEBIBYTE
-"""Bytes of images, for each container, beyond which more do not count."""
+MIN_THRESHOLD = 23 * _MEBIBYTE
+"""Bytes of images up to which a node scores 0."""
+MAX_CONTAINER_THRESHOLD = 1000 * _MEBIBYTE
+"""Bytes of images per container at which a node has the maximum score."""
 
 
 class _ImageUses(msgspec.Struct, frozen=True):
-    """The images of a pod, one entry for each use, with the bytes that it counts for on a node that has it."""
+    """Images of a pod, one entry per use, with the bytes that each counts for on a node that has it."""
 
     uses: tuple[tuple[str, int], ...]
     most: int
 
     def score(self, images: Images) -> int:
         present = sum(size for name, size in self.uses if name in images)
-        counted = min(max(present, LEAST), self.most)
-        return MAX_NODE_SCORE * (counted - LEAST) // (self.most - LEAST)
+        counted = min(max(present, MIN_THRESHOLD), self.most)
+        return MAX_NODE_SCORE * (counted - MIN_THRESHOLD) // (self.most - MIN_THRESHOLD)
 
 
 _PRE_SCORE_STATE: StateKey[_ImageUses] = StateKey("ImageLocality")
 
 
 class ImageLocality(PreScorePlugin, ScorePlugin):
-    """Scores nodes by the bytes of the pod's images they have, each image scaled by its share of all nodes, so that a
-    rare image does not draw all pods to one node. An image has the size that the first node told of it.
+    """Score nodes by the bytes of the pod's images that they have.
+
+    Each image is scaled by the share of nodes that have it, so that a rare image does not attract all pods to one node.
+    An image has the size that the first node reported.
     """
 
     name = "ImageLocality"
@@ -73,15 +75,15 @@ def _image_uses(pod: Pod, nodes: NodeTable) -> _ImageUses:
     volumes: list[Mapping[str, object]] = [v["image"] for v in spec.volumes or () if v.get("image")]
     names = [_tagged(c.image) for c in containers] + [_tagged(str(v.get("reference", ""))) for v in volumes]
     uses = tuple((name, size) for name in names if (size := _counted(name, nodes)))
-    return _ImageUses(uses, MOST_PER_CONTAINER * len(containers))
+    return _ImageUses(uses, MAX_CONTAINER_THRESHOLD * len(containers))
 
 
 def _counted(image: str, nodes: NodeTable) -> int:
-    """The image's bytes times the share of all nodes that have it; the share first, as kube-scheduler does."""
+    """Return the image's bytes times the share of nodes that have it; the share first, as kube-scheduler rounds."""
     share = float(nodes.nodes_with_image(image)) / float(nodes.total)
     return int(float(nodes.image_size(image)) * share)
 
 
 def _tagged(image: str) -> str:
-    """The name with its tag: nodes report `app:latest` for what a pod calls `app`."""
+    """Return the image name with a tag: nodes report `app:latest` for a pod's `app`."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

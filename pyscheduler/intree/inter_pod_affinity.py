@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods that want to be in the same topology domains as others, or in different ones."""
+"""InterPodAffinity: place pods in the same topology domains as other pods, or in different ones."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't match pod affinity rules"
 ANTI_AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't match pod anti-affinity rules")
 EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED = Rejection("node(s) didn't satisfy existing pods anti-affinity rules")
 
-_MOST_WEIGHT = 100
+_MAX_WEIGHT = 100
 _NO_MATCHING_TERMS = MatchingTerms(frozenset())
-"""How an incoming pod is seen where no placed pod has terms."""
-_SHAPES = 64
-"""For how many shapes it is remembered what they draw."""
+"""Matching terms if no existing pod has any."""
+_MAX_SIGNATURES = 64
+"""Signatures with cached weights at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class InterPodAffinityArgs:
     """kubescheduler.config.k8s.io/v1 InterPodAffinityArgs.
 
-    `hard_pod_affinity_weight` (0..100) is how much the required affinity of placed pods draws others to them;
-    `ignore_preferred_terms_of_existing_pods` leaves pods unscored that prefer nothing themselves.
+    `hard_pod_affinity_weight` (0..100) is the weight of existing pods' required affinity in scores.
+    `ignore_preferred_terms_of_existing_pods` skips scoring for pods without preferred terms of their own.
     """
 
     hard_pod_affinity_weight: Annotated[int, "int32"] = 1
@@ -79,13 +79,13 @@ class InterPodAffinityArgs:
 
     def __post_init__(self) -> None:
         weight = self.hard_pod_affinity_weight
-        if not 0 <= weight <= _MOST_WEIGHT:
-            raise_for_problems([invalid("hardPodAffinityWeight", weight, f"not in valid range [0, {_MOST_WEIGHT}]")])
+        if not 0 <= weight <= _MAX_WEIGHT:
+            raise_for_problems([invalid("hardPodAffinityWeight", weight, f"not in valid range [0, {_MAX_WEIGHT}]")])
 
 
 @dataclass(frozen=True, slots=True)
 class ByRange(Normalizer):
-    """The worst raw score becomes 0, the best 100; if all are the same, all become 0. Rounded down."""
+    """Rescale the lowest raw score to 0 and the highest to 100, rounded down; if all are equal, all become 0."""
 
     def span(self, scores: Scores) -> tuple[int, int]:
         return int(scores.min()), int(scores.max())
@@ -97,36 +97,36 @@ class ByRange(Normalizer):
         least, most = span
         if least == most:
             return np.zeros_like(scores)
-        # In this order and in floats, as kube-scheduler does it: 29 of 100 becomes 28.
+        # The order of operations and the floats are kube-scheduler's: 29 of 100 becomes 28.
         return (MAX_NODE_SCORE * ((scores - least) / (most - least))).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class _PreFilterState:
-    """What Filter goes by."""
+    """State of the filter of one incoming pod."""
 
     required_affinity: tuple[Term, ...]
-    """The pod's required affinity."""
+    """Required affinity of the incoming pod."""
     required_anti_affinity: tuple[Term, ...]
-    """Its required anti-affinity."""
+    """Required anti-affinity of the incoming pod."""
     incoming_pod: IncomingPod
     nodes: NodeTable
     affinity_counts: DomainCounts
-    """Placed pods that all of `required_affinity` speak of."""
+    """Placed pods that match all of `required_affinity`."""
     anti_affinity_counts: DomainCounts
-    """Placed pods that terms of `required_anti_affinity` speak of."""
+    """Placed pods that match terms of `required_anti_affinity`."""
     existing_anti_affinity_counts: DomainCounts
-    """Placed pods that keep it off by their required anti-affinity."""
+    """Placed pods with required anti-affinity that matches the incoming pod."""
     matches_itself: bool
-    """Whether its own affinity speaks of the pod itself: then it may be the first of its kind."""
+    """True if the pod satisfies its own affinity, so that it may be the first of its group."""
 
     @property
     def is_first(self) -> bool:
-        """Whether the pod has no matching pods anywhere and needs none: its node need only have the topology keys."""
+        """Return True if the pod is the first of its group: its node needs the topology keys, but no matching pod."""
         return self.matches_itself and self.affinity_counts.total == 0
 
     def updated_with_pod(self, other: Pod, labels: Labels, pods: int) -> _PreFilterState:
-        """What holds once `other` has come (`pods` = 1) to a node with these labels, or left it (-1)."""
+        """Return the state after `other` was added (`pods` = 1) to a node with these labels, or removed (-1)."""
         affinity_counts, anti_affinity_counts, existing_anti_affinity_counts = (
             self.affinity_counts,
             self.anti_affinity_counts,
@@ -149,16 +149,15 @@ class _PreFilterState:
         )
 
 
-_PRE_FILTER_STATE: StateKey[_PreFilterState] = StateKey("InterPodAffinity rules")
-_TOPOLOGY_SCORE: StateKey[DomainCounts] = StateKey("InterPodAffinity pull")
+_PRE_FILTER_STATE: StateKey[_PreFilterState] = StateKey("InterPodAffinity filter")
+_TOPOLOGY_SCORE: StateKey[DomainCounts] = StateKey("InterPodAffinity score")
 
 
 class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Places pods by where other pods are: rejects nodes by required pod (anti-)affinity, the pod's own and that of
-    placed pods, and prefers nodes by the preferred terms of both sides.
+    """Reject nodes by required pod (anti-)affinity of the pod and of placed pods; score by the preferred terms of both.
 
-    Pods that are being deleted count. The namespaceSelector of the incoming pod's terms chooses namespaces by their
-    labels and, besides, all of them if it would choose one without labels; so does kube-scheduler.
+    Terminating pods count. The namespaceSelector of an incoming pod's term selects namespaces by label; if it matches a
+    namespace without labels, it selects all namespaces. Kube-scheduler does the same.
     """
 
     name = "InterPodAffinity"
@@ -197,13 +196,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         terms = affinity_terms(pod.signature)
         if terms.problem:
             return Rejection(f"parsing pod: {terms.problem}", resolvable=False)
-        keys = _of_nodes(nodes, nodes.attribute_counts(ExistingAntiAffinityKeys()))
+        keys = _node_keys(nodes, nodes.attribute_counts(ExistingAntiAffinityKeys()))
         if not keys and not terms.affinity and not terms.anti_affinity:
             return SKIP_SIGNATURE_GROUP
         incoming_pod = self._incoming_pod(pod)
-        seen = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version) if keys else incoming_pod
+        matching = self._anti_affinity_cache.of(incoming_pod, nodes, self._namespaces.version) if keys else incoming_pod
         existing_anti_affinity_counts = count_by_topology(
-            nodes, {key: ExistingAntiAffinityCount(seen, key) for key in keys}
+            nodes, {key: ExistingAntiAffinityCount(matching, key) for key in keys}
         )
         if not existing_anti_affinity_counts.total and not terms.affinity and not terms.anti_affinity:
             return SKIP
@@ -233,42 +232,42 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         cycle[_PRE_FILTER_STATE] = cycle[_PRE_FILTER_STATE].updated_with_pod(removed, node.labels, -1)
 
     def filter(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
-        rules, labels = cycle[_PRE_FILTER_STATE], node.labels
-        for key in rules.affinity_counts.keys:
-            if key not in labels or (rules.affinity_counts.at(key, labels) <= 0 and not rules.is_first):
+        state, labels = cycle[_PRE_FILTER_STATE], node.labels
+        for key in state.affinity_counts.keys:
+            if key not in labels or (state.affinity_counts.at(key, labels) <= 0 and not state.is_first):
                 return AFFINITY_RULES_NOT_MATCHED
-        if rules.anti_affinity_counts.has_positive(labels):
+        if state.anti_affinity_counts.has_positive(labels):
             return ANTI_AFFINITY_RULES_NOT_MATCHED
         return (
             EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED
-            if rules.existing_anti_affinity_counts.has_positive(labels)
+            if state.existing_anti_affinity_counts.has_positive(labels)
             else None
         )
 
     def filter_cache_key(self, cycle: Cycle) -> Hashable:
-        rules = cycle[_PRE_FILTER_STATE]
+        state = cycle[_PRE_FILTER_STATE]
         return (
-            rules.is_first,
-            rules.affinity_counts.basis,
-            rules.anti_affinity_counts.basis,
-            rules.existing_anti_affinity_counts.basis,
+            state.is_first,
+            state.affinity_counts.cache_key,
+            state.anti_affinity_counts.cache_key,
+            state.existing_anti_affinity_counts.cache_key,
         )
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        rules, verdicts = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
-        if rules.is_first:
-            topologies = {id(topology): topology for topology in map(nodes.topology, rules.affinity_counts.keys)}
+        state, statuses = cycle[_PRE_FILTER_STATE], NodeToStatus(len(nodes))
+        if state.is_first:
+            topologies = {id(topology): topology for topology in map(nodes.topology, state.affinity_counts.keys)}
             for topology in topologies.values():
-                verdicts.reject(topology.ids == NO_DOMAIN, AFFINITY_RULES_NOT_MATCHED)
-        elif rules.required_affinity:
-            verdicts.reject(~rules.affinity_counts.all_positive(nodes), AFFINITY_RULES_NOT_MATCHED)
-        if rules.anti_affinity_counts.total:
-            verdicts.reject(rules.anti_affinity_counts.any_positive(nodes), ANTI_AFFINITY_RULES_NOT_MATCHED)
-        if rules.existing_anti_affinity_counts.total:
-            verdicts.reject(
-                rules.existing_anti_affinity_counts.any_positive(nodes), EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED
+                statuses.reject(topology.ids == NO_DOMAIN, AFFINITY_RULES_NOT_MATCHED)
+        elif state.required_affinity:
+            statuses.reject(~state.affinity_counts.all_positive(nodes), AFFINITY_RULES_NOT_MATCHED)
+        if state.anti_affinity_counts.total:
+            statuses.reject(state.anti_affinity_counts.any_positive(nodes), ANTI_AFFINITY_RULES_NOT_MATCHED)
+        if state.existing_anti_affinity_counts.total:
+            statuses.reject(
+                state.existing_anti_affinity_counts.any_positive(nodes), EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED
             )
-        return verdicts
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -277,45 +276,47 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         own = terms.preferred
         if self.args.ignore_preferred_terms_of_existing_pods and not own:
             return SKIP_SIGNATURE_GROUP
-        carried = _of_nodes(nodes, nodes.attribute_counts(ScoringTermKeys(self.args.hard_pod_affinity_weight)))
-        if not own and not carried:
+        existing_keys = _node_keys(nodes, nodes.attribute_counts(ScoringTermKeys(self.args.hard_pod_affinity_weight)))
+        if not own and not existing_keys:
             return SKIP_SIGNATURE_GROUP
-        if terms.problem:  # PreFilter, which rejects such pods, may be off
+        if terms.problem:  # PreFilter, which rejects such pods, may be disabled
             raise StatusError(f"failed to parse pod: {terms.problem}")
-        every = self._affinity_weights(pod, tuple(carried), nodes)
-        drawing = {key: every[key] for key in _of_nodes(nodes, every)}
-        pull = count_by_topology(nodes, drawing)
-        if not pull.total:
-            # Weights may come to 0 together; nothing to score is only where there is nothing to weigh.
-            terms_found = count_by_topology(nodes, {k: replace(d, weighed=False) for k, d in drawing.items()})
+        all_weights = self._affinity_weights(pod, tuple(existing_keys), nodes)
+        weights = {key: all_weights[key] for key in _node_keys(nodes, all_weights)}
+        counts = count_by_topology(nodes, weights)
+        if not counts.total:
+            # Weights may cancel out to 0; Skip is right only if no term matches at all.
+            terms_found = count_by_topology(nodes, {k: replace(d, weighed=False) for k, d in weights.items()})
             if not terms_found.total:
                 return SKIP
-        cycle[_TOPOLOGY_SCORE] = pull
+        cycle[_TOPOLOGY_SCORE] = counts
         return None
 
-    def _affinity_weights(self, pod: Pod, carried: tuple[str, ...], nodes: NodeTable) -> Mapping[str, AffinityWeight]:
-        """What is counted by each topology key, `carried` being those of placed pods; found once for a signature."""
+    def _affinity_weights(
+        self, pod: Pod, existing_keys: tuple[str, ...], nodes: NodeTable
+    ) -> Mapping[str, AffinityWeight]:
+        """Return the weights by topology key, `existing_keys` being the keys of existing pods; cached by signature."""
         version = self._namespaces.version
-        if version != self._weights_version or len(self._weights) >= _SHAPES:
+        if version != self._weights_version or len(self._weights) >= _MAX_SIGNATURES:
             self._weights_version = version
             self._weights.clear()
         incoming_pod = self._incoming_pod(pod)
-        seen = self._scoring_cache.of(incoming_pod, nodes, version) if carried else _NO_MATCHING_TERMS
-        place = (pod.signature, carried)
-        known = self._weights.get(place)
-        if known is None or known[0] != seen:
-            preferred: dict[str, list[WeightedTerm]] = {key: [] for key in carried}
+        matching = self._scoring_cache.of(incoming_pod, nodes, version) if existing_keys else _NO_MATCHING_TERMS
+        cache_key = (pod.signature, existing_keys)
+        cached = self._weights.get(cache_key)
+        if cached is None or cached[0] != matching:
+            preferred: dict[str, list[WeightedTerm]] = {key: [] for key in existing_keys}
             for term, weight in affinity_terms(pod.signature).preferred:
                 preferred.setdefault(term.key, []).append(WeightedTerm(self._namespaces.resolved(term), weight))
             required_weight = self.args.hard_pod_affinity_weight
-            drawing = {
-                key: AffinityWeight(seen, key, tuple(preferred_terms), required_weight)
+            weights = {
+                key: AffinityWeight(matching, key, tuple(preferred_terms), required_weight)
                 for key, preferred_terms in preferred.items()
             }
-            known = (seen, drawing)
+            cached = (matching, weights)
             if not incoming_pod.is_large:
-                self._weights[place] = known
-        return known[1]
+                self._weights[cache_key] = cached
+        return cached[1]
 
     def score(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> int:
         return cycle[_TOPOLOGY_SCORE].sum(node.labels)
@@ -324,7 +325,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return cycle[_TOPOLOGY_SCORE].sums(nodes)
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        return cycle[_TOPOLOGY_SCORE].likeness
+        return cycle[_TOPOLOGY_SCORE].equivalence
 
     # -- namespaces ----------------------------------------------------------------------------------------------
 
@@ -332,8 +333,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return IncomingPod(pod.signature, labels_of(self._namespaces.get(pod.namespace)))
 
 
-def _of_nodes(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:
-    """Those topology keys that nodes have: by the others, of which one pod may name thousands, nothing counts."""
+def _node_keys(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:
+    """Return the keys that nodes have as labels. The others, of which one pod may name thousands, never count."""
     here = nodes.label_keys
     if len(keys) <= len(here):
         return [key for key in keys if key in here]
@@ -341,8 +342,8 @@ def _of_nodes(nodes: NodeTable, keys: Collection[str]) -> Collection[str]:
 
 
 def _by_key(terms: Iterable[Term]) -> dict[str, tuple[Peers, ...]]:
-    """The peers of all terms that have the same topology key."""
+    """Return the peers of the terms, by topology key."""
     peers: dict[str, list[Peers]] = {}
     for term in terms:
         peers.setdefault(term.key, []).append(term.peers)
-    return {key: tuple(meant) for key, meant in peers.items()}
+    return {key: tuple(grouped) for key, grouped in peers.items()}

@@ -1,4 +1,4 @@
-"""NodeAffinity: pods choose nodes by label and name, with nodeSelector and node affinity."""
+"""NodeAffinity: select nodes by label and name, with nodeSelector and node affinity."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ from pyscheduler.intree._required import (
     allows,
     any_matches,
     any_term,
+    charge_required,
     has_no_required_terms,
-    spend_on_required,
 )
 from pyscheduler.intree._term_matcher import NODE_BLOCK
 
@@ -62,7 +62,7 @@ _PREFERENCES = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
 
 @dataclass(frozen=True, slots=True)
 class NodeAffinityArgs:
-    """kubescheduler.config.k8s.io/v1 NodeAffinityArgs: `added_affinity` counts for every pod, beside its own."""
+    """kubescheduler.config.k8s.io/v1 NodeAffinityArgs: `added_affinity` applies to every pod, besides its own."""
 
     added_affinity: NodeAffinityObject | None = None
 
@@ -74,7 +74,7 @@ class NodeAffinityArgs:
         for i, term in enumerate((required.node_selector_terms if required else None) or ()):
             problems += term_problems(f"{_REQUIRED}.nodeSelectorTerms[{i}]", term)
         for i, wanted in enumerate(preferred or ()):
-            # Without weight it is never looked at.
+            # Kube-scheduler does not parse preferences without a weight.
             path = f"{_PREFERENCES}[{i}].preference"
             problems += term_problems(path, wanted.preference) if wanted.weight else []
         raise_for_problems(problems)
@@ -84,7 +84,7 @@ _PREFERRED: StateKey[Sequence[Preferences]] = StateKey("NodeAffinity")
 
 
 class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Rejects nodes that the pod's nodeSelector or required affinity leaves out; prefers by the preferred affinity."""
+    """Reject nodes that the pod's nodeSelector or required affinity excludes; score by its preferred affinity."""
 
     name = "NodeAffinity"
     Args = NodeAffinityArgs
@@ -106,7 +106,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def _matches_now(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         if not self._is_allowed(event.new) or not _pod_matches(pod, event.new):
             return QueueingHint.SKIP
-        # A pod may have been held by the added affinity, so both must have let the old node in for nothing to be new.
+        # The added affinity may have rejected the pod: the event helps unless the old node passed both checks.
         was_good = event.old is not None and self._is_allowed(event.old) and _pod_matches(pod, event.old)
         return queue_if(not was_good)
 
@@ -119,7 +119,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeNames | Rejection | Skip | None:
         if self._added_terms is None and has_no_required_terms(pod.signature):
             return SKIP
-        spend_on_required(cycle, pod.signature, nodes)
+        charge_required(cycle, pod.signature, nodes)
         names = _named_nodes(pod)
         if names is None:
             return None
@@ -132,11 +132,11 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return None if allows(pod.signature, node.name, labels) else POD_MISMATCH
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         if self._added_terms is not None:
-            verdicts.reject(~any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
-        verdicts.reject(~allowed(pod.signature, nodes), POD_MISMATCH)
-        return verdicts
+            statuses.reject(~any_term(self._added_terms, nodes), ENFORCED_MISMATCH)
+        statuses.reject(~allowed(pod.signature, nodes), POD_MISMATCH)
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -171,11 +171,11 @@ def _compiled(preferred: Sequence[PreferredSchedulingTerm]) -> tuple[tuple[int, 
 
 
 def _raise_for_invalid_preferences(pod: Pod) -> None:
-    """StatusError for a preference that the API server lets pass and kube-scheduler cannot parse."""
+    """Raise StatusError for a preference that the API server accepts and kube-scheduler cannot parse."""
     problems = [
         problem
         for i, wanted in enumerate(stated_preferences(pod.signature))
-        if wanted.weight and wanted.preference != _EMPTY  # a pod may state a hundred thousand that are empty
+        if wanted.weight and wanted.preference != _EMPTY  # a pod may have a hundred thousand empty ones
         for problem in term_problems(f"[{i}]", wanted.preference)
     ]
     if problems:
@@ -187,7 +187,7 @@ def _pod_matches(pod: Pod, node: NodeObject) -> bool:
 
 
 def _named_nodes(pod: Pod) -> frozenset[str] | None:
-    """The only nodes that can match, if every required term names its nodes; None if any term leaves them open."""
+    """Return the only nodes that can match, if every required term has node names; None if a term has none."""
     affinity = pod.signature.affinity.node_affinity
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     terms = (required.node_selector_terms if required else None) or ()

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes where the kubelet says it has it (KEP-5328)."""
+"""NodeDeclaredFeatures: place a pod only where the kubelet declares the features that it needs (KEP-5328)."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from pyscheduler.api import (
 from pyscheduler.intree._hints import queue_if
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
-"""Some container's exit restarts the whole pod (restartPolicyRules, KEP-5532)."""
+"""The exit of one container restarts the whole pod (restartPolicyRules, KEP-5532)."""
 HOST_NETWORK = "UserNamespacesHostNetworkSupport"
-"""A user namespace of its own on the node's network (hostUsers and hostNetwork, KEP-5607)."""
+"""User namespaces together with the host network (hostUsers and hostNetwork, KEP-5607)."""
 LACKS_FEATURE = Rejection("node(s) didn't match Pod's required features", resolvable=False)
 
 _NEEDED = StateKey[frozenset[str]]("NodeDeclaredFeatures needed")
 
 
 class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
-    """Rejects nodes whose status.declaredFeatures lack what the pod's spec makes use of.
+    """Reject nodes that do not declare a feature that the pod's spec uses (status.declaredFeatures).
 
-    Of the features that kubelets declare in 1.36 only these two matter to where a new pod can run.
+    Of the features that kubelets declare in 1.36, only these two decide where a new pod can run.
     """
 
     name = "NodeDeclaredFeatures"
@@ -68,14 +68,14 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
         return None if cycle[_NEEDED] <= _features(node.node) else LACKS_FEATURE
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts, needed = NodeToStatus(len(nodes)), cycle[_NEEDED]
+        statuses, needed = NodeToStatus(len(nodes)), cycle[_NEEDED]
         has = (needed <= _features(node.node) for node in nodes)
-        verdicts.reject(~np.fromiter(has, np.bool_, len(nodes)), LACKS_FEATURE)
-        return verdicts
+        statuses.reject(~np.fromiter(has, np.bool_, len(nodes)), LACKS_FEATURE)
+        return statuses
 
 
 def needed_features(pod: Pod) -> frozenset[str]:
-    """The names of the features that the pod's spec makes use of."""
+    """Return the names of the features that the pod's spec uses."""
     spec = pod.spec
     containers = (*spec.containers, *(spec.init_containers or ()))
     needed = set()
@@ -91,7 +91,7 @@ def _features(node: NodeObject) -> frozenset[str]:
 
 
 def _declared_features_changed(_: Pod, event: ClusterEvent) -> QueueingHint:
-    """As kube-scheduler, which does not ask whether it is the feature that was missing."""
+    """Return QUEUE on any change of the declared features, also of unrelated ones, as kube-scheduler does."""
     old, new = event.old, event.new
     return queue_if(old is None or (old.status.declared_features or ()) != (new.status.declared_features or ()))
 

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node fits no other."""
+"""NodeName: place a pod that names its node on that node only."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ OTHER_NODE = Rejection("node(s) didn't match the requested node name", resolvabl
 
 
 class NodeName(FilterPlugin):
-    """Rejects every node but the one in spec.nodeName.
+    """Reject every node but the one in spec.nodeName.
 
-    The node's name is no part of a pod's signature, yet answers may be kept by signature: a pod that is in the queue has none.
+    The node name is not part of a pod's signature. Caching by signature is safe: queued pods have no node name.
     """
 
     name = "NodeName"
@@ -42,7 +42,7 @@ class NodeName(FilterPlugin):
         return None if not pod.node_name or pod.node_name == node.name else OTHER_NODE
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         if pod.node_name:
-            verdicts.reject(np.logical_not(nodes.named(frozenset((pod.node_name,)))), OTHER_NODE)
-        return verdicts
+            statuses.reject(np.logical_not(nodes.named(frozenset((pod.node_name,)))), OTHER_NODE)
+        return statuses

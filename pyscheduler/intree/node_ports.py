@@ -1,4 +1,4 @@
-"""NodePorts: two pods cannot have the same port of one node's address."""
+"""NodePorts: place a pod only where its host ports are free."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from pyscheduler.api import (
     Skip,
 )
 from pyscheduler.api.pod import WILDCARD_IP
-from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree._hints import occupied_node, queue_if
 
 PORT_TAKEN = Rejection("node(s) didn't have free ports for the requested pod ports")
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
-    """Rejects nodes where a hostPort of the pod is taken. 0.0.0.0 is the only address that stands for all."""
+    """Reject nodes where a hostPort of the pod is in use. Only 0.0.0.0 collides with all other addresses."""
 
     name = "NodePorts"
     reads = Reads.OWN_NODE_AND_PODS
@@ -44,7 +44,7 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
 
     def _port_freed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         gone: Pod = event.old
-        return queue_if(had_place(event) and _conflict(pod.signature.host_ports, gone.signature.host_ports))
+        return queue_if(occupied_node(event) and _conflict(pod.signature.host_ports, gone.signature.host_ports))
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         return None if pod.signature.host_ports else SKIP
@@ -54,12 +54,12 @@ class NodePorts(PreFilterPlugin, FilterPlugin):
         return PORT_TAKEN if used and _conflict(pod.signature.host_ports, used) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         wanted = pod.signature.host_ports
         taken = nodes.by_ports(lambda used: _conflict(wanted, used))
         if taken.any():
-            verdicts.reject(taken != 0, PORT_TAKEN)
-        return verdicts
+            statuses.reject(taken != 0, PORT_TAKEN)
+        return statuses
 
 
 def _conflict(wanted: frozenset[HostPort], used: frozenset[HostPort]) -> bool:

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: use a node's resources evenly, so that none is left over when another runs out."""
+"""NodeResourcesBalancedAllocation: prefer nodes where the resources are used in equal proportion."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class NodeResourcesBalancedAllocationArgs:
 
 
 class _RequestedAmounts(NamedTuple):
-    """What the pod adds to each resource, and whether one of the amounts is beyond int64."""
+    """Amounts that the pod adds to each resource; `too_big` if one exceeds int64."""
 
     each: tuple[tuple[str, int], ...]
     too_big: bool
@@ -59,10 +59,10 @@ _PRE_SCORE_STATE: StateKey[_RequestedAmounts] = StateKey("NodeResourcesBalancedA
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
-    """Scores a node by how much more evenly its resources would be used with the pod than without it.
+    """Score a node by how much the pod makes the use of its resources more even.
 
-    Real requests are counted, without defaults. Extended resources that a DeviceClass maps to devices are counted like
-    any other, for now.
+    Counts real requests, without defaults. Extended resources that a DeviceClass maps to devices are counted like any
+    other resource.
     """
 
     name = "NodeResourcesBalancedAllocation"
@@ -73,11 +73,11 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads_match_fields = False
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
-        held = pod.requests.effective
+        requests = pod.requests.effective
         names = [r.name for r in self.args.resources]
-        if not any(held.get(name, 0) for name in names):
+        if not any(requests.get(name, 0) for name in names):
             return SKIP
-        each = tuple((n, held.get(n, 0)) for n in names if _is_counted(n, held.get(n, 0)))
+        each = tuple((n, requests.get(n, 0)) for n in names if _is_counted(n, requests.get(n, 0)))
         cycle[_PRE_SCORE_STATE] = _RequestedAmounts(each, any(amount > MAX_INT64 for _, amount in each))
         return None
 
@@ -87,7 +87,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         for resource, amount in cycle[_PRE_SCORE_STATE].each:
             capacity = allocatable.get(resource, 0)
             if capacity:
-                # As floats: that is what Go divides, and dividing Python's ints would round differently.
+                # Go divides floats; dividing Python's ints would round differently.
                 used, whole = requested.get(resource, 0), float(capacity)
                 before.append(used / whole if used < capacity else 1.0)
                 used += amount
@@ -111,17 +111,17 @@ def _is_counted(resource: str, amount: int) -> bool:
 
 
 def _gain(after: int, before: int) -> int:
-    # Neither is below 50, so the sum is never negative and rounding down is cutting off.
+    # Both are at least 50, so the sum is never negative and rounding down equals Go's truncation.
     return MAX_NODE_SCORE // 2 + (MAX_NODE_SCORE // 2 + after - before) // 2
 
 
 def _evenness(shares: Sequence[float]) -> int:
-    """100 if all shares are equal, less the further they lie apart."""
+    """Return 100 if all shares are equal, less with a larger standard deviation."""
     deviation = 0.0
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)
     elif len(shares) > 2:
-        # Summed in order and without compensation, which is how Go sums.
+        # Sum in order and without compensation, as Go does.
         total = squares = 0.0
         for share in shares:
             total += share

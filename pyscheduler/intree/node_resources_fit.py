@@ -1,6 +1,6 @@
-"""NodeResourcesFit: a pod needs room for what it requests, and may prefer the emptier or the fuller node.
+"""NodeResourcesFit: place a pod only where its requests fit, and score by how full the node gets.
 
-Extended resources that a DeviceClass maps to devices are counted like any other, for now.
+Extended resources that a DeviceClass maps to devices are counted like any other resource.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from pyscheduler.api import (
 from pyscheduler.api.quantity import MAX_INT64
 from pyscheduler.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, amounts, is_extended, is_scalar
 from pyscheduler.intree import _scoring
-from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree._hints import occupied_node, queue_if
 from pyscheduler.intree._label_selectors import key_rules
 from pyscheduler.intree._problems import invalid, raise_for_problems
 
 TOO_MANY_PODS = "Too many pods"
 
-_MOST_RATED = MAX_INT64 // 100
-"""The largest capacity whose hundredfold is still an int64."""
-_MOST_BITS = 12
+_MAX_RATED = MAX_INT64 // 100
+"""Largest capacity that can be multiplied by 100 within int64."""
+_MAX_BITS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResourcesFitArgs:
     """kubescheduler.config.k8s.io/v1 NodeResourcesFitArgs.
 
-    `ignored_resources` and `ignored_resource_groups` (the part before the slash) name extended resources that are not
-    filtered by, for example because an extender looks after them.
+    `ignored_resources` and `ignored_resource_groups` (the part before the slash) name extended resources that Filter
+    ignores, for example because an extender manages them.
     """
 
     ignored_resources: tuple[str, ...] = ()
@@ -80,14 +80,14 @@ class NodeResourcesFitArgs:
 
 
 class _Request(NamedTuple):
-    """A request that filtering looks at."""
+    """A request that Filter checks."""
 
     resource: str
     amount: int
 
 
 class _ScoredResource(NamedTuple):
-    """A resource that scoring looks at: what the pod adds to it and how much it weighs."""
+    """A resource that counts in the score: the amount that the pod adds, and its weight."""
 
     resource: str
     amount: int
@@ -99,7 +99,7 @@ _REQUESTS: StateKey[tuple[_Request, ...]] = StateKey("NodeResourcesFit filter")
 
 
 class _PreScoreState(NamedTuple):
-    """All of them, and whether an amount is beyond int64."""
+    """The scored resources, their names, and `too_big` if an amount exceeds int64."""
 
     each: tuple[_ScoredResource, ...]
     resources: tuple[str, ...]
@@ -115,7 +115,7 @@ _PRE_SCORE_STATE: StateKey[_PreScoreState] = StateKey("NodeResourcesFit score")
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Rejects nodes without room for the pod's requests; scores nodes by how full the pod would make them."""
+    """Reject nodes without room for the pod's requests; score nodes by their utilization with the pod."""
 
     name = "NodeResourcesFit"
     Args = NodeResourcesFitArgs
@@ -145,7 +145,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         old: Pod = event.old
         new: Pod | None = event.new
         if new is None:
-            return queue_if(had_place(event))
+            return queue_if(occupied_node(event))
         if new.uid == pod.uid:
             return QueueingHint.QUEUE
         shrunk = (
@@ -166,7 +166,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     # -- filter --------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> None:
-        if len(pod.requests.real) > _MOST_BITS:
+        if len(pod.requests.real) > _MAX_BITS:
             cycle.charge_evaluations(len(pod.requests.real), len(nodes), "a request of resources")
         cycle[_REQUESTS] = self._requests_of(pod)
 
@@ -192,18 +192,18 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
         requests = cycle[_REQUESTS]
-        if len(requests) > _MOST_BITS - 2 or any(request.amount > MAX_INT64 for request in requests):
+        if len(requests) > _MAX_BITS - 2 or any(request.amount > MAX_INT64 for request in requests):
             return super().filter_all(cycle, pod, nodes)
         amounts = tuple([(n, nodes.allocatable(r), nodes.requested(r)) for r, n in requests])
         if kernels.has_room(nodes.pod_counts, nodes.allowed_pods, amounts):
             return NodeToStatus(len(nodes))
-        # One bit for each reason; the lowest says that evicting pods would not help.
+        # One bit per reason; bit 0 means that evicting pods would not help.
         failed = (nodes.pod_counts >= nodes.allowed_pods).astype(np.int64) << 1
         for bit, (amount, allocatable, requested) in enumerate(amounts, 2):
             free = allocatable - requested
-            if free[free.argmin()] < amount:  # mostly not, and that is quick to see
+            if free[free.argmin()] < amount:  # the minimum is quick to compute, and mostly there is room
                 failed |= ((free < amount).astype(np.int64) << bit) | (amount > allocatable)
-        return _verdicts(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in requests)))
+        return _statuses(failed, (TOO_MANY_PODS, *(f"Insufficient {request.resource}" for request in requests)))
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -211,9 +211,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         cycle[_PRE_SCORE_STATE] = _PreScoreState.of(self._scored_resources(pod.requests.scored))
         return None
 
-    def _scored_resources(self, asked: Mapping[str, int]) -> Iterator[_ScoredResource]:
+    def _scored_resources(self, requested: Mapping[str, int]) -> Iterator[_ScoredResource]:
         for name, weight in ((r.name, r.weight) for r in self._resources):
-            amount = asked.get(name, 0)
+            amount = requested.get(name, 0)
             if amount or not is_scalar(name):
                 yield _ScoredResource(name, amount, weight, with_defaults=name in (CPU, MEMORY))
 
@@ -232,19 +232,19 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return self._mean(total, weights) if weights else 0
 
     def _mean(self, total: _scoring.Amount, weights: _scoring.Amount) -> _scoring.Amount:
-        # The ratio strategy rounds (a half goes up) where the others cut off.
+        # The ratio strategy rounds half up where the others truncate.
         return (2 * total + weights) // (2 * weights) if self._is_ratio else total // weights
 
     def score_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Scores:
         each, resources, too_big = cycle[_PRE_SCORE_STATE]
-        if too_big or self._capacities.greatest(nodes, resources) > _MOST_RATED:
+        if too_big or self._capacities.greatest(nodes, resources) > _MAX_RATED:
             return super().score_all(cycle, pod, nodes)
-        asked = [
+        columns = [
             (amount, weight, nodes.allocatable(name), (nodes.non_zero_requested if defaults else nodes.requested)(name))
             for name, amount, weight, defaults in each
         ]
         scores = np.empty(len(nodes), np.int64)
-        kernels.allocation_scores(scores, tuple(asked), *self._strategy)
+        kernels.allocation_scores(scores, tuple(columns), *self._strategy)
         return scores
 
 
@@ -253,7 +253,7 @@ def _is_counted(resource: str) -> bool:
 
 
 def _resource_requests(pod: Pod) -> tuple[_Request, ...]:
-    """What the pod requests, in the order in which reasons are given."""
+    """Return the pod's requests in the order of the reasons."""
     real = pod.requests.real
     first = [_Request(r, real[r]) for r in (CPU, MEMORY, EPHEMERAL_STORAGE) if r in real]
     return (*first, *(_Request(r, n) for r, n in real.items() if is_scalar(r)))
@@ -274,17 +274,17 @@ def _insufficient_resources(requests: tuple[_Request, ...], node: NodeInfo) -> R
     return _rejection(tuple(reasons), resolvable)
 
 
-def _verdicts(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
-    """`failed` has a bit for each reason, of one node at least."""
-    verdicts = NodeToStatus(len(failed))
-    code_of = np.zeros(1 << _MOST_BITS, np.int32)
+def _statuses(failed: Ints, reasons: tuple[str, ...]) -> NodeToStatus:
+    """Return the statuses of nodes from `failed`, a bit set of reasons per node."""
+    statuses = NodeToStatus(len(failed))
+    code_of = np.zeros(1 << _MAX_BITS, np.int32)
     for bits in np.flatnonzero(np.bincount(failed)):
         if bits:
-            given = tuple(reason for i, reason in enumerate(reasons, 1) if bits >> i & 1)
-            verdicts.rejections.append(_rejection(given, resolvable=not bits & 1))
-            code_of[bits] = len(verdicts.rejections)
-    verdicts.codes = code_of[failed]
-    return verdicts
+            node_reasons = tuple(reason for i, reason in enumerate(reasons, 1) if bits >> i & 1)
+            statuses.rejections.append(_rejection(node_reasons, resolvable=not bits & 1))
+            code_of[bits] = len(statuses.rejections)
+    statuses.codes = code_of[failed]
+    return statuses
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: a cordoned node takes only pods that tolerate it."""
+"""NodeUnschedulable: place only pods that tolerate it on a cordoned node."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from pyscheduler.intree._tolerations import has_untolerated
 
 UNSCHEDULABLE = Rejection("node(s) were unschedulable", resolvable=False)
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""What a pod must tolerate to go to a node with spec.unschedulable, whether or not the node carries the taint."""
+"""Taint that a pod must tolerate to run on a node with spec.unschedulable, even if the node lacks the taint."""
 
 
 class NodeUnschedulable(FilterPlugin):
-    """Rejects nodes with spec.unschedulable."""
+    """Reject nodes with spec.unschedulable."""
 
     name = "NodeUnschedulable"
     reads = Reads.OWN_NODE
@@ -46,8 +46,8 @@ class NodeUnschedulable(FilterPlugin):
         )
 
     def _node_uncordoned(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        was_closed = event.old is None or event.old.spec.unschedulable
-        return queue_if(was_closed and not event.new.spec.unschedulable)
+        was_unschedulable = event.old is None or event.old.spec.unschedulable
+        return queue_if(was_unschedulable and not event.new.spec.unschedulable)
 
     def _pod_tolerates_now(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid and _tolerates_cordon(event.new))
@@ -56,11 +56,11 @@ class NodeUnschedulable(FilterPlugin):
         return UNSCHEDULABLE if node.unschedulable and not _tolerates_cordon(pod) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
-        closed = nodes.unschedulable
-        if closed.any() and not _tolerates_cordon(pod):
-            verdicts.reject(closed, UNSCHEDULABLE)
-        return verdicts
+        statuses = NodeToStatus(len(nodes))
+        unschedulable = nodes.unschedulable
+        if unschedulable.any() and not _tolerates_cordon(pod):
+            statuses.reject(unschedulable, UNSCHEDULABLE)
+        return statuses
 
 
 def _tolerates_cordon(pod: Pod) -> bool:

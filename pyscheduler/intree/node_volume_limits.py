@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node, as the node's CSINode says (KEP-554)."""
+"""NodeVolumeLimits: respect the volume limits of CSI drivers, which the node's CSINode states (KEP-554)."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from pyscheduler.intree.volumes.objects import Storage, text
 
 TOO_MANY = Rejection("node(s) exceed max volume count")
 _UNKNOWN_COUNT = 1_000_000
-"""More than any limit: the volumes of such a pod must be looked at one by one."""
+"""More than any limit, so that the volumes of such a pod are examined one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttachableVolumeCount(PodCount):
-    """Counts a pod's volumes generously: no fewer than drivers can have to attach for it."""
+    """Upper bound of the volumes that drivers may have to attach for a pod."""
 
     @property
     def terminating(self) -> bool:
@@ -65,32 +65,32 @@ class AttachableVolumeCount(PodCount):
 
 
 class _IncomingVolumes(msgspec.Struct, frozen=True):
-    """The volumes of the pod to be placed, or why they cannot be told."""
+    """Volumes of the incoming pod, or the problem that keeps them from being determined."""
 
     volumes: frozenset[Attachable] = frozenset()
     problem: str = ""
     missing: bool = False
 
     def rejection(self) -> Rejection | None:
-        """The "no" for every node while a claim is missing. StatusError if the volumes make no sense."""
+        """Return the rejection by every node while a claim is missing. StatusError for any other problem."""
         if self.problem and not self.missing:
             raise StatusError(self.problem)
         return Rejection(self.problem, resolvable=False) if self.problem else None
 
 
 _INCOMING_VOLUMES: StateKey[tuple[_IncomingVolumes, _IncomingVolumes]] = StateKey("NodeVolumeLimits")
-"""As it is on nodes without a CSINode, and on those with one."""
+"""Volumes as seen by nodes without a CSINode, and by nodes with one."""
 
 
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
-    """Rejects nodes whose drivers have no room for the pod's volumes; a volume that is there already takes none."""
+    """Reject nodes with no attachments left for the pod's volumes; a volume that is already attached does not count."""
 
     name = "NodeVolumeLimits"
     reads = Reads.EVERYTHING
     reads_in_dry_run = Reads.OWN_NODE_AND_PODS
     reads_labels = False
     reads_match_fields = False
-    reads_identity = True  # ephemeral claims are called after their pod
+    reads_identity = True  # the names of ephemeral claims contain the pod's name
     watches = (kinds.CLAIM, kinds.VOLUME, kinds.STORAGE_CLASS, kinds.CSI_NODE, kinds.VOLUME_ATTACHMENT)
 
     def __init__(self, args: Any, handle: Handle) -> None:
@@ -135,15 +135,15 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         limits = limits_of(csi_node)
         if not limits:
             return None
-        there = self._on(node)
-        # A volume that is only attached, but used by no pod, counts beside the same volume of this pod.
-        held = Counter(driver for driver, _ in there | self._attachments.to(node.name, self._storage))
-        new = Counter(driver for driver, _ in incoming.volumes - there)
-        full = any(held[driver] + n > limits[driver] for driver, n in new.items() if driver in limits)
+        attached = self._volumes_of_pods(node)
+        # A volume that is attached without a pod using it counts once more for the incoming pod, as in kube-scheduler.
+        used = Counter(driver for driver, _ in attached | self._attachments.to_node(node.name, self._storage))
+        new = Counter(driver for driver, _ in incoming.volumes - attached)
+        full = any(used[driver] + n > limits[driver] for driver, n in new.items() if driver in limits)
         return TOO_MANY if full else None
 
-    def _on(self, node: NodeInfo) -> set[Attachable]:
-        """What the node's pods have attached. StatusError if the volumes of any of them make no sense."""
+    def _volumes_of_pods(self, node: NodeInfo) -> set[Attachable]:
+        """Return the volumes attached for the node's pods. StatusError if the volumes of a pod are invalid."""
         try:
             return {
                 volume
@@ -157,32 +157,32 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     # -- many nodes ----------------------------------------------------------------------------------------------
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         without, with_csi_node = cycle[_INCOMING_VOLUMES]
         if without.problem or with_csi_node.problem:
             has = self._have_csi_node(nodes.names)
             for at, incoming in ((~has, without), (has, with_csi_node)):
                 if at.any() and (rejection := incoming.rejection()) is not None:
-                    verdicts.reject(at, rejection)
-        suspects = self._suspects(with_csi_node, nodes)
-        if suspects:
+                    statuses.reject(at, rejection)
+        to_check = self._nodes_to_check(with_csi_node, nodes)
+        if to_check:
             full, each = np.zeros(len(nodes), np.bool_), list(nodes)
-            for i in suspects:
+            for i in to_check:
                 full[i] = self.filter(cycle, pod, each[i]) is not None
-            verdicts.reject(full, TOO_MANY)
-        return verdicts
+            statuses.reject(full, TOO_MANY)
+        return statuses
 
     def _have_csi_node(self, names: Sequence[str]) -> Mask:
         known = self.handle.objects(kinds.CSI_NODE)
         return np.fromiter((("", name) in known for name in names), np.bool_, len(names))
 
-    def _suspects(self, incoming: _IncomingVolumes, nodes: NodeTable) -> set[int]:
-        """Places of the nodes that cannot be told to have room without looking at each of their volumes; most can."""
+    def _nodes_to_check(self, incoming: _IncomingVolumes, nodes: NodeTable) -> set[int]:
+        """Return the indexes of nodes that may be at a limit and need a look at each volume; most do not."""
         if not incoming.volumes:
             return set()
         counts = nodes.count_pods(AttachableVolumeCount())
-        # Among them are volumes that make no sense, which matters whatever the driver of this pod's.
-        suspects = set(np.flatnonzero(counts >= _UNKNOWN_COUNT).tolist())
+        # Their pods may have invalid volumes, which is an error whatever the driver of the incoming pod's volumes.
+        to_check = set(np.flatnonzero(counts >= _UNKNOWN_COUNT).tolist())
         for driver, n in Counter(driver for driver, _ in incoming.volumes).items():
             limits = self._limits.of_driver(driver)
             if not limits.by_node:
@@ -192,19 +192,19 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             for i in close:
                 limit = limits.by_node.get(names[i])
                 if limit is not None and int(counts[i]) + n + self._attachments.count(names[i]) > limit:
-                    suspects.add(i)
-        return suspects
+                    to_check.add(i)
+        return to_check
 
 
 class _Limits(NamedTuple):
-    """The limits of one driver."""
+    """Limits of one driver."""
 
     by_node: Mapping[str, int] = {}
     least: int = 0
 
 
 class _LimitsCache:
-    """The limits of all drivers, read anew when a CSINode has changed."""
+    """Limits of all drivers, refreshed when a CSINode changes."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -213,7 +213,7 @@ class _LimitsCache:
 
     @property
     def any(self) -> bool:
-        """Whether any driver has one on any node."""
+        """Return True if a driver has a limit on some node."""
         return bool(self._current())
 
     def of_driver(self, driver: str) -> _Limits:
@@ -235,7 +235,7 @@ class _LimitsCache:
 
 
 class _Attachments:
-    """The VolumeAttachments of each node, read anew when one has changed."""
+    """VolumeAttachments by node, refreshed when one changes."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -243,8 +243,8 @@ class _Attachments:
         self._by_node: dict[str, list[tuple[str, str]]] = {}
         self._most = 0
 
-    def to(self, node_name: str, storage: Storage) -> set[Attachable]:
-        """The CSI volumes that are attached to the node, or about to be."""
+    def to_node(self, node_name: str, storage: Storage) -> set[Attachable]:
+        """Return the CSI volumes that are attached to the node or being attached."""
         found = set()
         self._refresh()
         for attacher, name in self._by_node.get(node_name, ()):
@@ -255,13 +255,13 @@ class _Attachments:
         return found
 
     def count(self, node_name: str) -> int:
-        """No fewer than are attached to the node."""
+        """Upper bound of the number of volumes attached to the node."""
         self._refresh()
         return len(self._by_node.get(node_name, ()))
 
     @property
     def most(self) -> int:
-        """The largest of all counts."""
+        """Largest `count` of any node."""
         self._refresh()
         return self._most
 

@@ -1,4 +1,4 @@
-"""PodTopologySpread: pods of one kind are spread evenly over zones, hosts or whatever labels nodes carry (KEP-895)."""
+"""PodTopologySpread: spread matching pods evenly over zones, hosts or any other node label (KEP-895)."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(topology_key=HOSTNAME, when_unsatisfiable=SOFT, max_skew=3),
     TopologySpreadConstraint(topology_key=_ZONE, when_unsatisfiable=SOFT, max_skew=5),
 )
-"""What kube-scheduler spreads by where nobody says anything else (KEP-1258)."""
+"""Constraints that kube-scheduler applies if neither the pod nor the configuration has any (KEP-1258)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodTopologySpreadArgs:
     """kubescheduler.config.k8s.io/v1 PodTopologySpreadArgs.
 
-    `default_constraints` hold for pods that state none of their own, among the pods that Services and owners select
-    with them; `defaulting_type` System stands for `SYSTEM_DEFAULTS`, List for the given ones.
+    `default_constraints` apply to pods without constraints of their own and count the pods that the same Services and
+    owner select. With `defaulting_type` System, `SYSTEM_DEFAULTS` apply; with List, the given constraints.
     """
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -91,7 +91,7 @@ _PRE_SCORE_STATE: StateKey[SpreadScore] = StateKey("PodTopologySpread score")
 
 
 class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Rejects nodes whose domain would get too far ahead of the others; prefers the domains with the fewest pods."""
+    """Reject nodes in domains that would exceed maxSkew; prefer the domains with the fewest matching pods."""
 
     name = "PodTopologySpread"
     Args = PodTopologySpreadArgs
@@ -129,7 +129,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
     def _pod_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         old: Pod | None = event.old
         new: Pod | None = event.new
-        if any(other is not None and not _is_involved(other, pod) for other in (old, new)):
+        if any(other is not None and not _may_count(other, pod) for other in (old, new)):
             return QueueingHint.SKIP
         try:
             spreads = self._hard.of(pod.signature)
@@ -150,7 +150,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return queue_if(before != now)
 
     def _default_selector_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """A Service or a controller decides which pods are counted for those that state no constraints."""
+        """Return QUEUE if the changed Service or controller may select the pod for default constraints."""
         namespace = (event.new or event.old).get("metadata", {}).get("namespace")
         return queue_if(namespace == pod.namespace and self._hard.follow_labels(pod.signature))
 
@@ -167,12 +167,12 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             text = "get constraints from pod: obtaining pod's hard topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
-            return _none(self._hard, pod)
+            return _skip(self._hard, pod)
         nodes = nodes.all_nodes
-        _spend(cycle, pod.signature, spreads, nodes)
-        regions = self._eligible_domains.of(spreads, pod.signature, nodes, require_all=True)
-        found = zip(spreads, regions, strict=True)
-        cycle[_PRE_FILTER_STATE] = tuple(Skew.of(spread, region, nodes, pod.labels) for spread, region in found)
+        _charge(cycle, pod.signature, spreads, nodes)
+        eligible = self._eligible_domains.of(spreads, pod.signature, nodes, require_all=True)
+        found = zip(spreads, eligible, strict=True)
+        cycle[_PRE_FILTER_STATE] = tuple(Skew.of(spread, domains, nodes, pod.labels) for spread, domains in found)
         return None
 
     def add_pod(self, cycle: Cycle, pod: Pod, added: Pod, node: NodeInfo) -> None:
@@ -182,7 +182,11 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         self._update_with_pod(cycle, pod, removed, node, -1)
 
     def _update_with_pod(self, cycle: Cycle, pod: Pod, other: Pod, node: NodeInfo, pods: int) -> None:
-        """As in kube-scheduler pods on their way out count here, and a selector without requirements counts all."""
+        """Update the counts for an added or removed pod.
+
+        Unlike in the counts of the cluster, terminating pods count, and a selector without requirements counts all
+        pods; kube-scheduler does the same.
+        """
         skews = cycle[_PRE_FILTER_STATE]
         if other.namespace != pod.namespace or not _has_all(tuple(s.spread for s in skews), node.labels):
             return
@@ -201,13 +205,13 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return None
 
     def filter_cache_key(self, cycle: Cycle) -> Hashable:
-        return tuple(skew.basis for skew in cycle[_PRE_FILTER_STATE])
+        return tuple(skew.cache_key for skew in cycle[_PRE_FILTER_STATE])
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         for skew in cycle[_PRE_FILTER_STATE]:
-            skew.reject(nodes.topology(skew.spread.key), verdicts)
-        return verdicts
+            skew.reject(nodes.topology(skew.spread.key), statuses)
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -218,9 +222,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             text = "calculating preScoreState: obtaining pod's soft topology spread constraints:"
             raise StatusError(f"{text} {error}") from error
         if not spreads:
-            return _none(self._soft, pod)
-        _spend(cycle, pod.signature, spreads, nodes)
-        # Nodes without a zone can still be told apart by host name, which is what the system's defaults are for.
+            return _skip(self._soft, pod)
+        _charge(cycle, pod.signature, spreads, nodes)
+        # The system's defaults still spread nodes without a zone by host name.
         require_all = bool(pod.spec.topology_spread_constraints) or not self._system_defaulted
         cycle[_PRE_SCORE_STATE] = spread_score(spreads, pod.signature, nodes, self._eligible_domains, require_all)
         return None
@@ -232,16 +236,16 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return cycle[_PRE_SCORE_STATE].on_all(nodes)
 
     def score_equivalence(self, cycle: Cycle) -> NodeEquivalence | None:
-        return cycle[_PRE_SCORE_STATE].likeness
+        return cycle[_PRE_SCORE_STATE].equivalence
 
 
-def _none(constraints: ConstraintCache, pod: Pod) -> Skip:
-    """What is answered for a pod without constraints."""
+def _skip(constraints: ConstraintCache, pod: Pod) -> Skip:
+    """Return the Skip of a pod without constraints, with the scope in which it can be cached."""
     return SKIP_SIGNATURE if constraints.follow_labels(pod.signature) else SKIP_SIGNATURE_GROUP
 
 
-def _spend(cycle: Cycle, signature: PodSignature, spreads: SpreadConstraints, nodes: NodeTable) -> None:
-    """Charge an attempt for constraints. AttemptLimitExceeded beyond the limit."""
+def _charge(cycle: Cycle, signature: PodSignature, spreads: SpreadConstraints, nodes: NodeTable) -> None:
+    """Charge the attempt for evaluating the constraints. AttemptLimitExceeded beyond the limit."""
     cycle.charge_evaluations(len(spreads), len(nodes), "topology spread")
     if signature.size <= SMALL:
         return
@@ -252,8 +256,8 @@ def _spend(cycle: Cycle, signature: PodSignature, spreads: SpreadConstraints, no
             )
 
 
-def _is_involved(other: Pod, pod: Pod) -> bool:
-    """Whether another pod may be counted when `pod` is spread: it has a place, or is about to; or it is the pod."""
+def _may_count(other: Pod, pod: Pod) -> bool:
+    """Return True if the constraints of `pod` may count the other pod: bound, nominated, or the pod itself."""
     if other.uid == pod.uid:
         return True
     return bool(other.node_name or other.nominated_node_name) and other.namespace == pod.namespace
@@ -264,13 +268,12 @@ def _has_all(spreads: SpreadConstraints, labels: Mapping[str, str]) -> bool:
 
 
 def _counts(spread: SpreadConstraint, pod: Pod | None) -> bool:
-    """Return True if the pod is one of those to be spread; the ones that terminate are not."""
+    """Return True if the constraint counts the pod; terminating pods do not count."""
     return pod is not None and not pod.deleting and spread.selects(pod.labels)
 
 
 def _domains(spreads: SpreadConstraints, pod: Pod, node: NodeObject | None) -> Sequence[tuple[str, bool]]:
-    """Of each constraint the node's domain, and whether its inclusion policies let the node in; none of a node that
-    lacks a label, which is neither counted nor a place for the pod."""
+    """Return (domain, inclusion policies match) of the node per constraint; () if it lacks a topology key."""
     labels = (node.metadata.labels if node else None) or {}
     if node is None or not _has_all(spreads, labels):
         return ()

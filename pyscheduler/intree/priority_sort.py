@@ -1,4 +1,4 @@
-"""PrioritySort: the more important pod first, then the one that has waited longer."""
+"""PrioritySort: order the active queue by priority, then by time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyscheduler.api import QueuedPod, QueueSortPlugin
 
 
 class PrioritySort(QueueSortPlugin):
-    """Orders the active queue by spec.priority (none counts as 0), then by when the pod was last put into it."""
+    """Order by spec.priority (missing counts as 0), highest first, then by the time of the last enqueue."""
 
     name = "PrioritySort"
 

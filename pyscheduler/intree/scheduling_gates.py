@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod that still has a gate is not looked at (KEP-3521)."""
+"""SchedulingGates: hold pods with spec.schedulingGates (KEP-3521)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pyscheduler.intree._hints import queue_if
 
 
 class SchedulingGates(PreEnqueuePlugin):
-    """Keeps a pod out of the active queue until its spec.schedulingGates are all gone."""
+    """Keep a pod out of the active queue until its spec.schedulingGates are empty."""
 
     name = "SchedulingGates"
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        return (ClusterEventWithHint(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self._own_gates_gone),)
+        return (ClusterEventWithHint(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, self._own_gates_removed),)
 
-    def _own_gates_gone(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
+    def _own_gates_removed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid)
 
     def pre_enqueue(self, pod: Pod) -> Rejection | None:
         gates = pod.spec.scheduling_gates
         if not gates:
             return None
-        # Spelled as Go prints a list, because people and alerts know it that way.
+        # Formatted as Go prints a list; alerts match this text.
         names = " ".join(gate.name for gate in gates)
         return Rejection(f"waiting for scheduling gates: [{names}]", resolvable=False)

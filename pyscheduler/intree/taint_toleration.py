@@ -1,4 +1,4 @@
-"""TaintToleration: nodes keep pods away with taints, pods come nevertheless with tolerations."""
+"""TaintToleration: taints on nodes repel pods unless the pods tolerate them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ _SOFT = (PREFER_NO_SCHEDULE,)
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
-    """Rejects nodes with a NoSchedule or NoExecute taint that the pod does not tolerate, and prefers nodes with few
-    untolerated PreferNoSchedule taints."""
+    """Reject nodes with untolerated NoSchedule or NoExecute taints; prefer few untolerated PreferNoSchedule taints."""
 
     name = "TaintToleration"
     reads = Reads.OWN_NODE
@@ -56,8 +55,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         )
 
     def _taints_gone(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        was_kept_away = event.old is None or _has_untolerated_taint(event.old, pod)
-        return queue_if(was_kept_away and not _has_untolerated_taint(event.new, pod))
+        was_rejected = event.old is None or _has_untolerated_taint(event.old, pod)
+        return queue_if(was_rejected and not _has_untolerated_taint(event.new, pod))
 
     def _own_tolerations_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
         return queue_if(event.new.uid == pod.uid)
@@ -66,12 +65,12 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
         return UNTOLERATED if node.taints and has_untolerated(pod.signature, node.taints, _HARD) else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         signature = pod.signature
-        kept_away = nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD))
-        if kept_away.any():
-            verdicts.reject(kept_away != 0, UNTOLERATED)
-        return verdicts
+        rejected = nodes.by_taints(lambda taints: has_untolerated(signature, taints, _HARD))
+        if rejected.any():
+            statuses.reject(rejected != 0, UNTOLERATED)
+        return statuses
 
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
         return None

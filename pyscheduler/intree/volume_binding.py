@@ -1,7 +1,7 @@
-"""VolumeBinding: a pod goes where its volumes are, or where they can be made, and gets them before it is bound.
+"""VolumeBinding: place a pod where its volumes are accessible or can be provisioned, and bind them before the pod.
 
-Claims of classes with `volumeBindingMode: WaitForFirstConsumer` are bound here, all others by the volume controller
-before. Scoring by storage capacity (KEP-1845, alpha in 1.36) is not there: the plugin never scores.
+Binds claims of classes with `volumeBindingMode: WaitForFirstConsumer`; the PV controller binds all others earlier.
+Scoring by storage capacity (KEP-1845, alpha in 1.36) is not implemented, so Score is always skipped.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _GATED = "unexpected field `shape`, remove it or turn on the feature gate Storag
 
 @dataclass(frozen=True, slots=True)
 class VolumeBindingArgs:
-    """kubescheduler.config.k8s.io/v1 VolumeBindingArgs: how long PreBind waits for volumes, in seconds."""
+    """kubescheduler.config.k8s.io/v1 VolumeBindingArgs: seconds that PreBind waits for the volumes to be bound."""
 
     bind_timeout_seconds: int = 600
     shape: tuple[UtilizationShapePoint, ...] | None = None
@@ -88,7 +88,7 @@ _BINDING: StateKey[PodBinding] = StateKey("VolumeBinding binding")
 
 
 class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
-    """Rejects nodes that a claim's volume cannot be reached from; binds claims that waited for the pod's node."""
+    """Reject nodes from which a bound volume is not accessible; bind delayed claims once a node is selected."""
 
     name = "VolumeBinding"
     Args = VolumeBindingArgs
@@ -146,7 +146,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return SKIP if search.accepts_every_node else None
 
     def _problem(self, pod: Pod, wanted: VolumeClaim) -> str:
-        """Why the pod cannot have the claim, "" if it can."""
+        """Return the reason why the pod cannot use the claim, "" if it can."""
         name = claim_name(pod, wanted)
         claim = self._storage.claim(pod.namespace, name)
         if claim is None and wanted.ephemeral:
@@ -160,7 +160,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return ownership_problem(pod, claim) if wanted.ephemeral else ""
 
     def _is_delayed(self, claim: Object) -> bool:
-        """Whether the claim waits for the pod's node; one that names its volume already waits for the controller."""
+        """Return True if the claim is bound with the pod; one with a volumeName waits for the PV controller instead."""
         class_name = class_of_claim(claim)
         storage_class = self._storage.storage_class(class_name) if class_name else None
         if storage_class is None:
@@ -175,12 +175,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return rejection(conflicts) if conflicts else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts = NodeToStatus(len(nodes))
+        statuses = NodeToStatus(len(nodes))
         conflicts = cycle[_SEARCH].conflicts(nodes)
         for distinct in np.flatnonzero(np.bincount(conflicts)).tolist():
             if distinct:
-                verdicts.reject(conflicts == distinct, rejection(distinct))
-        return verdicts
+                statuses.reject(conflicts == distinct, rejection(distinct))
+        return statuses
 
     # -- score ---------------------------------------------------------------------------------------------------
 
@@ -209,12 +209,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             return None
         binding = cycle[_BINDING]
         await write(binding, api)
-        watcher = BindingChecker(self._storage, self._volumes)
+        checker = BindingChecker(self._storage, self._volumes)
         for _ in range(self._timeout):
             await api.sleep(1.0)
             node_exists = bool(self.handle.nodes().named(frozenset({node_name})).any())
             try:
-                if watcher.is_done(binding, pod, node_exists):
+                if checker.is_done(binding, pod, node_exists):
                     return None
             except StatusError as problem:
                 raise StatusError(f"binding volumes: {problem}") from None

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: no two pods of a node write to one disk, and no two pods at all use a ReadWriteOncePod claim."""
+"""VolumeRestrictions: no conflicting use of a disk on one node, and one pod only per ReadWriteOncePod claim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from pyscheduler.intree._hints import queue_if
 from pyscheduler.intree.volumes.objects import CLAIM, Storage, field, items, name_of, namespace_of, not_found, text
 
 _MANY = 64
-"""Volumes from which on they are charged for; reading one costs as much as so many evaluations on nodes."""
+"""Number of volumes above which they are charged to the attempt; reading one costs as much as this many evaluations."""
 DISK_CONFLICT = Rejection("node(s) had no available disk")
 CLAIM_IN_USE = Rejection(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
@@ -47,7 +47,7 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """A disk that a pod names itself, without a claim. It is another's if they share any of `ids` and all of `rest`."""
+    """A disk in a pod's spec, without a claim. Two are the same disk if they share an ID and have equal `rest`."""
 
     kind: str
     ids: frozenset[str]
@@ -55,19 +55,19 @@ class Disk(msgspec.Struct, frozen=True):
     read_only: bool = False
 
     def conflicts(self, other: Disk) -> bool:
-        """Whether pods with these two cannot be on one node: it is the same disk and not read-only on both sides."""
+        """Return True if pods with these disks cannot share a node: the same disk, and not read-only for both."""
         same = self.kind == other.kind and self.rest == other.rest and not self.ids.isdisjoint(other.ids)
         return same and not (self.read_only and other.read_only)
 
     @property
     def names(self) -> list[tuple[Hashable, ...]]:
-        """Disks can only be the same if they have one of these in common."""
+        """Keys of which two equal disks have at least one in common."""
         return [(self.kind, self.rest, one) for one in self.ids]
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictingDisks(PodCount):
-    """Counts the pods whose own disks conflict with these."""
+    """Count of pods with a disk that conflicts with one of these."""
 
     disks: tuple[Disk, ...]
 
@@ -76,12 +76,12 @@ class ConflictingDisks(PodCount):
         return True
 
     def of(self, signature: PodSignature) -> int:
-        return int(any(mine.conflicts(theirs) for theirs in disks_of(signature) for mine in self.disks))
+        return int(any(disk.conflicts(other_disk) for other_disk in disks_of(signature) for disk in self.disks))
 
 
 @dataclass(frozen=True, slots=True)
 class DisksInUse(PodAttributes):
-    """The names of the disks that pods name themselves: most often nobody has those that a pod wants."""
+    """`Disk.names` of the disks in pods' specs. Most often none is among them that an incoming pod needs."""
 
     def of(self, signature: PodSignature) -> Collection[Hashable]:
         return {name for disk in disks_of(signature) for name in disk.names}
@@ -89,28 +89,28 @@ class DisksInUse(PodAttributes):
 
 @dataclass(frozen=True, slots=True)
 class ClaimsInUse(PodAttributes):
-    """The claims that pods name, as (namespace, name)."""
+    """Claims of pods as (namespace, name)."""
 
     def of(self, signature: PodSignature) -> Collection[Hashable]:
         return {(signature.namespace, name) for name in _named_claims(signature)}
 
 
 class _PreFilterState(msgspec.Struct, frozen=True):
-    """What the pod must have to itself: its disks on a node, and its ReadWriteOncePod claims (names) anywhere."""
+    """Resources that the incoming pod needs exclusively: disks on its node, ReadWriteOncePod claims in the cluster."""
 
     disks: ConflictingDisks
     claims: frozenset[str]
     users: int
-    """How many uses of those claims are in the way."""
+    """Number of uses of those claims by other pods."""
 
 
 _PRE_FILTER_STATE: StateKey[_PreFilterState] = StateKey("VolumeRestrictions")
 
 
 class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
-    """Rejects nodes where a disk of the pod is in use, and all nodes while a claim that allows one pod only is.
+    """Reject nodes where a disk of the pod is in use, and all nodes while another pod uses its ReadWriteOncePod claim.
 
-    Both can be cured by preemption. Disks are those of Google, Amazon, iSCSI and Ceph that pods name themselves.
+    Preemption can resolve both. Disks are GCE, AWS EBS, iSCSI and Ceph RBD volumes in the pod's spec.
     """
 
     name = "VolumeRestrictions"
@@ -143,8 +143,8 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
             return claims
         users = 0
         if claims:
-            carried = nodes.attribute_counts(ClaimsInUse())
-            users = sum((signature.namespace, name) in carried for name in claims)
+            in_use = nodes.attribute_counts(ClaimsInUse())
+            users = sum((signature.namespace, name) in in_use for name in claims)
         disks = disks_of(signature)
         if not disks and not users:
             return SKIP
@@ -152,7 +152,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         return None
 
     def _exclusive_claims(self, signature: PodSignature) -> frozenset[str] | Rejection:
-        """The names of the pod's ReadWriteOncePod claims; a "no" if a claim is not there to be asked."""
+        """Return the names of the pod's ReadWriteOncePod claims, or a rejection if a claim does not exist."""
         exclusive = set()
         for name in _named_claims(signature):
             claim = self._storage.claim(signature.namespace, name)
@@ -175,16 +175,16 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         return CLAIM_IN_USE if wanted.users > 0 else None
 
     def filter_all(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> NodeToStatus:
-        verdicts, wanted = NodeToStatus(len(nodes)), cycle[_PRE_FILTER_STATE]
+        statuses, wanted = NodeToStatus(len(nodes)), cycle[_PRE_FILTER_STATE]
         if wanted.disks.disks and _any_in_use(wanted.disks.disks, nodes):
-            verdicts.reject(nodes.count_pods(wanted.disks) > 0, DISK_CONFLICT)
+            statuses.reject(nodes.count_pods(wanted.disks) > 0, DISK_CONFLICT)
         if wanted.users > 0:
-            verdicts.reject(np.ones(len(nodes), np.bool_), CLAIM_IN_USE)
-        return verdicts
+            statuses.reject(np.ones(len(nodes), np.bool_), CLAIM_IN_USE)
+        return statuses
 
 
 def disks_of(signature: PodSignature) -> tuple[Disk, ...]:
-    """The disks that pods of the signature name themselves, in the order of the spec."""
+    """Return the disks in the specs of pods of the signature, in order."""
     return tuple(disk for volume in signature.spec.volumes or () for disk in _disks(volume))
 
 
@@ -197,7 +197,7 @@ def _disks(volume: Mapping[str, Any]) -> list[Disk]:
         if kind in volume and isinstance(volume[kind], Mapping):
             disks.append(Disk(kind, frozenset({text(volume, kind, key)}), read_only=is_read_only(kind)))
     if "awsElasticBlockStore" in volume and isinstance(volume["awsElasticBlockStore"], Mapping):
-        # It cannot be attached twice, not even to be read.
+        # It cannot be attached twice, not even read-only.
         disks.append(Disk("awsElasticBlockStore", frozenset({text(volume, "awsElasticBlockStore", "volumeID")})))
     if "rbd" in volume and isinstance(volume["rbd"], Mapping):
         image = (text(volume, "rbd", "pool"), text(volume, "rbd", "image"))
@@ -222,7 +222,7 @@ def _named_claims(signature: PodSignature) -> list[str]:
 
 
 def _count(cycle: Cycle, other: Pod, sign: int) -> None:
-    """Another pod came or left. As in kube-scheduler claims are told by name alone, whatever namespace it is in."""
+    """Update the uses for an added or removed pod. Claims compare by name without namespace, as in kube-scheduler."""
     wanted = cycle[_PRE_FILTER_STATE]
     uses = sum(name in wanted.claims for name in _named_claims(other.signature))
     if uses:
@@ -233,7 +233,10 @@ def _count(cycle: Cycle, other: Pod, sign: int) -> None:
 
 
 def _frees_a_volume(pod: Pod, event: ClusterEvent) -> QueueingHint:
-    """Claims are compared by name alone, as where a nominated pod is counted, and disks belong to no namespace."""
+    """Return QUEUE if the deleted pod shares a claim name or a conflicting disk with the pod.
+
+    Claims compare by name alone, as in `_count`, and disks have no namespace.
+    """
     gone: Pod = event.old
     shares_claim = not set(_named_claims(gone.signature)).isdisjoint(_named_claims(pod.signature))
     return queue_if(shares_claim or bool(ConflictingDisks(disks_of(pod.signature)).of(gone.signature)))

@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes to the zone and region that its bound volumes say they are in."""
+"""VolumeZone: place a pod in the zone and region of its bound volumes."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from pyscheduler.intree.volumes.objects import (
 ZONE_CONFLICT = Rejection("node(s) had no available volume zone", resolvable=False)
 
 _KEYS: Mapping[str, str] = {BETA_ZONE: ZONE, BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
-"""The labels that are looked at, each with the one that a node may have in its place."""
+"""Topology labels of volumes, each with the alternative label that a node may have instead."""
 
 
 class _PVTopology(NamedTuple):
-    """One topology label of a volume: the volume is in any of the values."""
+    """Topology label of a volume: the volume is in any of the values."""
 
     key: str
     values: frozenset[str]
@@ -65,7 +65,7 @@ _PV_TOPOLOGIES: StateKey[tuple[_PVTopology, ...]] = StateKey("VolumeZone")
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
-    """Rejects nodes outside the zone or region that a volume of the pod is labelled with."""
+    """Reject nodes outside the zone or region in the labels of the pod's volumes."""
 
     name = "VolumeZone"
     reads = Reads.EVERYTHING
@@ -88,7 +88,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         )
 
     def _volume_moved(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if a volume of the pod appears, or is labelled otherwise."""
+        """Return QUEUE if a volume of the pod was created or its topology labels changed."""
         moved = event.old is None or _pv_topologies(event.old) != _pv_topologies(event.new)
         return queue_if(moved and any(volume_of_claim(c) == name_of(event.new) for c in self._hints.claims(pod)))
 
@@ -97,19 +97,19 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
     def pre_filter(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Rejection | Skip | None:
         if not pod.signature.volume_claims:
             return SKIP_SIGNATURE_GROUP
-        places: list[_PVTopology] = []
+        collected: list[_PVTopology] = []
         for name in _named_claims(pod):
-            answer = self._pv_topologies_of(pod.namespace, name)
-            if isinstance(answer, str):
-                return Rejection(answer, resolvable=False)
-            places += answer
-        if not places:
+            topologies = self._pv_topologies_of(pod.namespace, name)
+            if isinstance(topologies, str):
+                return Rejection(topologies, resolvable=False)
+            collected += topologies
+        if not collected:
             return SKIP
-        cycle[_PV_TOPOLOGIES] = tuple(places)
+        cycle[_PV_TOPOLOGIES] = tuple(collected)
         return None
 
     def _pv_topologies_of(self, namespace: str, name: str) -> list[_PVTopology] | str:
-        """Where the claim's volume is, or why that cannot be told; nowhere in particular while it is not bound."""
+        """Return the topology labels of the claim's volume, [] while it is not bound, or the reason of a rejection."""
         if not name:
             return "PersistentVolumeClaim had no name"
         claim = self._storage.claim(namespace, name)
@@ -148,9 +148,9 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         labelled = np.zeros(len(nodes), np.bool_)
         for key in _KEYS:
             labelled |= nodes.matches_requirement(Requirement(key, "Exists"))
-        verdicts = NodeToStatus(len(nodes))
-        verdicts.reject(labelled & ~here, ZONE_CONFLICT)
-        return verdicts
+        statuses = NodeToStatus(len(nodes))
+        statuses.reject(labelled & ~here, ZONE_CONFLICT)
+        return statuses
 
 
 def _within(place: _PVTopology, nodes: NodeTable) -> Mask:
@@ -161,12 +161,12 @@ def _within(place: _PVTopology, nodes: NodeTable) -> Mask:
 
 
 def _pv_topologies(volume: Object) -> list[_PVTopology]:
-    """The topology labels of a volume; one with an empty part makes no sense and is passed over."""
+    """Return the topology labels of a volume, without those that have an empty value."""
     labels = labels_of(volume)
     parts = {key: [v.strip() for v in labels[key].split(ZONE_DELIMITER)] for key in _KEYS if key in labels}
     return [_PVTopology(key, frozenset(values)) for key, values in parts.items() if all(values)]
 
 
 def _named_claims(pod: Pod) -> list[str]:
-    """The claims that the pod names; its ephemeral ones are not looked at here."""
+    """Return the names of the pod's claims without ephemeral ones, which kube-scheduler does not check here."""
     return [claim.name for claim in pod.signature.volume_claims if not claim.ephemeral]

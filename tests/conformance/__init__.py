@@ -1,1 +1,1 @@
-"""The random comparison of `pyscheduler evaluate` with the real kube-scheduler's framework and plugins."""
+"""Random comparison of `pyscheduler evaluate` with the real kube-scheduler's framework and plugins."""

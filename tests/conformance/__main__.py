@@ -1,4 +1,4 @@
-"""`python -m tests.conformance`: compares `pyscheduler evaluate` with the real kube-scheduler on random clusters."""
+"""`python -m tests.conformance`: compare `pyscheduler evaluate` with the real kube-scheduler on random clusters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the comparison; 1 if the two disagree."""
+    """Run the comparison; return 1 if the two disagree."""
     options = _arguments(arguments)
     try:
         path = options.oracle or program()
@@ -52,9 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Coverage:
-    """`second` answers while a disagreement is made smaller, since the first is busy with the cases ahead."""
+    """Compare all cases; `second` minimises disagreements while the first oracle works on the cases ahead."""
     coverage = Coverage()
-    told = started = time.monotonic()
+    reported = started = time.monotonic()
     for outcome in outcomes(_cases(options), oracle):
         coverage.add(outcome.case, outcome.theirs, outcome.found)
         if outcome.found and sum(coverage.disagreements.values()) <= options.limit:
@@ -62,10 +62,10 @@ def _compare(options: argparse.Namespace, oracle: Oracle, second: Oracle) -> Cov
             explain(small, _show)
             path = records.write(options.record, outcome.found[0].kind, small.case, small.theirs)
             _show(f"  recorded in {path}")
-        if time.monotonic() - told > _EVERY_SECONDS:
-            told = time.monotonic()
+        if time.monotonic() - reported > _EVERY_SECONDS:
+            reported = time.monotonic()
             bad = sum(coverage.disagreements.values())
-            _show(f"{coverage.cases} cases in {told - started:.0f} s, {bad} disagreements")
+            _show(f"{coverage.cases} cases in {reported - started:.0f} s, {bad} disagreements")
     return coverage
 
 

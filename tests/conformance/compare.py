@@ -1,7 +1,7 @@
-"""Two answers about one pod, in full: what differs, in words.
+"""Comparison of two results for one pod, with readable differences.
 
-What has no order is compared without one: reasons (sorted by both), node lists, ties. Where kube-scheduler itself
-leaves the choice open, ours must be among its choices.
+Parts without an order are compared as sets: reasons (both sides sort them), node lists, ties. Where kube-scheduler
+chooses randomly, our choice must be among its options.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NODE_FIELDS = ("feasible", "plugin", "code", "reasons")
 
 
 class Difference(NamedTuple):
-    """One thing that the two do not agree on. `kind` is the part of the answer, and the plugin where one is named."""
+    """One disagreement. `kind` is the part of the result, and the plugin if the part belongs to one."""
 
     kind: str
     text: str
@@ -28,10 +28,12 @@ Found = Iterator[Difference]
 
 
 def compare(theirs: Sequence[Answer], ours: Sequence[Answer]) -> list[Difference]:
-    """What differs between all the answers to one document, causes before their consequences."""
+    """Return the differences between all results of one document, causes before consequences."""
     if any("attempts" in answer for answer in theirs) and any("attempts" in answer for answer in ours):
-        return list(_attempts(theirs[0]["attempts"], ours[0]["attempts"]))[:1]  # the rest follows from the first
-    if any("pod" not in answer for answer in (*theirs, *ours)) or not theirs:  # the document as a whole was refused
+        return list(_attempts(theirs[0]["attempts"], ours[0]["attempts"]))[
+            :1
+        ]  # all later differences follow from the first
+    if any("pod" not in answer for answer in (*theirs, *ours)) or not theirs:  # one side rejected the whole document
         return list(_errors("document", theirs[0] if theirs else {}, ours[0] if ours else {}))
     if len(theirs) != len(ours):
         return [Difference("answers", f"theirs are {len(theirs)}, ours {len(ours)}")]
@@ -39,7 +41,7 @@ def compare(theirs: Sequence[Answer], ours: Sequence[Answer]) -> list[Difference
 
 
 def differences(theirs: Answer, ours: Answer) -> Found:
-    """What differs between two answers about one pod. `theirs` is kube-scheduler's."""
+    """Yield the differences between two results for one pod; `theirs` is kube-scheduler's."""
     yield from _plain("pod", theirs, ours, ("id", "pod"))
     if "error" in theirs or "error" in ours:
         yield from _errors("error", theirs, ours)
@@ -57,7 +59,7 @@ def differences(theirs: Answer, ours: Answer) -> Found:
 
 
 def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
-    """Attempts of a sequence, side by side: node for node, victims included."""
+    """Compare the attempts of a sequence one by one: nodes, nominations, victims, messages."""
     for number, (their, our) in enumerate(zip(theirs, ours, strict=False)):
         if _both_errors(their, our):
             return
@@ -69,12 +71,12 @@ def _attempts(theirs: Sequence[Answer], ours: Sequence[Answer]) -> Found:
 
 
 def _both_errors(their: Answer, our: Answer) -> bool:
-    """Attempts ended by an error of a plugin: the next search starts where kube-scheduler's had got to by then."""
+    """Return True if both attempts failed with a plugin's error: the start of the next search is undefined then."""
     return all(str(attempt.get("message")).startswith("running ") for attempt in (their, our))
 
 
 def _errors(kind: str, theirs: Answer, ours: Answer) -> Found:
-    """Only that both fail: the words of an error are for people."""
+    """Compare only that both fail; error texts may differ."""
     if ("error" in theirs) != ("error" in ours):
         yield Difference(kind, f"theirs {theirs.get('error', 'none')!r}, ours {ours.get('error', 'none')!r}")
 
@@ -85,12 +87,12 @@ def _plain(kind: str, theirs: Answer, ours: Answer, fields: Iterable[str]) -> Fo
 
 
 def _value(kind: str, where: str, theirs: Any, ours: Any) -> Found:
-    if _settled(theirs) != _settled(ours):
+    if _normalized(theirs) != _normalized(ours):
         yield Difference(kind, f"{where}: theirs {theirs!r}, ours {ours!r}")
 
 
-def _settled(value: Any) -> Any:
-    """Lists without their order; an empty list, an empty text and nothing at all are told apart."""
+def _normalized(value: Any) -> Any:
+    """Return a copy with lists sorted; an empty list, an empty string and null stay distinct."""
     return sorted(value) if isinstance(value, list) else value
 
 
@@ -117,15 +119,15 @@ def _by_name(part: str, theirs: Answer, ours: Answer, each: Callable[[str, str, 
 def _node(part: str, name: str, theirs: Answer, ours: Answer) -> Found:
     if theirs["feasible"] and ours["feasible"]:
         return
-    if any(_settled(theirs.get(field)) != _settled(ours.get(field)) for field in _NODE_FIELDS):
-        blamed = theirs.get("plugin") or ours.get("plugin") or ""
-        yield Difference(f"{part} {blamed}".strip(), f"{name}: theirs {_told(theirs)}, ours {_told(ours)}")
+    if any(_normalized(theirs.get(field)) != _normalized(ours.get(field)) for field in _NODE_FIELDS):
+        plugin_name = theirs.get("plugin") or ours.get("plugin") or ""
+        yield Difference(f"{part} {plugin_name}".strip(), f"{name}: theirs {_describe(theirs)}, ours {_describe(ours)}")
 
 
-def _told(answer: Answer) -> str:
+def _describe(answer: Answer) -> str:
     if answer.get("feasible"):
         return "fits"
-    return f"{answer.get('code')} by {answer.get('plugin') or 'nobody'} {answer.get('reasons')}"
+    return f"{answer.get('code')} by {answer.get('plugin') or 'no plugin'} {answer.get('reasons')}"
 
 
 def _scores(part: str, plugin: str, theirs: Mapping[str, int], ours: Mapping[str, int]) -> Found:
@@ -143,14 +145,14 @@ def _preemption(theirs: Answer | None, ours: Answer | None) -> Found:
 
 
 def _candidate(part: str, node: str, theirs: Answer, ours: Answer) -> Found:
-    """Victims in their order: the last one is evicted last."""
+    """Compare victims in their order: the last one is evicted last."""
     if theirs.get("victims") != ours.get("victims"):
         yield Difference(part, f"{node} victims: theirs {theirs.get('victims')!r}, ours {ours.get('victims')!r}")
     yield from _plain(part, theirs, ours, ("pdbViolations",))
 
 
 def _nomination(theirs: Answer, ours: Answer) -> Found:
-    """The nominated node must be one of the nodes that are equally good, and the victims those of that node."""
+    """Check that our node is among kube-scheduler's ties, and our victims are those of that node."""
     chosen, node, ties = theirs.get("nominatedNode") or "", ours.get("nominatedNode") or "", theirs.get("ties") or []
     if bool(node) != bool(chosen) or (node and ties and node not in ties):
         yield Difference("preemption", f"nominatedNode: theirs {chosen!r} of {ties!r}, ours {node!r}")

@@ -1,4 +1,4 @@
-"""What a run of cases has put to the test: features, reasons, scores that tell nodes apart, preemptions."""
+"""Coverage of a run: features, reasons, scores that differ between nodes, preemptions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NAMED = re.compile(r'"[^"]*"|(?<=PVC )\S+|(?<=ResourceClaim )\S+|(?<=[Pp]od )\S
 
 
 def subjects(answer: Mapping[str, Any]) -> Iterator[str]:
-    """What one answer exercises, in words that hold for more than this case."""
+    """Yield what one result exercises, without the names in the case."""
     if "error" in answer:
         yield "error"
     for attempt in answer.get("attempts") or ():
-        yield f"attempt {'that preempts' if attempt['victims'] else 'that places' if attempt['node'] else 'in vain'}"
+        yield f"attempt {'that preempts' if attempt['victims'] else 'that places' if attempt['node'] else 'that fails'}"
     for part in ("preenqueue", "prefilter"):
         verdict = answer.get(part) or {}
         for reason in verdict.get("reasons") or ():
@@ -32,13 +32,13 @@ def subjects(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from _preemption(answer.get("preemption") or {})
 
 
-def _preemption(said: Mapping[str, Any]) -> Iterator[str]:
-    if not said:
+def _preemption(preemption: Mapping[str, Any]) -> Iterator[str]:
+    if not preemption:
         return
-    yield f"preemption {said['status']}"
-    if len(said.get("ties") or ()) > 1:
+    yield f"preemption {preemption['status']}"
+    if len(preemption.get("ties") or ()) > 1:
         yield "preemption with ties"
-    candidates = (said.get("candidates") or {}).values()
+    candidates = (preemption.get("candidates") or {}).values()
     if any(candidate["pdbViolations"] for candidate in candidates):
         yield "preemption that violates a budget"
     if len({candidate["pdbViolations"] for candidate in candidates}) > 1:
@@ -51,7 +51,7 @@ def _preemption(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def plain(reason: str) -> str:
-    """The reason without the names in it."""
+    """Return the reason without the names in it."""
     return _NAMED.sub("..", reason)
 
 
@@ -68,7 +68,7 @@ class Coverage:
         self.disagreements: Counter[str] = Counter()
 
     def add(self, case: Case, theirs: Iterable[Mapping[str, Any]], found: Sequence[Difference]) -> None:
-        """One case, kube-scheduler's answers to it and what ours differ in; the first difference takes the blame."""
+        """Add a case with kube-scheduler's results and our differences; the first difference counts."""
         answers = list(theirs)
         self.cases += 1
         self.pods += len(answers)
@@ -81,7 +81,7 @@ class Coverage:
             self.disagreements[found[0].kind] += 1
 
     def table(self) -> Iterator[str]:
-        """The counts as lines of text."""
+        """Yield the counts as lines of text."""
         yield f"{self.cases} cases, {self.pods} pods, of which {self.unfit} fit nowhere"
         yield f"\n{'feature':<44}{'cases':>8}{'pods':>8}"
         for feature in sorted(self.feature_cases):

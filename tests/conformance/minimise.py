@@ -1,4 +1,4 @@
-"""Makes a case smaller while something about it persists: objects go, then fields, as long as `still` says yes."""
+"""Reduction of a case: remove objects, then fields, as long as `still` returns True."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tests.conformance.generator.generated_cluster import Manifest
 Still = Callable[[Manifest], bool]
 _Path = tuple[str | int, ...]
 
-_KEPT = """
+_REQUIRED_FIELDS = """
     accessModes action apiVersion attacher claimName containerPort containers devices driver effect hostPort image
     iqn key kind lun maxSkew monitors name names namespace nodeName nodeSelectorTerms operator pdName
     podAffinityTerm preference provisioner reason required resourceClaimName resourceClaimTemplateName schedulerName
     sizeBytes source status storageClassName topologyKey type uid value values volumeBindingMode volumeHandle
     volumeID weight whenUnsatisfiable
 """
-KEPT = frozenset(_KEPT.split())
-"""Fields without which the API server would not have stored the object, or that say what it is."""
+REQUIRED_FIELDS = frozenset(_REQUIRED_FIELDS.split())
+"""Fields that identify the object or without which the API server would reject it."""
 
 
 def minimised(document: Manifest, still: Still, limit: int = 1500) -> Manifest:
-    """The smallest document found with `still(document)` after at most `limit` trials."""
+    """Return the smallest document found that satisfies `still`, after at most `limit` trials."""
     budget = [limit]
 
     def fits(candidate: Manifest) -> bool:
@@ -44,7 +44,7 @@ def minimised(document: Manifest, still: Still, limit: int = 1500) -> Manifest:
 
 
 def _is_whole(document: Manifest) -> bool:
-    """Whether all pods that are asked for are there."""
+    """Return True if all listed pods exist."""
     metas = [o["metadata"] for o in document["objects"] if o["kind"] == "Pod"]
     there = {f"{meta.get('namespace')}/{meta.get('name')}" for meta in metas}
     return there.issuperset(document.get("sequence") or document.get("pods") or ())
@@ -59,7 +59,7 @@ def _one_pod(document: Manifest, fits: Still) -> Manifest:
 
 
 def _fewer(part: str, document: Manifest, fits: Still) -> Manifest:
-    """Leaves out runs of objects, or of pods of a sequence, long runs first."""
+    """Remove runs of objects, or of pods of a sequence, long runs first."""
     size = max(1, len(document[part]) // 2)
     while True:
         start = 0
@@ -76,7 +76,7 @@ def _fewer(part: str, document: Manifest, fits: Still) -> Manifest:
 
 
 def _fewer_fields(document: Manifest, fits: Still) -> Manifest:
-    """Leaves out every field and list item that is not needed, from the last to the first and outer ones first."""
+    """Remove unneeded fields and list items, from the last to the first, outer ones first."""
     for number in range(len(document["objects"])):
         for path in _paths(document["objects"][number], ()):
             shorter = copy.deepcopy(document)
@@ -86,10 +86,10 @@ def _fewer_fields(document: Manifest, fits: Still) -> Manifest:
 
 
 def _paths(value: Any, at: _Path) -> Iterator[_Path]:
-    """Every path in the value, items of a list backwards so that earlier numbers stay right."""
+    """Yield every path in the value, list items backwards so that earlier indexes stay valid."""
     if isinstance(value, dict):
         for key in value:
-            if key not in KEPT:
+            if key not in REQUIRED_FIELDS:
                 yield (*at, key)
             yield from _paths(value[key], (*at, key))
     elif isinstance(value, list):
@@ -100,7 +100,7 @@ def _paths(value: Any, at: _Path) -> Iterator[_Path]:
 
 
 def _removed(manifest: Any, path: _Path) -> bool:
-    """Removes what is at the path; False where it went with something else, or is the last of a list."""
+    """Remove the value at the path; return False if it is gone already, or is the last item of a list."""
     try:
         for part in path[:-1]:
             manifest = manifest[part]

@@ -1,4 +1,4 @@
-"""The real kube-scheduler's framework as a process that answers documents; tests/controlplane builds it."""
+"""The real kube-scheduler's framework as a process that evaluates documents; tests/controlplane builds it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PROGRAM = "oracle"
 
 
 class OracleFailed(Exception):
-    """The process ended before it had answered."""
+    """The process ended without a result."""
 
 
 def program() -> Path:
-    """The built program. Raises BuildError, ToolchainMissing where there is no Go."""
+    """Return the built program. Raises BuildError, or ToolchainMissing without Go."""
     return binaries([PROGRAM]) / PROGRAM
 
 
 class Oracle:
-    """One oracle process. Documents may be sent ahead; answers come in the order of the documents."""
+    """One oracle process. Documents may be sent ahead; results come in the order of the documents."""
 
     def __init__(self, path: Path) -> None:
         self._process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -36,14 +36,14 @@ class Oracle:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        """Keeps the pipe empty, so that neither side ever waits for the other to read; ends with an empty line."""
+        """Read the pipe continuously, so that neither process blocks on writing; end with an empty line."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._lines.put(line)
         self._lines.put(b"")
 
     def send(self, document: Manifest) -> None:
-        """Asks, without waiting for the answer."""
+        """Send a document without waiting for its results."""
         assert self._process.stdin is not None
         self._owed.append(document)
         try:
@@ -53,7 +53,7 @@ class Oracle:
             raise OracleFailed(f"the oracle ended with exit code {self._process.wait()}") from None
 
     def receive(self) -> list[Any]:
-        """The answers to the oldest document that has none yet: one for each pod, or one that refuses it all."""
+        """Return the results of the oldest pending document: one per pod, or a single one if it was rejected."""
         document = self._owed.popleft()
         wanted = 1 if "sequence" in document else len(document["pods"])
         answers: list[Any] = []
@@ -66,8 +66,8 @@ class Oracle:
                 break
         return answers
 
-    def ask(self, document: Manifest) -> list[Any]:
-        """Asks and waits."""
+    def evaluate(self, document: Manifest) -> list[Any]:
+        """Send a document and return its results."""
         self.send(document)
         return self.receive()
 

@@ -1,4 +1,4 @@
-"""Our side of the comparison: what `pyscheduler evaluate` answers, without a process for each document."""
+"""Our side of the comparison: `pyscheduler evaluate` without a process per document."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ _EVALUATOR = Evaluator()
 
 PLAIN = 10**9
 NUMPY = 0
-"""Up to how many nodes plugins are asked in their plain form: for the usual limit, clusters here are too small."""
+"""Number of nodes up to which plugins run in their per-node form; clusters here are below the usual limit."""
 
 
 def evaluate(document: Manifest, limit: int | None = None) -> list[Any]:
-    """The answers, through JSON as a user gets them, to a document of either kind.
+    """Return the results for a document of either kind, passed through JSON.
 
-    `limit` is PLAIN or NUMPY; left out, the document's id decides. A plugin's fault is an answer; a fault beyond that
-    is raised.
+    `limit` is PLAIN or NUMPY; without it, the document's id selects one. An error of a plugin is a result; any other
+    error is raised.
     """
     if "sequence" in document:
         return [schedule(document)]
     if limit is None:
         limit = (PLAIN, NUMPY)[crc32(str(document["id"]).encode()) % 2]
-    with _asked_up_to(limit):
+    with _per_node_form_up_to(limit):
         return [json.loads(json.dumps(answer)) for answer in _EVALUATOR.line(json.dumps(document))]
 
 
 @contextmanager
-def _asked_up_to(nodes: int) -> Iterator[None]:
-    """The plain form answers for so many nodes, and the NumPy form for more."""
+def _per_node_form_up_to(nodes: int) -> Iterator[None]:
+    """Use the per-node form up to that many nodes, and the NumPy form for more."""
     usual, filtering.FEW = filtering.FEW, nodes
     try:
         yield

@@ -1,6 +1,6 @@
-"""Recorded cases: documents with kube-scheduler's answers, so that agreement is checked where there is no Go.
+"""Recorded cases: documents with kube-scheduler's results, to check agreement without Go.
 
-A `.json` file holds one case, as the comparison writes it for a disagreement; a `.jsonl` file holds one on each line.
+A `.json` file holds one case, as the comparison writes it for a disagreement; a `.jsonl` file holds one per line.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.oracle import Oracle
 
 FOLDER = Path(__file__).parent / "recorded"
-_OFTEN = 3  # how many recorded cases have each feature and each reason, if so many were drawn
-_LARGE = 9_000  # bytes; larger cases are recorded only for what no other has
+_OFTEN = 3  # recorded cases per feature and reason, if as many were drawn
+_LARGE = 9_000  # bytes; larger cases are recorded only for what no other covers
 _PER_FILE = 25
 
 
@@ -31,13 +31,13 @@ def files(folder: Path = FOLDER) -> list[Path]:
 
 
 def read(path: Path) -> list[Manifest]:
-    """The cases of a file: `features`, `document`, `answers`."""
+    """Return the cases of a file, with `features`, `document`, `answers`."""
     text = path.read_text()
     return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else [json.loads(text)]
 
 
 def write(folder: Path, kind: str, case: Case, answers: list[Any]) -> Path:
-    """Writes one case to a file named after the kind of disagreement, for people to read."""
+    """Write one case to an indented file named after the kind of disagreement."""
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(json.dumps(case.document, sort_keys=True).encode()).hexdigest()[:8]
     path = folder / f"{re.sub(r'[^A-Za-z]+', '-', kind)}-{digest}.json"
@@ -50,16 +50,16 @@ def _recorded(case: Case, answers: list[Any]) -> Manifest:
 
 
 def renew(name: str, cases: Iterable[Case], oracle: Oracle, least: int) -> int:
-    """Records the files of that name anew, `least` cases or more, which have every feature and reason drawn.
+    """Record the files of that name again: at least `least` cases that cover every feature and reason drawn.
 
-    Returns how many there are.
+    Returns the number of cases.
     """
     return _write(name, [_recorded(*chosen) for chosen in _chosen(cases, oracle, least)])
 
 
 def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int) -> int:
-    """Records sequences anew: the smallest in which pods are preempted, every third with many nodes."""
-    drawn = [(case, oracle.ask(case.document)) for case in cases]
+    """Record sequences again: the smallest with preemptions, every third with many nodes."""
+    drawn = [(case, oracle.evaluate(case.document)) for case in cases]
     preempting = [pair for pair in drawn if any(attempt["victims"] for attempt in pair[1][0]["attempts"])]
     preempting.sort(key=lambda pair: _size(*pair))
     many = [pair for pair in preempting if "sequence:many-nodes" in pair[0].features][: wanted // 3]
@@ -68,7 +68,7 @@ def renew_sequences(cases: Iterable[Case], oracle: Oracle, wanted: int) -> int:
 
 
 def _write(name: str, recorded: list[Manifest]) -> int:
-    """Files of that name in place of all that there were."""
+    """Replace all files of that name."""
     for path in FOLDER.glob(f"{name}-*.jsonl"):
         path.unlink()
     lines = [json.dumps(case, separators=(",", ":")) + "\n" for case in recorded]
@@ -78,8 +78,8 @@ def _write(name: str, recorded: list[Manifest]) -> int:
 
 
 def _chosen(cases: Iterable[Case], oracle: Oracle, least: int) -> Iterator[tuple[Case, list[Any]]]:
-    """Small cases in which many features meet many reasons, scores and kinds of preemption; then what is still rare."""
-    drawn = [(case, oracle.ask(case.document)) for case in cases]
+    """Yield small cases in which many features meet many reasons, scores and preemptions; then cases of rare ones."""
+    drawn = [(case, oracle.evaluate(case.document)) for case in cases]
     tested = [_tested(case, answers) for case, answers in drawn]
     sizes = [_size(case, answers) for case, answers in drawn]
     chosen = _by_new_pairs(
@@ -95,13 +95,13 @@ def _chosen(cases: Iterable[Case], oracle: Oracle, least: int) -> Iterator[tuple
 
 
 def _tested(case: Case, answers: list[Any]) -> set[tuple[str, str]]:
-    """Every feature together with everything that came of the case."""
+    """Return all pairs of a feature and a subject of the results."""
     came = {subject for answer in answers for subject in subjects(answer)} or {"nothing"}
     return {(feature, subject) for feature in case.features for subject in came}
 
 
 def _by_new_pairs(tested: list[set[tuple[str, str]]], wanted: int) -> list[int]:
-    """Again and again the case that has the most pairs that none before it has."""
+    """Return the cases greedily: always the one with the most new pairs."""
     chosen: list[int] = []
     seen: set[tuple[str, str]] = set()
     best = [(-len(pairs), number) for number, pairs in enumerate(tested)]
@@ -110,7 +110,7 @@ def _by_new_pairs(tested: list[set[tuple[str, str]]], wanted: int) -> list[int]:
         _, number = heappop(best)
         worth = len(tested[number] - seen)
         if best and worth < -best[0][0]:
-            heappush(best, (-worth, number))  # it was worth more before others were chosen
+            heappush(best, (-worth, number))  # its value decreased with the cases chosen since
             continue
         seen |= tested[number]
         chosen.append(number)

@@ -1,7 +1,7 @@
-"""Our side of a sequence: the machine, shown one pending pod after the other, with kube-scheduler's order of nodes.
+"""Our side of a sequence: a machine that gets one pending pod after the other, with kube-scheduler's order of nodes.
 
-The world answers at once: a binding succeeds, a victim is gone, a nomination is seen. A pod that has been placed
-starts at a time after all others, so that victims have an order.
+Commands take effect at once: a binding succeeds, a victim is deleted, a nomination is visible. A placed pod starts
+later than all before it, so that victims have an order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NOW = 1000.0
 
 
 def schedule(document: Manifest) -> dict[str, Any]:
-    """The attempts at the document's sequence, in the form of the oracle's answer."""
+    """Return the attempts of the document's sequence, in the oracle's form."""
     return {"id": document["id"], "attempts": _Replay(document).attempts()}
 
 
@@ -50,11 +50,11 @@ class _Replay:
             if attempt["victims"]:
                 made.append(self._attempt(pod))
             if not made[-1]["node"] and not self._nominated.get(key):
-                self._machine.handle(PodGone(self._now, *_identity(pod)))  # or the queue would try it again
+                self._machine.handle(PodGone(self._now, *_identity(pod)))  # otherwise the queue would retry it
         return made
 
     def _attempt(self, pod: Manifest) -> dict[str, Any]:
-        self._now += 1000.0  # no backoff lasts that long
+        self._now += 1000.0  # longer than any backoff
         self._show(pod)
         self._machine.context.queue.activate([self._machine.context.pods[pod["metadata"]["uid"]]], self._now)
         commands = self._machine.cycle(self._now)
@@ -86,7 +86,7 @@ class _Replay:
                 attempt["victims"].append(command.victim.key)
 
     def _settle(self, pod: Manifest, attempt: dict[str, Any]) -> None:
-        """The victims are gone, and the nomination is known."""
+        """Delete the victims and show the nomination."""
         self._show(pod)
         for key in attempt["victims"]:
             namespace, name = key.split("/")
@@ -109,5 +109,5 @@ def _identity(pod: Manifest) -> tuple[str, str, str]:
 
 
 def _start(number: int) -> str:
-    """After those that run already and before now, as the oracle's firstStart."""
+    """Return a start time after the pods that run already and before now, like the oracle's firstStart."""
     return f"2026-04-01T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"

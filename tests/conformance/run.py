@@ -1,4 +1,4 @@
-"""The comparison itself: draws cases, asks both sides, compares, and makes disagreements small."""
+"""The comparison: draw cases, evaluate them on both sides, compare, and minimise disagreements."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.conformance.generator.generated_cluster import Manifest
 from tests.conformance.minimise import minimised
 from tests.conformance.oracle import Oracle
 
-AHEAD = 4  # documents that the oracle works on while our side answers earlier ones
+AHEAD = 4  # documents sent to the oracle ahead of our evaluation
 
 
 class Outcome(NamedTuple):
-    """A case, kube-scheduler's answers to it, and what ours differ in."""
+    """A case, kube-scheduler's results, and the differences of ours."""
 
     case: Case
     theirs: list[Any]
@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
 
 def outcomes(cases: Iterable[Case], oracle: Oracle) -> Iterator[Outcome]:
-    """Both sides' answers to every case, compared."""
+    """Yield every case with both sides' results compared."""
     coming = iter(cases)
     waiting = list(islice(coming, AHEAD))
     for case in waiting:
@@ -41,7 +41,7 @@ def outcomes(cases: Iterable[Case], oracle: Oracle) -> Iterator[Outcome]:
 
 
 def _answers(document: Manifest) -> list[Any] | Exception:
-    """Ours; what ends them early is to be told beside the case."""
+    """Return our results, or the exception that ended the evaluation, which is reported with the case."""
     try:
         return ours.evaluate(document)
     except Exception as error:
@@ -53,17 +53,17 @@ def _compared(theirs: list[Any], answers: list[Any] | Exception) -> list[Differe
 
 
 def smallest(outcome: Outcome, oracle: Oracle) -> Outcome:
-    """The same disagreement about as little as possible."""
+    """Return the disagreement reduced to a minimal case."""
     kind = outcome.found[0].kind
 
     def found(document: Manifest) -> list[Difference]:
-        return _compared(oracle.ask(document), _answers(document))
+        return _compared(oracle.evaluate(document), _answers(document))
 
     def still(document: Manifest) -> bool:
         return any(difference.kind == kind for difference in found(document)[:1])
 
     document = minimised(outcome.case.document, still)
-    theirs = oracle.ask(document)
+    theirs = oracle.evaluate(document)
     return Outcome(Case(document, outcome.case.features), theirs, _compared(theirs, _answers(document)))
 
 
@@ -71,7 +71,7 @@ Show = Callable[[str], None]
 
 
 def explain(outcome: Outcome, show: Show, most: int = 6) -> None:
-    """The first differences in words."""
+    """Show the first differences."""
     show(f"case {outcome.case.document['id']} {outcome.case.document.get('pods')}")
     for difference in outcome.found[:most]:
         show(f"  {difference}")

@@ -1,4 +1,4 @@
-"""The comparison sees what differs, blames the right plugin, and grants kube-scheduler its free choices."""
+"""The comparison reports differences, names the right plugin, and allows kube-scheduler's random choices."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         (UNFIT, _set("preemption", None), "preemption"),
     ],
 )
-def test_a_difference_is_seen_and_named(answer: dict[str, Any], change: Callable[..., None], kind: str) -> None:
+def test_difference_is_reported_by_kind(answer: dict[str, Any], change: Callable[..., None], kind: str) -> None:
     changed = copy.deepcopy(answer)
     change(changed)
     assert [d.kind for d in compare([answer], [changed])][:1] == [kind]
@@ -106,31 +106,31 @@ def test_a_difference_is_seen_and_named(answer: dict[str, Any], change: Callable
         (UNFIT, [_set("preemption/ties", ["b", "a"])]),
     ],
 )
-def test_what_has_no_order_is_no_difference(answer: dict[str, Any], changes: list[Callable[..., None]]) -> None:
+def test_order_of_unordered_parts_is_ignored(answer: dict[str, Any], changes: list[Callable[..., None]]) -> None:
     changed = copy.deepcopy(answer)
     for change in changes:
         change(changed)
     assert compare([answer], [changed]) == []
 
 
-def test_errors_need_not_agree_in_their_words() -> None:
+def test_error_texts_may_differ() -> None:
     theirs, ours = ({"id": 1, "pod": "default/p", "error": text} for text in ("not found", "no state"))
     assert compare([theirs], [ours]) == []
 
 
-def test_a_document_refused_by_one_side_is_a_difference() -> None:
+def test_document_rejected_by_one_side_is_a_difference() -> None:
     refused = {"id": 1, "error": "config: no"}
     assert [d.kind for d in compare([refused], [PLACED])] == ["document"]
     assert [d.kind for d in compare([PLACED], [refused])] == ["document"]
     assert compare([refused], [{"id": 1, "error": "profiles: none"}]) == []
 
 
-def test_an_answer_that_is_missing_is_a_difference() -> None:
+def test_missing_result_is_a_difference() -> None:
     assert [d.kind for d in compare([PLACED, PLACED], [PLACED])] == ["answers"]
 
 
 @pytest.mark.parametrize("field", ["pod", "node", "nominatedNode", "victims", "message"])
-def test_the_first_attempt_that_differs_is_named(field: str) -> None:
+def test_first_differing_attempt_is_reported(field: str) -> None:
     attempt = {"pod": "default/p", "node": "a", "nominatedNode": "", "victims": [], "message": ""}
     other = {**attempt, field: "x"}
     theirs, ours = ([{"id": 1, "attempts": attempts}] for attempts in ([attempt] * 3, [attempt, other, other]))
@@ -139,7 +139,7 @@ def test_the_first_attempt_that_differs_is_named(field: str) -> None:
     assert [d.kind for d in compare(theirs, [{"id": 1, "attempts": [attempt]}])] == ["sequence"]
 
 
-def test_a_sequence_is_compared_up_to_an_attempt_that_ends_in_an_error() -> None:
+def test_sequence_is_compared_up_to_first_error() -> None:
     def answer(message: str, node: str) -> list[dict[str, Any]]:
         return [{"id": 1, "attempts": [{"pod": "default/p", "node": "", "message": message}, {"node": node}]}]
 

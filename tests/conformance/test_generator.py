@@ -1,4 +1,4 @@
-"""Cases are told by their seed, hold what they say, and together hold everything."""
+"""Cases are determined by their seed, contain their stated features, and together cover all of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.conformance.generator.generated_cluster import key_of
 CASES = [draw(seed) for seed in range(200)]
 
 
-def test_a_seed_tells_the_case() -> None:
+def test_same_seed_gives_same_case() -> None:
     assert draw(7) == draw(7)
     assert draw(7).document != draw(8).document
 
 
-def test_all_of_a_case_is_distinct_json() -> None:
-    """UIDs and timestamps differ, as they do in a cluster; JSON brings the document back as it was."""
+def test_case_is_json_with_unique_uids_and_timestamps() -> None:
+    """UIDs and timestamps differ, as in a cluster; JSON restores an equal document."""
     for document in (case.document for case in CASES):
         assert json.loads(json.dumps(document)) == document
         metas = [o["metadata"] for o in document["objects"]]
@@ -28,7 +28,7 @@ def test_all_of_a_case_is_distinct_json() -> None:
         assert len(names) == len(metas)
 
 
-def test_all_pending_pods_are_asked_for() -> None:
+def test_all_pending_pods_are_listed() -> None:
     for document in (case.document for case in CASES):
         pods = [o for o in document["objects"] if o["kind"] == "Pod"]
         pending = [key_of(pod) for pod in pods if "nodeName" not in pod["spec"]]
@@ -38,18 +38,18 @@ def test_all_pending_pods_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("feature", GROUPS)
-def test_a_feature_that_is_asked_for_is_there(feature: str) -> None:
+def test_requested_feature_is_in_the_case(feature: str) -> None:
     drawn = [draw(seed, feature=feature) for seed in range(20)]
     assert sum(feature in case.features for case in drawn) == len(drawn)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_profile_that_is_asked_for_is_there(profile: str) -> None:
+def test_requested_profile_is_in_the_case(profile: str) -> None:
     case = draw(3, profile=profile)
     assert f"profile:{profile}" in case.features
     assert case.document["config"]["profiles"]
 
 
-def test_clusters_are_small_and_differ() -> None:
+def test_cluster_sizes_vary_within_bounds() -> None:
     sizes = [sum(o["kind"] == "Node" for o in case.document["objects"]) for case in CASES]
     assert set(range(9)) < set(sizes) <= set(range(41))

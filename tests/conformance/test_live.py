@@ -1,4 +1,4 @@
-"""Our answers beside those of the real kube-scheduler's framework, on cases that nobody has seen before."""
+"""Comparison with the real kube-scheduler's framework on new random cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES, SEQUENCES = 150, 8
 
 @pytest.fixture(scope="module")
 def oracle_program(request: pytest.FixtureRequest) -> Path:
-    """The built oracle. Without Go a reason to skip, under CI a failure."""
+    """Path of the built oracle. Without Go the test is skipped, or fails under CI."""
     if request.config.getoption("--control-plane", default="embedded") != "real":
         pytest.skip("needs the real kube-scheduler: pytest tests/e2e tests/conformance --control-plane=real")
     try:
@@ -35,11 +35,13 @@ def oracle_program(request: pytest.FixtureRequest) -> Path:
 @pytest.mark.parametrize(
     ("option", "make", "number"), [("cases", draw, CASES), ("sequences", draw_sequence, SEQUENCES)]
 )
-def test_fresh_cases_agree(option: str, make: Callable[[int], Case], number: int, oracle_program: Path) -> None:
-    """Repeat a failure with the seed that it names."""
+def test_new_random_cases_agree_with_kube_scheduler(
+    option: str, make: Callable[[int], Case], number: int, oracle_program: Path
+) -> None:
+    """The failure message has the command that repeats it."""
     first = random.SystemRandom().randrange(10**9)
     with Oracle(oracle_program) as oracle:
         for outcome in outcomes((make(seed) for seed in range(first, first + number)), oracle):
             seed = outcome.case.document["id"]
-            told = "\n".join(str(difference) for difference in outcome.found)
-            assert not outcome.found, f"python -m tests.conformance --{option} 1 --seed {seed}\n{told}"
+            differences = "\n".join(str(difference) for difference in outcome.found)
+            assert not outcome.found, f"python -m tests.conformance --{option} 1 --seed {seed}\n{differences}"

@@ -1,4 +1,4 @@
-"""The smallest case that still has what the large one had."""
+"""Reduction of a case to the smallest that still has the property."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _nodes(document: Manifest) -> list[Any]:
     return [o for o in document["objects"] if o["metadata"].get("name") == "n3"]
 
 
-def test_what_does_not_matter_goes() -> None:
+def test_irrelevant_parts_are_removed() -> None:
     document = {"id": 1, "objects": [*map(_node, NAMES), _pod("a"), _pod("b")], "config": {}}
     document["pods"] = ["default/a", "default/b"]
 
@@ -40,18 +40,18 @@ def test_what_does_not_matter_goes() -> None:
     assert small == {"id": 1, "objects": [node, _pod("a")], "pods": ["default/a"]}
 
 
-def test_trials_are_limited() -> None:
-    asked = []
+def test_number_of_trials_is_limited() -> None:
+    tried = []
 
     def still(candidate: Manifest) -> bool:
-        asked.append(candidate)
+        tried.append(candidate)
         return False
 
     minimised({"id": 1, "objects": [*map(_node, NAMES), _pod("a")], "pods": ["default/a"]}, still, limit=5)
-    assert len(asked) == 5
+    assert len(tried) == 5
 
 
-def test_a_sequence_gets_shorter() -> None:
+def test_sequence_is_shortened() -> None:
     pods = [f"default/p{number}" for number in range(9)]
     document = {"id": 1, "objects": [_pod(f"p{number}") for number in range(9)], "sequence": pods, "config": {}}
     small = minimised(document, lambda candidate: {"default/p2", "default/p7"} <= {*candidate["sequence"]})

@@ -1,7 +1,7 @@
-"""The recorded cases see bugs: for every in-tree plugin, small ones that people make, each of which must be noticed.
+"""The recorded cases detect planted bugs: small, plausible ones for every in-tree plugin.
 
-`recorded/planted-00.jsonl` has for each of them the smallest case found that shows it. A bug that is added here and
-goes unnoticed wants such a case.
+`recorded/planted-00.jsonl` has for each bug the smallest case found that detects it. A new bug that is not detected
+needs such a case.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tests.conformance.coverage import subjects
 from tests.conformance.generator.generated_cluster import Manifest
 
 NAMES = {plugin.name for plugin in PLUGINS} - {"PrioritySort", "DefaultBinder", "GangScheduling"}
-"""All that have a say in where a single pod goes."""
+"""All plugins that influence where a single pod is placed."""
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A bug in a plugin: what is put in the place of what (names within pyscheduler)."""
+    """A bug in a plugin: replacements by name within pyscheduler."""
 
     plugin: str
     bug: str
@@ -47,13 +47,13 @@ class Plant:
 
 
 def _plant(plugin: str, bug: str, **instead: Any) -> Plant:
-    """`instead`: names within the plugin's module."""
+    """Return a plant; `instead` has names within the plugin's module."""
     module = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in plugin).lstrip("_")
     return Plant(plugin, bug, {f"intree.{module}.{name}": value for name, value in instead.items()})
 
 
 def _elsewhere(plugin: str, bug: str, name: str, value: Any) -> Plant:
-    """`name`: within pyscheduler."""
+    """Return a plant; `name` is relative to pyscheduler."""
     return Plant(plugin, bug, {name: value})
 
 
@@ -106,15 +106,15 @@ NOTHING: Mapping[str, Any] = {}
 
 PLANTS = (
     _plant("SchedulingGates", "only one gate is named", **{"SchedulingGates.pre_enqueue": _first_named}),
-    _plant("SchedulingGates", "gates are open", **{"SchedulingGates.pre_enqueue": lambda *_: None}),
-    _plant("NodeUnschedulable", "nothing tolerates a cordon", _tolerates_cordon=lambda _: False),
+    _plant("SchedulingGates", "gates do not reject", **{"SchedulingGates.pre_enqueue": lambda *_: None}),
+    _plant("NodeUnschedulable", "tolerations of the cordon are ignored", _tolerates_cordon=lambda _: False),
     _plant(
         "NodeUnschedulable",
-        "a cordon goes away by preemption",
+        "rejection is resolvable",
         UNSCHEDULABLE=Rejection("node(s) were unschedulable"),
     ),
-    _plant("NodeName", "no name is a name", **{"NodeName.filter": _named_or_nothing}),
-    _plant("TaintToleration", "NoExecute is forgotten", _HARD=("NoSchedule",)),
+    _plant("NodeName", "an empty node name rejects", **{"NodeName.filter": _named_or_nothing}),
+    _plant("TaintToleration", "NoExecute is ignored", _HARD=("NoSchedule",)),
     _plant(
         "TaintToleration",
         "PreferNoSchedule rejects",
@@ -122,12 +122,12 @@ PLANTS = (
     ),
     _plant(
         "TaintToleration",
-        "the most taints are best",
+        "score is not reversed",
         **{"TaintToleration.normalizer": DefaultNormalizeScore()},
     ),
-    _plant("NodeAffinity", "names do not narrow", _named_nodes=lambda _: None),
-    _plant("NodeAffinity", "weights do not count", **{"NodeAffinity.score": _unweighted}),
-    _plant("NodeAffinity", "added affinity is forgotten", any_matches=lambda *_: True),
+    _plant("NodeAffinity", "PreFilter returns no node names", _named_nodes=lambda _: None),
+    _plant("NodeAffinity", "weights are ignored", **{"NodeAffinity.score": _unweighted}),
+    _plant("NodeAffinity", "added affinity is ignored", any_matches=lambda *_: True),
     _elsewhere(
         "NodeAffinity",
         "all terms must match",
@@ -139,17 +139,17 @@ PLANTS = (
         "protocols are ignored",
         _collide=lambda a, b: a.port == b.port and (a.ip == b.ip or "0.0.0.0" in (a.ip, b.ip)),
     ),
-    _plant("NodePorts", "addresses are only themselves", _collide=lambda a, b: a == b),
-    _plant("NodeResourcesFit", "one pod too few", **{"NodeResourcesFit.filter": _full_when_nearly}),
-    _plant("NodeResourcesFit", "one reason is enough", _insufficient_resources=_first_short),
+    _plant("NodePorts", "0.0.0.0 does not match other addresses", _collide=lambda a, b: a == b),
+    _plant("NodeResourcesFit", "pod limit is one too low", **{"NodeResourcesFit.filter": _full_when_nearly}),
+    _plant("NodeResourcesFit", "only the first reason is reported", _insufficient_resources=_first_short),
     _plant(
         "NodeResourcesFit",
-        "preemption can always help",
+        "rejection is always resolvable",
         _rejection=lambda reasons, resolvable: Rejection(*reasons),
     ),
     _plant(
         "NodeResourcesFit",
-        "means are cut off",
+        "mean is truncated",
         **{"NodeResourcesFit._mean": lambda _, total, weights: total // weights},
     ),
     _elsewhere(
@@ -158,10 +158,10 @@ PLANTS = (
         "intree._scoring._least_allocated",
         _rounded_up,
     ),
-    _elsewhere("NodeResourcesFit", "a sidecar is no sidecar", "api.resources.is_sidecar", lambda _: False),
+    _elsewhere("NodeResourcesFit", "sidecars count as init containers", "api.resources.is_sidecar", lambda _: False),
     _plant(
         "NodeResourcesBalancedAllocation",
-        "what was does not matter",
+        "balance without the pod is ignored",
         _gain=lambda after, _: after,
     ),
     _plant(
@@ -169,37 +169,39 @@ PLANTS = (
         "evenness is rounded",
         _evenness=lambda shares: round((1 - (max(shares) - min(shares)) / 2) * 100) if shares else 100,
     ),
-    _plant("ImageLocality", "rare images are as good", _counted=lambda image, nodes: nodes.image_size(image)),
-    _plant("ImageLocality", "any image counts", LEAST=0),
-    _plant("ImageLocality", "names are taken as they are", _tagged=lambda image: image),
-    _plant("NodeDeclaredFeatures", "user namespaces need nothing", HOST_NETWORK="Other"),
+    _plant(
+        "ImageLocality", "images are not scaled by their spread", _counted=lambda image, nodes: nodes.image_size(image)
+    ),
+    _plant("ImageLocality", "minimum threshold is 0", MIN_THRESHOLD=0),
+    _plant("ImageLocality", "missing tag is not latest", _tagged=lambda image: image),
+    _plant("NodeDeclaredFeatures", "user namespaces need another feature", HOST_NETWORK="Other"),
     _plant(
         "NodeDeclaredFeatures",
-        "every node has them",
+        "every node declares all features",
         _features=lambda _: frozenset({"RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"}),
     ),
     _plant(
         "VolumeRestrictions",
-        "reading disturbs readers",
+        "read-only disks conflict",
         **{"Disk.conflicts": lambda a, b: a.kind == b.kind and not a.ids.isdisjoint(b.ids)},
     ),
-    _plant("VolumeRestrictions", "claims are shared", READ_WRITE_ONCE_POD="Nothing"),
+    _plant("VolumeRestrictions", "ReadWriteOncePod is ignored", READ_WRITE_ONCE_POD="Nothing"),
     _plant(
         "VolumeRestrictions",
         "reasons are swapped",
         CLAIM_IN_USE=Rejection("node(s) had no available disk"),
     ),
-    _plant("NodeVolumeLimits", "attachments are forgotten", **{"_Attachments.to": lambda *_: set()}),
-    _elsewhere("VolumeBinding", "drivers never run out", "intree.volumes.provision._holds", lambda *_: True),
+    _plant("NodeVolumeLimits", "VolumeAttachments are ignored", **{"_Attachments.to_node": lambda *_: set()}),
+    _elsewhere("VolumeBinding", "capacity is ignored", "intree.volumes.provision._has_capacity", lambda *_: True),
     _elsewhere(
         "VolumeBinding",
-        "topologies are forgotten",
+        "allowedTopologies are ignored",
         "intree.volumes.provision._allowed_topologies",
         lambda _: None,
     ),
     _elsewhere(
         "VolumeBinding",
-        "volumes are everywhere",
+        "volumes are accessible everywhere",
         "intree.volumes.search.is_accessible",
         lambda *_: True,
     ),
@@ -216,24 +218,24 @@ PLANTS = (
     _elsewhere("PodTopologySpread", "tainted nodes count", "intree.spread.nodes._HARD_TAINTS", ()),
     _elsewhere(
         "PodTopologySpread",
-        "domains weigh less",
+        "weight is too low",
         "intree.spread.score._weight",
         lambda domains: math.log(domains + 1),
     ),
     _plant(
         "NodeVolumeLimits",
-        "preemption cannot help",
+        "rejection is not resolvable",
         TOO_MANY=Rejection("node(s) exceed max volume count", resolvable=False),
     ),
     _plant(
         "NodeVolumeLimits",
-        "there is room for one more",
+        "limit is one too high",
         limits_of=lambda csi_node: {driver: n + 1 for driver, n in limits_of(csi_node).items()},
     ),
-    _plant("VolumeBinding", "no claim is in a hurry", **{"VolumeBinding._is_delayed": lambda *_: True}),
+    _plant("VolumeBinding", "immediate claims count as delayed", **{"VolumeBinding._is_delayed": lambda *_: True}),
     _elsewhere(
         "PodTopologySpread",
-        "halves are cut off",
+        "scores are truncated",
         "intree.spread.score._rounded",
         math.trunc,
     ),
@@ -245,17 +247,17 @@ PLANTS = (
     ),
     _elsewhere(
         "PodTopologySpread",
-        "nodes out of reach count",
+        "node affinity policy is ignored",
         "intree.spread.nodes.allowed",
         lambda _, nodes: np.ones(len(nodes), np.bool_),
     ),
-    _elsewhere("DefaultPreemption", "sums of priorities are plain", "intree.preemption.victims._OFFSET", 0),
-    _plant("VolumeZone", "a list of zones is one zone", ZONE_DELIMITER=","),
-    _plant("VolumeZone", "labels do not count", _pv_topologies=lambda _: []),
+    _elsewhere("DefaultPreemption", "priorities are summed without offset", "intree.preemption.victims._OFFSET", 0),
+    _plant("VolumeZone", "several zones are not split", ZONE_DELIMITER=","),
+    _plant("VolumeZone", "zone labels are ignored", _pv_topologies=lambda _: []),
     _elsewhere(
         "PodTopologySpread",
-        "one more is let in",
-        "intree.spread.counts.Skew.room",
+        "maxSkew is one too high",
+        "intree.spread.counts.Skew.max_match_count",
         property(lambda self: self.spread.max_skew + self.least_of_others - self.self_match_count + 1),
     ),
     _elsewhere(
@@ -272,19 +274,21 @@ PLANTS = (
     ),
     _plant(
         "InterPodAffinity",
-        "placed pods do not object",
+        "existing anti-affinity is ignored",
         **{"ExistingAntiAffinityCount.of": lambda *_: 0},
     ),
-    _plant("InterPodAffinity", "nobody is the first", **{"_PreFilterState.is_first": property(_never_first)}),
+    _plant(
+        "InterPodAffinity", "no pod is the first of its group", **{"_PreFilterState.is_first": property(_never_first)}
+    ),
     _plant(
         "InterPodAffinity",
         "reasons are swapped",
         ANTI_AFFINITY_RULES_NOT_MATCHED=affinity.EXISTING_ANTI_AFFINITY_RULES_NOT_MATCHED,
     ),
-    _plant("InterPodAffinity", "scores are not cut off", **{"ByRange.rescale": _rounded}),
+    _plant("InterPodAffinity", "scores are rounded", **{"ByRange.rescale": _rounded}),
     _elsewhere(
         "InterPodAffinity",
-        "placed pods have no wishes",
+        "terms of existing pods do not score",
         "intree.affinity.counts.scoring_terms",
         lambda *_: NOTHING,
     ),
@@ -296,28 +300,26 @@ PLANTS = (
     ),
     _plant(
         "DynamicResources",
-        "it misses nothing",
+        "PostFilter does not need PreFilter",
         **{"DynamicResources.post_filter": lambda *_: Rejection("no new claims to deallocate")},
     ),
-    _plant("DynamicResources", "it says nothing", NO_CLAIMS=Rejection("")),
+    _plant("DynamicResources", "empty reason", NO_CLAIMS=Rejection("")),
     _elsewhere(
         "DefaultPreemption",
-        "budgets are forgotten",
+        "budgets are ignored",
         "intree.preemption.budgets.Budgets.split",
         lambda _, pods: ([], list(pods)),
     ),
-    _elsewhere(
-        "DefaultPreemption", "the most important goes first", "intree.preemption.victims.by_importance", _in_reverse
-    ),
+    _elsewhere("DefaultPreemption", "importance is reversed", "intree.preemption.victims.by_importance", _in_reverse),
     _elsewhere(
         "DefaultPreemption",
-        "the most victims are best",
+        "most victims are preferred",
         "intree.preemption.victims._loss",
         lambda victims: (-len(victims),),
     ),
     _plant(
         "DefaultPreemption",
-        "never is sometimes",
+        "preemptionPolicy Never is ignored",
         **{"DefaultPreemption._not_eligible": lambda *_: ""},
     ),
 )
@@ -325,21 +327,21 @@ PLANTS = (
 
 @lru_cache(maxsize=1)
 def _cases() -> list[tuple[set[str], Manifest]]:
-    """The recorded cases with the names of the plugins that they exercise, the smallest first."""
+    """Return the recorded cases with the plugins that they exercise, smallest first."""
     cases = [case for path in records.files() for case in records.read(path)]
     cases.sort(key=lambda case: len(json.dumps(case["document"]["objects"])))
     return [(_exercised(case), case) for case in cases]
 
 
 def _exercised(case: Manifest) -> set[str]:
-    """The plugins that the case was recorded for, and those that have rejected a pod or told nodes apart in it."""
+    """Return the plugins that the case was recorded for, that rejected a pod, or that gave nodes different scores."""
     words = (word for feature in case["features"] for word in feature.split(":"))
     tested = (subject for answer in case["answers"] for subject in subjects(answer))
     return NAMES.intersection([*words, *(word for subject in tested for word in subject.replace(":", " ").split())])
 
 
-def _noticed(plugin: str) -> Iterator[list[Difference]]:
-    """What cases that exercise the plugin do not agree in. A failed attempt does not count: any bug can do that."""
+def _detected(plugin: str) -> Iterator[list[Difference]]:
+    """Yield the differences in cases that exercise the plugin, without failed attempts, which any bug can cause."""
     for exercised, case in _cases():
         if plugin in exercised:
             found = compare(case["answers"], ours.evaluate(case["document"]))
@@ -348,16 +350,16 @@ def _noticed(plugin: str) -> Iterator[list[Difference]]:
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=str)
-def test_a_planted_bug_is_noticed(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_bug_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ours, "_EVALUATOR", Evaluator())
     for name, value in plant.instead.items():
         monkeypatch.setattr(f"pyscheduler.{name}", value)
-    assert next(_noticed(plant.plugin), None), f"{plant} goes unnoticed"
+    assert next(_detected(plant.plugin), None), f"{plant} is not detected"
 
 
-def test_without_one_there_is_nothing_to_notice() -> None:
-    assert not list(_noticed("NodeAffinity"))
+def test_recorded_cases_agree_without_planted_bug() -> None:
+    assert not list(_detected("NodeAffinity"))
 
 
-def test_every_plugin_has_its_bugs() -> None:
+def test_every_plugin_has_planted_bugs() -> None:
     assert {plant.plugin for plant in PLANTS} == NAMES

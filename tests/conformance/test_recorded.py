@@ -1,4 +1,4 @@
-"""Our answers to recorded cases are those that kube-scheduler gave."""
+"""Comparison with recorded results of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FILES = records.files()
 
 @pytest.mark.parametrize("limit", [ours.PLAIN, ours.NUMPY], ids=["plain", "numpy"])
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_ours_are_kube_schedulers_answers(path: Path, limit: int) -> None:
+def test_recorded_cases_agree_with_kube_scheduler(path: Path, limit: int) -> None:
     for recorded in records.read(path):
         found = compare(recorded["answers"], ours.evaluate(recorded["document"], limit))
-        told = "\n".join(str(difference) for difference in found)
-        assert not found, f"case {recorded['document']['id']} of {path.name}:\n{told}"
+        differences = "\n".join(str(difference) for difference in found)
+        assert not found, f"case {recorded['document']['id']} of {path.name}:\n{differences}"
 
 
-def test_the_recorded_cases_have_every_feature() -> None:
+def test_recorded_cases_cover_every_feature() -> None:
     recorded = [case for path in FILES for case in records.read(path)]
     assert len(recorded) >= 300
     features = {feature for case in recorded for feature in case["features"]}

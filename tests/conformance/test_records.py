@@ -1,4 +1,4 @@
-"""What is recorded is read back, what is chosen has all that was drawn, and what was exercised is told in words."""
+"""Recording, reading and selection of cases, and the subjects of results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NO = {"feasible": False, "plugin": "NodePorts", "code": "Unschedulable", "reason
 YES = {"feasible": True, "plugin": "", "code": "Success", "reasons": []}
 
 
-class Says:
-    """Stands for the oracle."""
+class OracleStub:
+    """Stub of the oracle."""
 
-    def ask(self, document: Manifest) -> list[Any]:
+    def evaluate(self, document: Manifest) -> list[Any]:
         return [{"id": document["id"], "pod": pod, "nodes": {"n0": NO}} for pod in document["pods"]]
 
 
-def test_a_recorded_case_is_read_back(tmp_path: Path) -> None:
+def test_recorded_case_is_read_back(tmp_path: Path) -> None:
     case = draw(5)
     path = records.write(tmp_path, "nodes NodePorts", case, [{"id": 5}])
     assert path.name.startswith("nodes-NodePorts-")
@@ -33,14 +33,12 @@ def test_a_recorded_case_is_read_back(tmp_path: Path) -> None:
     assert recorded == {"features": list(case.features), "document": case.document, "answers": [{"id": 5}]}
 
 
-def test_what_is_recorded_anew_has_everything_and_no_more_than_it_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_renewed_records_cover_everything_with_few_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     (tmp_path / "drawn-99.jsonl").write_text("old\n")
     (tmp_path / "other.json").write_text("{}\n")
     cases = [draw(seed) for seed in range(120)]
-    number = records.renew("drawn", cases, Says(), 10)  # type: ignore[arg-type]
+    number = records.renew("drawn", cases, OracleStub(), 10)  # type: ignore[arg-type]
     recorded = [case for path in records.files(tmp_path) if path.suffix == ".jsonl" for case in records.read(path)]
     assert 10 <= number == len(recorded) < 120
     assert {f for case in recorded for f in case["features"]} == {f for case in cases for f in case.features}
@@ -49,7 +47,7 @@ def test_what_is_recorded_anew_has_everything_and_no_more_than_it_takes(
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [
         ({"error": "no state"}, {"error"}),
         ({"nodes": {"a": NO, "b": YES}}, {"reason NodePorts Unschedulable: no port"}),
@@ -59,15 +57,15 @@ def test_what_is_recorded_anew_has_everything_and_no_more_than_it_takes(
         ({"attempts": [{"victims": ["v"], "node": ""}]}, {"attempt that preempts"}),
     ],
 )
-def test_what_an_answer_exercises(answer: Manifest, told: set[str]) -> None:
-    assert set(subjects(answer)) == told
+def test_subjects_of_a_result(answer: Manifest, expected: set[str]) -> None:
+    assert set(subjects(answer)) == expected
 
 
-def test_names_are_left_out_of_reasons() -> None:
+def test_names_are_removed_from_reasons() -> None:
     assert plain('claim "a" of pod ns/p is gone') == "claim .. of pod .. is gone"
 
 
-def test_the_table_counts_by_feature_and_blames_the_first_difference() -> None:
+def test_coverage_counts_by_feature_and_first_difference() -> None:
     coverage = Coverage()
     differences = [Difference("nodes NodePorts", "n0"), Difference("message", "0/1")]
     coverage.add(Case({"id": 1}, ("ports",)), [{"nodes": {"a": NO}, "filter_message": "0/1"}], differences)

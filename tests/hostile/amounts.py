@@ -1,7 +1,7 @@
-"""Amounts at the end of what 64 bits hold, and beyond: of pods, of their overhead, of nodes, and added up.
+"""Amounts at and beyond the limit of 64 bits: of pods, overhead, nodes, and sums.
 
-Each case is one node and one pod to be placed, as a document that both `pyscheduler evaluate` and the real
-kube-scheduler's framework answer. What should come of it is reckoned here with whole numbers of any size.
+Each case is one node and one pod, as a document for `pyscheduler evaluate` and for the real kube-scheduler's
+framework. The expected result is computed with integers of any size.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ AMOUNTS: Final = {
     "1" + "0" * 30: 10**30,
 }
 RESOURCES: Final = {"cpu": 8, "memory": 16 * 2**30, "ephemeral-storage": 100 * 2**30, "example.com/gpu": 4}
-"""What the node has of each where a case does not say otherwise."""
+"""Default capacity of the node."""
 SCORED: Final = ("cpu", "memory")
 PLACES: Final = ("pod", "two containers", "overhead", "node", "node and pod", "placed", "two placed")
 
 
 class Case(NamedTuple):
-    """`asked`, `held` and `had` are what the pod wants, what is on the node and what the node has, as exact numbers."""
+    """`requested` is the pod's request, `used` the requests on the node and `capacity` the node's, as exact numbers."""
 
     name: str
     document: Json
-    asked: int
-    held: int
-    had: int
+    requested: int
+    used: int
+    capacity: int
     is_scored: bool
 
     @property
     def fits(self) -> bool:
-        """Whether there is room; nothing has, holds or wants more than there is of any number."""
-        return min(self.asked, MOST) + min(self.held, MOST) <= min(self.had, MOST)
+        """Return True if there is room; each number is capped at the maximum first."""
+        return min(self.requested, MOST) + min(self.used, MOST) <= min(self.capacity, MOST)
 
     @property
     def is_within(self) -> bool:
-        """Whether each number, the sums and what scores make of them stay within 64 bits."""
+        """Return True if each number, the sums and the intermediate values of scores fit in 64 bits."""
         percent = 100 if self.is_scored else 1
-        return max(self.asked + self.held, self.had * percent) <= MOST
+        return max(self.requested + self.used, self.capacity * percent) <= MOST
 
 
 def cases() -> Iterator[Case]:
-    """Every amount of every resource in every place."""
+    """Yield every amount of every resource in every place."""
     for resource in RESOURCES:
         for text, number in AMOUNTS.items():
             for place in PLACES:
@@ -66,12 +66,12 @@ def cases() -> Iterator[Case]:
 
 def _case(resource: str, text: str, number: int, place: str) -> Case:
     amount = {"pod": 1, "node and pod": 1, "two containers": 2, "overhead": 1}.get(place, 0) * number
-    asked = amount + (place not in ("pod", "node and pod", "two containers"))
-    held = {"placed": 1, "two placed": 2}.get(place, 0) * number
-    had = number if place.startswith("node") else RESOURCES[resource]
+    requested = amount + (place not in ("pod", "node and pod", "two containers"))
+    used = {"placed": 1, "two placed": 2}.get(place, 0) * number
+    capacity = number if place.startswith("node") else RESOURCES[resource]
     small, big = {resource: "1"}, {resource: text}
     objects = [node("n1")._with("status.allocatable", _allocatable(resource, text if place.startswith("node") else ""))]
-    placed = [pod(f"q{i}").spec(containers=[_container("c", big)]).on("n1") for i in range(held // number)]
+    placed = [pod(f"q{i}").spec(containers=[_container("c", big)]).on("n1") for i in range(used // number)]
     wants = [big] * (amount // number if place != "overhead" else 0) or [small]
     subject = pod("p").spec(containers=[_container(f"c{i}", each) for i, each in enumerate(wants)])
     if place == "overhead":
@@ -80,7 +80,7 @@ def _case(resource: str, text: str, number: int, place: str) -> Case:
     manifests = [NAMESPACE, *(each.manifest for each in (*objects, *placed, subject))]
     unit = 1000 if resource == "cpu" else 1
     document = {"id": name, "objects": manifests, "pods": ["default/p"]}
-    return Case(name, document, asked * unit, held * unit, had * unit, resource in SCORED)
+    return Case(name, document, requested * unit, used * unit, capacity * unit, resource in SCORED)
 
 
 def _allocatable(resource: str, text: str) -> Json:

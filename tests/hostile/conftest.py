@@ -1,4 +1,4 @@
-"""What the tests share that look at memory."""
+"""Fixtures of the tests that measure memory."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from sys import intern
 import pytest
 
 ROOM = 100_000
-"""Texts: more than the tests of a module intern."""
+"""Number of strings, more than the tests of a module intern."""
 AT_ONCE = 1_000
 TABLE = 1 << 20
-"""Bytes: less than what a table of so many texts grows by, and more than `AT_ONCE` of them take."""
+"""Bytes, less than the growth of a table of that many strings, and more than `AT_ONCE` of them take."""
 
 
 @pytest.fixture(scope="module")
 def room_for_texts() -> None:
-    """Python's table of interned texts is made anew, so that this does not come to pass while a test looks.
+    """Let Python's table of interned strings grow now, so that it does not grow during a measurement.
 
-    A text has its place in the table even when it is gone. When all places are taken, a new table is made, with at
-    least as many free ones as there are texts; its megabytes would look like something that a pod has left behind.
+    A deleted string keeps its slot. When all slots are used, a new table is allocated with at least as many free slots
+    as there are strings; its megabytes would look like memory that a pod has left behind.
     """
     texts: list[str] = []
     grown = 0
@@ -34,7 +34,7 @@ def room_for_texts() -> None:
 
 @pytest.fixture
 def traced(room_for_texts: None) -> Iterator[None]:
-    """Memory is traced."""
+    """Trace memory allocations."""
     tracemalloc.start()
     yield
     tracemalloc.stop()

@@ -1,8 +1,8 @@
-"""The largest pods that an API server takes: each has one field as often as the limits on size allow.
+"""The largest pods that an API server accepts: each repeats one field as often as the size limits allow.
 
-A request may have 3 MiB, and what etcd stores of it, as protobuf, 1.5 MiB. Whatever a tenant can repeat within one pod
-is repeated here, in the form that costs the scheduler most: distinct where equal ones are evaluated once, and matching
-no node where the first match ends the search.
+A request may have 3 MiB, and its protobuf in etcd 1.5 MiB. Every field that a tenant can repeat in a pod is repeated
+here in the form that costs the scheduler most: distinct where equal values are evaluated once, and without a match
+where the first match ends the search.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any, Final
 
 Json = dict[str, Any]
 MOST_JSON: Final = 2_900_000
-"""Bytes of a request, some below the API server's limit."""
+"""Bytes of a request, below the API server's limit."""
 MOST_STORED: Final = 1_500_000
-"""Bytes in etcd, some below its limit."""
+"""Bytes in etcd, below its limit."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 SERIAL: Final = "example.com/serial"
-"""A label with another number on each node."""
+"""A label with a different number on each node."""
 
 
 def stored_size(part: Any) -> int:
-    """Bytes of a piece of JSON as protobuf, about: every field has a tag and a length."""
+    """Return the approximate protobuf size of a piece of JSON: every field has a tag and a length."""
     if isinstance(part, dict):
         return sum(2 + stored_size(value) for value in part.values()) + 1
     if isinstance(part, list):
@@ -35,7 +35,7 @@ def stored_size(part: Any) -> int:
 
 
 def as_many(make: Callable[[int], Any], keys: bool = False) -> int:
-    """Number of something that one pod may have; `keys`: they are keys of a map with "" for values."""
+    """Return how often one pod can repeat the item; with `keys`, as keys of a map with "" for values."""
     sample = [make(i) for i in range(100_000, 100_100)]
     text = sum(len(json.dumps(each, separators=(",", ":"))) + (4 if keys else 1) for each in sample) / 100
     stored = sum(stored_size(each) + (8 if keys else 3) for each in sample) / 100
@@ -43,12 +43,12 @@ def as_many(make: Callable[[int], Any], keys: bool = False) -> int:
 
 
 def repeated(make: Callable[[int], Any]) -> list[Any]:
-    """As many as one pod may have."""
+    """Return the maximum list for one pod."""
     return [make(i) for i in range(as_many(make))]
 
 
 def mapped(make: Callable[[int], str], value: str = "") -> Json:
-    """A map of as many keys as one pod may have."""
+    """Return the maximum map for one pod."""
     return {make(i): value for i in range(as_many(make, keys=True))}
 
 
@@ -61,12 +61,12 @@ def term(*expressions: Json) -> Json:
 
 
 def node_terms(make: Callable[[int], Json]) -> Json:
-    """A pod with required node affinity, any term of which is enough."""
+    """Return a pod with required node affinity of many terms."""
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": repeated(make)}}}}
 
 
 def one_node_term(make: Callable[[int], Json]) -> Json:
-    """One term with as many expressions as there may be."""
+    """Return one term with the maximum of expressions."""
     terms = [{"matchExpressions": repeated(make)}]
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
 
@@ -252,7 +252,7 @@ SPECS: Final[dict[str, Callable[[], Json]]] = {
     "spreading, matchLabelKeys": lambda: {
         "topologySpreadConstraints": [spread(ZONE, {}, matchLabelKeys=repeated(lambda i: f"k{i}"))]
     },
-    # -- all else
+    # -- other
     "containers, each with a resource": lambda: containers(
         lambda i: {"name": f"c{i}", "image": "i", "resources": {"requests": {f"x.io/{i}": "1"}}}
     ),
@@ -306,7 +306,7 @@ NAMES: Final = (*SPECS, *METADATA)
 
 @cache
 def largest(name: str, pod: str = "hostile") -> bytes:
-    """One of them, as it comes off the wire."""
+    """Return one of the pods as JSON."""
     spec: Json = {"schedulerName": "default-scheduler", "containers": [{"name": "c", "image": "i"}]}
     metadata: Json = {"name": pod, "namespace": "default", "uid": pod, "resourceVersion": "1"}
     if name in METADATA:

@@ -1,6 +1,6 @@
-"""Objects that nobody means well with: what a tenant may try to send, what becomes of each, and what it may cost.
+"""Hostile objects: what a tenant may try to send, the outcome of each, and its maximum cost.
 
-The unit of cost is a plain pod: what one without any wishes costs from its bytes to its binding, in the same run.
+The unit of cost is a plain pod: the cost of one without constraints from its JSON to its binding, in the same run.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from pyscheduler.testing import PodBuilder, pod
 
 Json = dict[str, Any]
 
-SCHEDULED, WAITS, SKIPPED, LEFT_ALONE = "scheduled", "waits", "skipped", "left alone"
-"""What becomes of it: bound; pending with a reason; not readable, counted and passed over; none of ours."""
+SCHEDULED, WAITS, SKIPPED, IGNORED = "scheduled", "waits", "skipped", "ignored"
+"""Outcome: bound; pending with a reason; invalid, counted and skipped; not for this scheduler."""
 MANY = 5_000
 SOMETHING = {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
 
 
 class Hostile(NamedTuple):
-    """One pod. `cost` is how many plain pods it may cost to read it and to try it once; `admitted` is whether the
-    API server of Kubernetes 1.36 takes it, which the end-to-end test finds out."""
+    """One pod with its maximum cost, in plain pods, for reading it and one attempt.
+
+    `admitted` is True if the API server of Kubernetes 1.36 accepts it, which the end-to-end test checks.
+    """
 
     make: Callable[[], PodBuilder | bytes]
-    fate: str = SCHEDULED
+    outcome: str = SCHEDULED
     cost: int = 300
     admitted: bool = True
 
     @property
     def raw(self) -> bytes:
-        """The object as it comes off the wire."""
+        """Return the object as JSON."""
         made = self.make()
         return made if isinstance(made, bytes) else json.dumps(made.manifest).encode()
 
@@ -78,7 +80,7 @@ def broken(path: str, value: Any) -> PodBuilder:
 
 
 def raw(text: bytes) -> bytes:
-    """A pod with these bytes after its name."""
+    """Return a pod with these bytes after its name."""
     return (
         b'{"metadata":{"name":"hostile","namespace":"default","uid":"hostile"' + text + b"},"
         b'"spec": {"containers":[{"name":"main","image":"a:1"}],"schedulerName":"default-scheduler"}}'
@@ -90,7 +92,7 @@ def deep(levels: int) -> bytes:
 
 
 def managed(levels: int) -> bytes:
-    """A pod with a field manager who owns something very deep: no schema is asked about that."""
+    """Return a pod with a deeply nested field manager entry: the API server checks no schema there."""
     owner = b'"manager":"x","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1"'
     return raw(b',"managedFields":[{' + owner + b',"fieldsV1":' + b'{"f:a":' * levels + b"{}" + b"}" * levels + b"}]")
 
@@ -113,8 +115,8 @@ def resources(number: int, amount: str) -> PodBuilder:
 
 
 def twice(resource: str, amount: str) -> PodBuilder:
-    asks = {"image": "a:1", "resources": {"requests": {resource: amount}}}
-    return pod("hostile").spec(containers=[{**asks, "name": "a"}, {**asks, "name": "b"}])
+    container = {"image": "a:1", "resources": {"requests": {resource: amount}}}
+    return pod("hostile").spec(containers=[{**container, "name": "a"}, {**container, "name": "b"}])
 
 
 def owned() -> PodBuilder:
@@ -143,7 +145,7 @@ PODS: dict[str, Hostile] = {
     "5,000 tolerations": Hostile(
         lambda: hostile().spec(tolerations=[{"key": f"k{i}", "operator": "Exists"} for i in range(MANY)])
     ),
-    "5,000 resources that nobody has": Hostile(lambda: resources(MANY, "1"), WAITS, 3_000),
+    "5,000 resources that no node has": Hostile(lambda: resources(MANY, "1"), WAITS, 3_000),
     "5,000 times none of a resource": Hostile(lambda: resources(MANY, "0"), SCHEDULED, 3_000),
     "5,000 conditions": Hostile(
         lambda: hostile().status(conditions=[{"type": f"t{i}", "status": "True"} for i in range(MANY)])
@@ -191,8 +193,8 @@ PODS: dict[str, Hostile] = {
     "containers that are a number": Hostile(lambda: pod("hostile").spec(containers=7), SKIPPED, admitted=False),
     "a null for a name": Hostile(lambda: broken("metadata.name", None), SKIPPED, admitted=False),
     # -- names
-    "another scheduler's name, nearly ours": Hostile(lambda: hostile().scheduler("default-scheduler "), LEFT_ALONE),
-    "a node that is nowhere": Hostile(lambda: hostile().on("nowhere"), LEFT_ALONE),
+    "another scheduler's name, nearly ours": Hostile(lambda: hostile().scheduler("default-scheduler "), IGNORED),
+    "a node that is nowhere": Hostile(lambda: hostile().on("nowhere"), IGNORED),
     "a nomination to nowhere": Hostile(lambda: hostile().nominated("nowhere")),
     "a group that is nowhere": Hostile(lambda: hostile().spec(schedulingGroup={"podGroupName": "nowhere"})),
 }

@@ -1,4 +1,4 @@
-"""A machine that is fed bytes, as watches bring them, and what each thing costs it in CPU time."""
+"""A machine that gets JSON as from watches, and measures the CPU time of each step."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Json = dict[str, Any]
 
 
 class HostilePodFixture:
-    """Some nodes with pods on them. Bindings succeed at once, and come back as another event of the watch."""
+    """Some nodes with pods. Bindings succeed at once, and come back as watch events."""
 
     def __init__(self, config: str | None = None, nodes: int = 100) -> None:
         self.harness = Harness(config)
         self.harness.complete_bindings = self.harness.complete_evictions = False
         self.skipped: list[str] = []
-        """The resource of each object that could not be read."""
+        """Resource of each invalid object."""
         self.assignments: dict[str, str] = {}
-        """The node of every pod bound here, by name."""
+        """Node of every pod bound here, by name."""
         self.attempts = 0
         self.longest = 0.0
         """CPU seconds of the longest attempt."""
@@ -36,21 +36,21 @@ class HostilePodFixture:
         self._nodes = ObjectDecoder("nodes", NodeObject, refusals)
         self._sent: dict[str, bytes] = {}
         for i in range(nodes):
-            self.see_node(node(f"n{i}", cpu="64", pods="1000").zone(f"z{i % 3}").manifest)
+            self.handle_node(node(f"n{i}", cpu="64", pods="1000").zone(f"z{i % 3}").manifest)
 
-    def see_pod(self, raw: bytes) -> None:
-        """The watch shows a pod, new or changed."""
+    def handle_pod(self, raw: bytes) -> None:
+        """Handle a watch event of a new or changed pod."""
         item = self._pods.line(b'{"type":"ADDED","object":' + raw + b"}").item
         if item.object is None:
             return
         self._sent[item.identity.uid] = raw
         try:
             self.harness.handle_event(PodChanged(self.harness.now, item.object))
-        except Exception as problem:  # as the shell does it
+        except Exception as problem:  # as in the shell
             self.refusals.report("pods", item.identity.namespace, item.identity.name, problem)
 
-    def see_node(self, manifest: Json) -> None:
-        """The watch shows a node."""
+    def handle_node(self, manifest: Json) -> None:
+        """Handle a watch event of a node."""
         item = self._nodes.line(b'{"type":"ADDED","object":' + json.dumps(manifest).encode() + b"}").item
         if item.object is None:
             return
@@ -59,18 +59,18 @@ class HostilePodFixture:
         except Exception as problem:
             self.refusals.report("nodes", "", item.identity.name, problem)
 
-    def see(self, *pods: PodBuilder) -> None:
-        """The watch shows some pods."""
+    def handle_pods(self, *pods: PodBuilder) -> None:
+        """Handle watch events of pods."""
         for each in pods:
-            self.see_pod(json.dumps(each.manifest).encode())
+            self.handle_pod(json.dumps(each.manifest).encode())
 
-    def gone(self, name: str, namespace: str = "default") -> None:
-        """The watch shows that a pod is no more."""
+    def delete_pod(self, name: str, namespace: str = "default") -> None:
+        """Handle a watch event of a deleted pod."""
         self.assignments.pop(name, None)
         self.harness.handle_event(PodGone(self.harness.now, namespace, name, ""))
 
     def run(self, most: int = 10**6) -> None:
-        """Make attempts while there are pods to be tried, and bind."""
+        """Run attempts while the queue has pods, and bind."""
         for _ in range(most):
             began = time.process_time()
             commands = self.harness.machine.cycle(self.harness.now)
@@ -84,7 +84,7 @@ class HostilePodFixture:
             self.harness.commands += commands
 
     def advance(self, seconds: int) -> None:
-        """Let time pass, second by second."""
+        """Advance the time second by second."""
         for _ in range(seconds):
             self.harness.now += 1.0
             self.harness.handle_event(Tick(self.harness.now))
@@ -95,7 +95,7 @@ class HostilePodFixture:
         self.assignments[command.pod.name] = command.node_name
         self.harness.handle_event(Bound(self.harness.now, uid))
         node_name = f'"spec": {{"nodeName": "{command.node_name}", '.encode()
-        self.see_pod(self._sent.pop(uid).replace(b'"spec": {', node_name, 1))
+        self.handle_pod(self._sent.pop(uid).replace(b'"spec": {', node_name, 1))
 
     def clear_history(self) -> None:
         """Drop the commands and manifests that are recorded for tests only."""
@@ -103,18 +103,18 @@ class HostilePodFixture:
         self.harness.pending_bindings.clear()
         self._sent.clear()
 
-    def sound(self) -> None:
-        """The machine's memory is not contradictory."""
+    def check_invariants(self) -> None:
+        """Check the machine's invariants."""
         validate(self.harness.machine.context)
 
 
 def plain(name: str) -> PodBuilder:
-    """A pod without any wishes."""
+    """Return a pod without constraints."""
     return pod(name).requests(cpu="10m").label("app", "web")
 
 
 def cpu(work: Callable[[], None]) -> float:
-    """How many CPU seconds it takes, without the garbage collector, which would look through the whole test process."""
+    """Return the CPU seconds of the work, without the garbage collector, which would scan the whole test process."""
     gc.disable()
     try:
         began = time.process_time()

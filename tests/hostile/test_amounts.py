@@ -1,4 +1,4 @@
-"""Whatever anybody asks for, has or holds is added up right: nobody fits because a number became too big."""
+"""Requests, usage and capacity are added up without overflow: no pod fits because of a number that became too large."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.hostile.amounts import cases
 
 
 @pytest.mark.parametrize("limit", [ours.PLAIN, ours.NUMPY], ids=["plain", "numpy"])
-def test_no_amount_makes_room_where_there_is_none(limit: int) -> None:
+def test_extreme_amounts_fit_only_with_enough_room(limit: int) -> None:
     wrong = []
     for case in cases():
         (answer,) = ours.evaluate(case.document, limit)

@@ -1,4 +1,4 @@
-"""Memory use of nodes and pods is at most what the page on memory states."""
+"""Memory of nodes and pods is at most what docs/memory.md states."""
 
 from __future__ import annotations
 
@@ -25,51 +25,51 @@ REQUIRED, PREFERRED = (
 
 
 def stated(row: str, unit: str) -> int:
-    """The number that the guide's table has for the row."""
+    """Return the number in a row of the page's table."""
     found = re.search(rf"^\| {row} \| (?P<number>\d+){unit}", GUIDE, re.MULTILINE)
     assert found, row
     return int(found["number"])
 
 
-def held(world: HostilePodFixture, change: Callable[[], None]) -> int:
-    """Bytes that a change of the world takes."""
-    before = in_use(world)
+def held(cluster: HostilePodFixture, change: Callable[[], None]) -> int:
+    """Return the bytes that a change takes."""
+    before = in_use(cluster)
     change()
-    return in_use(world) - before
+    return in_use(cluster) - before
 
 
-def in_use(world: HostilePodFixture) -> int:
-    world.clear_history()
+def in_use(cluster: HostilePodFixture) -> int:
+    cluster.clear_history()
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
 
 @pytest.fixture
-def world(traced: None) -> HostilePodFixture:
-    world = HostilePodFixture(nodes=3)
-    world.see(*(plain(f"warm-{i}") for i in range(20)))
-    world.run()
-    return world
+def cluster(traced: None) -> HostilePodFixture:
+    cluster = HostilePodFixture(nodes=3)
+    cluster.handle_pods(*(plain(f"warm-{i}") for i in range(20)))
+    cluster.run()
+    return cluster
 
 
-def test_a_node_takes_what_the_guide_states(world: HostilePodFixture) -> None:
+def test_node_memory_is_at_most_documented(cluster: HostilePodFixture) -> None:
     nodes = [node(f"more-{i}", cpu="64", pods="1000").zone("z1").label("rack", f"r{i % 50}") for i in range(2_000)]
 
     def add() -> None:
         for each in nodes:
-            world.see_node(each.manifest)
+            cluster.handle_node(each.manifest)
 
-    assert held(world, add) < 2_000 * stated("a node", " KiB") * KIB
+    assert held(cluster, add) < 2_000 * stated("a node", " KiB") * KIB
 
 
-def test_a_pod_takes_what_the_guide_states(world: HostilePodFixture) -> None:
+def test_pod_memory_is_at_most_documented(cluster: HostilePodFixture) -> None:
     def add() -> None:
         for i in range(2_000):
-            world.see(plain(f"more-{i}"))
-            world.run()
-            world.clear_history()
+            cluster.handle_pods(plain(f"more-{i}"))
+            cluster.run()
+            cluster.clear_history()
 
-    assert held(world, add) < 2_000 * stated("a pod", " KiB") * KIB
+    assert held(cluster, add) < 2_000 * stated("a pod", " KiB") * KIB
 
 
 LARGE: dict[str, Callable[[int], dict[str, Any]]] = {
@@ -109,48 +109,48 @@ def large(make: Callable[[int], dict[str, Any]], i: int, cpu: str, node_name: st
     return json.dumps({"metadata": {**metadata, "annotations": {"number": str(i)}}, "spec": spec}).encode()
 
 
-def see_large(
-    world: HostilePodFixture, make: Callable[[int], dict[str, Any]], number: int, first: int, **where: str
+def add_large(
+    cluster: HostilePodFixture, make: Callable[[int], dict[str, Any]], number: int, first: int, **where: str
 ) -> int:
-    """The JSON bytes of so many large pods, which the watch shows and the scheduler tries to place."""
+    """Show large pods on the watch and run attempts; return their JSON bytes."""
     size = 0
     for i in range(first, first + number):
         raw = large(make, i, **where)
         size += len(raw)
-        world.see_pod(raw)
-        world.run()
-        world.clear_history()
+        cluster.handle_pod(raw)
+        cluster.run()
+        cluster.clear_history()
     return size
 
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
-def test_a_large_pod_that_waits_takes_what_the_guide_states(
-    world: HostilePodFixture, make: Callable[[int], dict[str, Any]]
+def test_pending_large_pod_memory_is_at_most_documented(
+    cluster: HostilePodFixture, make: Callable[[int], dict[str, Any]]
 ) -> None:
     assert "| a pod of more than 64 KiB that waits | as much as its JSON, compressed less |" in GUIDE
-    see_large(world, make, 3, 0, cpu="1000")  # two of them are kept decoded
-    before = in_use(world)
-    size = see_large(world, make, 4, 3, cpu="1000")
-    assert in_use(world) - before < size
+    add_large(cluster, make, 3, 0, cpu="1000")  # two of them stay decoded
+    before = in_use(cluster)
+    size = add_large(cluster, make, 4, 3, cpu="1000")
+    assert in_use(cluster) - before < size
 
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
-def test_a_large_pod_on_a_node_takes_what_the_guide_states(
-    world: HostilePodFixture, make: Callable[[int], dict[str, Any]]
+def test_bound_large_pod_memory_is_at_most_documented(
+    cluster: HostilePodFixture, make: Callable[[int], dict[str, Any]]
 ) -> None:
     times = stated("a pod of more than 64 KiB on a node", " times its JSON")
-    before = in_use(world)
-    size = see_large(world, make, 3, 0, cpu="1", node_name="n1")
-    assert in_use(world) - before < times * size
+    before = in_use(cluster)
+    size = add_large(cluster, make, 3, 0, cpu="1", node_name="n1")
+    assert in_use(cluster) - before < times * size
 
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
-def test_an_attempt_of_a_large_pod_takes_what_the_guide_states(
-    world: HostilePodFixture, make: Callable[[int], dict[str, Any]]
+def test_attempt_memory_of_large_pod_is_at_most_documented(
+    cluster: HostilePodFixture, make: Callable[[int], dict[str, Any]]
 ) -> None:
     times = stated("an attempt of such a pod", " times its JSON")
-    see_large(world, make, 1, 0, cpu="1000")
-    before = in_use(world)
+    add_large(cluster, make, 1, 0, cpu="1000")
+    before = in_use(cluster)
     tracemalloc.reset_peak()
-    size = see_large(world, make, 1, 1, cpu="1000")
+    size = add_large(cluster, make, 1, 1, cpu="1000")
     assert tracemalloc.get_traced_memory()[1] - before < times * size

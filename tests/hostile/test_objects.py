@@ -1,4 +1,4 @@
-"""Each hostile object has its fate and its price, and leaves no trace; the neighbours' pods are scheduled meanwhile."""
+"""Each hostile object has its outcome and cost, and leaves no memory; other pods are scheduled meanwhile."""
 
 from __future__ import annotations
 
@@ -9,68 +9,68 @@ from typing import Any
 import pytest
 
 from pyscheduler.testing import PodBuilder, node
-from tests.hostile.objects import LEFT_ALONE, PODS, SCHEDULED, SKIPPED, WAITS, Hostile
+from tests.hostile.objects import IGNORED, PODS, SCHEDULED, SKIPPED, WAITS, Hostile
 from tests.hostile.pod_fixture import HostilePodFixture, cpu, plain
 
 NEIGHBOURS = 40
-TIMES_ITS_SIZE = 60
-"""Bytes of memory for each byte of a hostile object, at most, while it is tried: Python's objects take their room."""
+MAX_TIMES_SIZE = 60
+"""Maximum bytes of memory per byte of a hostile object while it is tried, Python's object overhead included."""
 MIB = 1 << 20
 
 
-def schedule(world: HostilePodFixture, name: str, number: int) -> None:
-    """Pods without wishes come and are scheduled."""
+def schedule(cluster: HostilePodFixture, name: str, number: int) -> None:
+    """Create plain pods and schedule them."""
     for i in range(number):
-        world.see(plain(f"{name}-{i}"))
-        world.run()
-    assert all(f"{name}-{i}" in world.assignments for i in range(number))
+        cluster.handle_pods(plain(f"{name}-{i}"))
+        cluster.run()
+    assert all(f"{name}-{i}" in cluster.assignments for i in range(number))
 
 
 @pytest.fixture(scope="module")
 def plain_pod() -> float:
-    """What a plain pod costs, in CPU seconds."""
-    world = HostilePodFixture()
-    schedule(world, "warm", 50)
-    return cpu(lambda: schedule(world, "plain", 200)) / 200
+    """CPU seconds of a plain pod."""
+    cluster = HostilePodFixture()
+    schedule(cluster, "warm", 50)
+    return cpu(lambda: schedule(cluster, "plain", 200)) / 200
 
 
-def fate_in(world: HostilePodFixture) -> str:
-    context = world.harness.machine.context
-    if "hostile" in world.assignments:
+def outcome_in(cluster: HostilePodFixture) -> str:
+    context = cluster.harness.machine.context
+    if "hostile" in cluster.assignments:
         return SCHEDULED
-    if world.skipped:
+    if cluster.skipped:
         return SKIPPED
-    return WAITS if "hostile" in context.queue or context.queue.in_flight("hostile") else LEFT_ALONE
+    return WAITS if "hostile" in context.queue or context.queue.in_flight("hostile") else IGNORED
 
 
-def try_beside_neighbours(hostile: Hostile) -> tuple[float, float]:
-    """What a hostile pod costs, and what each of its neighbours costs while it is there, in plain pods."""
-    world = HostilePodFixture()
+def costs_with_neighbours(hostile: Hostile) -> tuple[float, float]:
+    """Return the cost of a hostile pod and of each other pod next to it, in plain pods."""
+    cluster = HostilePodFixture()
     raw = hostile.raw
 
     def try_it() -> None:
-        world.see_pod(raw)
-        world.run()
+        cluster.handle_pod(raw)
+        cluster.run()
 
-    schedule(world, "warm", 10)
-    plain_pod = cpu(lambda: schedule(world, "before", NEIGHBOURS)) / NEIGHBOURS
+    schedule(cluster, "warm", 10)
+    plain_pod = cpu(lambda: schedule(cluster, "before", NEIGHBOURS)) / NEIGHBOURS
     spent = cpu(try_it)
-    assert fate_in(world) == hostile.fate
-    beside = cpu(lambda: schedule(world, "after", NEIGHBOURS)) / NEIGHBOURS
-    if hostile.fate != SKIPPED:
-        world.gone("hostile")
-    world.sound()
+    assert outcome_in(cluster) == hostile.outcome
+    beside = cpu(lambda: schedule(cluster, "after", NEIGHBOURS)) / NEIGHBOURS
+    if hostile.outcome != SKIPPED:
+        cluster.delete_pod("hostile")
+    cluster.check_invariants()
     return spent / plain_pod, beside / plain_pod
 
 
 @pytest.mark.parametrize("hostile", [pytest.param(hostile, id=name) for name, hostile in PODS.items()])
-def test_a_hostile_pod_costs_what_it_may_and_its_neighbours_are_scheduled(hostile: Hostile) -> None:
-    spent, beside = try_beside_neighbours(hostile)
+def test_hostile_pod_stays_within_cost_and_others_are_scheduled(hostile: Hostile) -> None:
+    spent, beside = costs_with_neighbours(hostile)
     for _ in range(2):
         if spent < hostile.cost and beside < 20:
             break
-        # Other processes make a processor slow for a while: a price that is too high is so every time.
-        again = try_beside_neighbours(hostile)
+        # Other processes slow the processor down for a while; a real excess repeats every time.
+        again = costs_with_neighbours(hostile)
         spent, beside = min(spent, again[0]), min(beside, again[1])
     assert spent < hostile.cost, f"as much as {spent:.0f} plain pods"
     assert beside < 20, f"each neighbour costs as much as {beside:.0f} plain pods"
@@ -84,23 +84,23 @@ LARGE = (
 
 
 @pytest.mark.parametrize("hostile", [pytest.param(PODS[name], id=name) for name in LARGE])
-def test_what_a_large_pod_took_is_given_back_when_it_is_gone(hostile: Hostile, traced: None) -> None:
-    world = HostilePodFixture(nodes=3)
-    schedule(world, "before", 5)
-    world.see(hostile_like(hostile, "first"))  # what is made once, is made now
-    world.run()
-    world.gone("hostile")
-    before = memory(world)
+def test_memory_of_large_pod_is_freed_after_deletion(hostile: Hostile, traced: None) -> None:
+    cluster = HostilePodFixture(nodes=3)
+    schedule(cluster, "before", 5)
+    cluster.handle_pods(hostile_like(hostile, "first"))  # lazily created objects are created now
+    cluster.run()
+    cluster.delete_pod("hostile")
+    before = memory(cluster)
     tracemalloc.reset_peak()
-    for turn in ("second", "third"):  # each is another, so that none is served by what is left of the one before
-        world.see(hostile_like(hostile, turn))
-        world.run()
-        world.gone("hostile")
+    for turn in ("second", "third"):  # each differs, so that caches of the one before do not serve it
+        cluster.handle_pods(hostile_like(hostile, turn))
+        cluster.run()
+        cluster.delete_pod("hostile")
     size = len(hostile.raw)
     _, peak = tracemalloc.get_traced_memory()
-    assert peak - before < TIMES_ITS_SIZE * size + MIB, f"{(peak - before) / size:.0f} times its size"
-    schedule(world, "after", 5)
-    left = memory(world) - before
+    assert peak - before < MAX_TIMES_SIZE * size + MIB, f"{(peak - before) / size:.0f} times its size"
+    schedule(cluster, "after", 5)
+    left = memory(cluster) - before
     assert left < MIB / 4, f"{left} bytes of {size} are left"
 
 
@@ -110,9 +110,9 @@ def hostile_like(hostile: Hostile, turn: str) -> PodBuilder:
     return made.annotation("turn", turn).spec(hostname=turn, priorityClassName=turn)
 
 
-def memory(world: HostilePodFixture) -> int:
+def memory(cluster: HostilePodFixture) -> int:
     """Bytes in use, without what the test itself holds."""
-    world.clear_history()
+    cluster.clear_history()
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -151,23 +151,23 @@ HUGE = {"cpu": "1e30", "memory": "9" * 30, "pods": "1e30"}
         "taints that are no list",
     ],
 )
-def test_a_hostile_node_harms_nobody_else(path: str, value: Any, skipped: bool, plain_pod: float) -> None:
-    world = HostilePodFixture(nodes=20)
-    schedule(world, "before", 10)
+def test_hostile_node_does_not_affect_others(path: str, value: Any, skipped: bool, plain_pod: float) -> None:
+    cluster = HostilePodFixture(nodes=20)
+    schedule(cluster, "before", 10)
     bad = node("bad", cpu="64")._with(path, value).manifest
-    spent = cpu(lambda: world.see_node(bad))
+    spent = cpu(lambda: cluster.handle_node(bad))
     assert spent < 2_000 * plain_pod, f"as much as {spent / plain_pod:.0f} plain pods"
-    assert world.skipped == (["nodes"] if skipped else [])
-    beside = cpu(lambda: schedule(world, "after", NEIGHBOURS)) / NEIGHBOURS
+    assert cluster.skipped == (["nodes"] if skipped else [])
+    beside = cpu(lambda: schedule(cluster, "after", NEIGHBOURS)) / NEIGHBOURS
     assert beside < 50 * plain_pod, f"each pod costs as much as {beside / plain_pod:.0f} plain pods"
-    world.sound()
+    cluster.check_invariants()
 
 
-def test_an_image_without_end_is_like_a_big_one() -> None:
-    """It is the node that tells how big images are, and pods of that image should not suffer for it."""
-    world = HostilePodFixture(nodes=2)
-    world.see_node(node("bad")._with("status.images", [{"names": ["huge:1"], "sizeBytes": 10**400}]).manifest)
-    world.see(plain("wanted").image("huge:1"))
-    world.run()
-    assert world.assignments == {"wanted": "bad"}
-    world.sound()
+def test_absurd_image_size_counts_as_large_image() -> None:
+    """The node reports image sizes; pods that use the image must not fail."""
+    cluster = HostilePodFixture(nodes=2)
+    cluster.handle_node(node("bad")._with("status.images", [{"names": ["huge:1"], "sizeBytes": 10**400}]).manifest)
+    cluster.handle_pods(plain("wanted").image("huge:1"))
+    cluster.run()
+    assert cluster.assignments == {"wanted": "bad"}
+    cluster.check_invariants()

@@ -1,4 +1,4 @@
-"""Floods and bursts, at a size that takes seconds; `make hostile` goes through them at full size."""
+"""Floods and bursts at a size that takes seconds; `make hostile` runs them at full size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tests.hostile import scale
 pytestmark = pytest.mark.slow
 
 
-def test_a_flood_of_shapes_fills_no_table_without_end() -> None:
+def test_flood_of_signatures_leaves_tables_bounded() -> None:
     scale.check_flood(scale.flood(8_000))
 
 
-@pytest.mark.parametrize("fits", [True, False], ids=["fits", "hopeless"])
-def test_a_burst_of_one_tenant_leaves_its_neighbours_their_turn(fits: bool) -> None:
+@pytest.mark.parametrize("fits", [True, False], ids=["fits", "unschedulable"])
+def test_burst_of_one_tenant_does_not_starve_others(fits: bool) -> None:
     scale.check_burst(scale.burst(4_000, fits))

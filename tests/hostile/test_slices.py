@@ -1,7 +1,7 @@
-"""No call of the machine handles more than a slice of the pods that wait, whatever happens to how many of them.
+"""No call of the machine handles more than one slice of the pending pods, whatever happens to many of them.
 
-Counted are the pods that one call weighs or moves, which is what it costs; `pyscheduler bench longest` measures the
-milliseconds, with 50,000 nodes and 100,000 waiting pods.
+Counted are the pods that one call evaluates or moves, which is its cost; `pyscheduler bench longest` measures the
+milliseconds, with 50,000 nodes and 100,000 pending pods.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ profiles: [{schedulerName: default-scheduler}, {schedulerName: others}]
 
 
 class Work(Instrument):
-    """Counts the pods that are weighed and moved."""
+    """Counter of the pods evaluated by hints and moved between queues."""
 
     def __init__(self) -> None:
         self.weighed = 0
@@ -39,8 +39,8 @@ class Work(Instrument):
         self.moved += 1
 
 
-class Backlogged:
-    """A cluster in which thousands of pods wait for room; some of them are gated."""
+class BackloggedCluster:
+    """A cluster with thousands of unschedulable pods, some of them gated."""
 
     def __init__(self) -> None:
         self.work = Work()
@@ -58,13 +58,13 @@ class Backlogged:
             queue.add_unschedulable(queued, queued.pod, rejectors, set(), self.harness.now)
         self.harness.now += 20.0
 
-    def calls_until_idle(self, happen: Callable[[Harness], None]) -> int:
-        """Let something happen; how many calls it takes until attempts are made again. None is a long one."""
+    def calls_until_idle(self, trigger: Callable[[Harness], None]) -> int:
+        """Trigger an event; return the number of calls until attempts run again. No call may be long."""
         harness, calls = self.harness, 0
         while calls == 0 or harness.machine.busy:
             self.work.weighed = self.work.moved = 0
             if calls == 0:
-                happen(harness)
+                trigger(harness)
             else:
                 assert harness.machine.cycle(harness.now) == [], "no attempt is made meanwhile"
             assert self.work.weighed <= 2 * SLICE, "a pod is weighed for each of its two rejectors"
@@ -94,40 +94,40 @@ def _flushed(harness: Harness) -> None:
     _tick(harness)
 
 
-@pytest.mark.parametrize("happen", [_node_added, _pod_gone, _unhelpful_pod_gone, _flushed])
-def test_an_event_that_concerns_thousands_of_waiting_pods_is_handled_in_slices(
-    happen: Callable[[Harness], None],
+@pytest.mark.parametrize("trigger", [_node_added, _pod_gone, _unhelpful_pod_gone, _flushed])
+def test_event_for_thousands_of_pods_is_handled_in_slices(
+    trigger: Callable[[Harness], None],
 ) -> None:
-    world = Backlogged()
-    assert world.calls_until_idle(happen) >= 0.9 * WAITING / SLICE
-    assert len(world.harness.machine.context.queue) == WAITING
+    cluster = BackloggedCluster()
+    assert cluster.calls_until_idle(trigger) >= 0.9 * WAITING / SLICE
+    assert len(cluster.harness.machine.context.queue) == WAITING
 
 
-def test_backoffs_that_end_in_the_same_second_are_handled_in_slices() -> None:
-    world = Backlogged()
-    queue = world.harness.machine.context.queue
-    queue.activate([queued.pod for queued in queue.pending()], world.harness.now)
-    world.fail(set())
+def test_simultaneous_backoff_expiry_is_handled_in_slices() -> None:
+    cluster = BackloggedCluster()
+    queue = cluster.harness.machine.context.queue
+    queue.activate([queued.pod for queued in queue.pending()], cluster.harness.now)
+    cluster.fail(set())
     assert queue.pending_counts()["backoff"] == 0.9 * WAITING
-    assert world.calls_until_idle(_tick) >= 0.9 * WAITING / SLICE
+    assert cluster.calls_until_idle(_tick) >= 0.9 * WAITING / SLICE
     assert queue.ready == 0.9 * WAITING
 
 
-def test_pods_are_admitted_under_other_profiles_in_slices() -> None:
-    world = Backlogged()
+def test_reconfiguration_readmits_pods_in_slices() -> None:
+    cluster = BackloggedCluster()
     for i in range(WAITING):
-        world.harness.add(pod(f"o{i}").scheduler("others"))
-    profiles = tuple(build_profiles(loads(OTHERS), world.harness.handle))
-    changed = Reconfigured(world.harness.now, profiles, 1.0, 10.0)
-    assert world.calls_until_idle(lambda harness: harness.handle_event(changed)) >= WAITING / SLICE
-    assert world.harness.machine.context.queue.pending_counts()["active"] == 1.9 * WAITING
+        cluster.harness.add(pod(f"o{i}").scheduler("others"))
+    profiles = tuple(build_profiles(loads(OTHERS), cluster.harness.handle))
+    changed = Reconfigured(cluster.harness.now, profiles, 1.0, 10.0)
+    assert cluster.calls_until_idle(lambda harness: harness.handle_event(changed)) >= WAITING / SLICE
+    assert cluster.harness.machine.context.queue.pending_counts()["active"] == 1.9 * WAITING
 
 
-def test_more_events_than_can_be_weighed_become_one_that_may_help_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_events_are_merged_into_one_for_every_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyscheduler.core.queue.backlog.MOST_WEIGHINGS", WAITING)
-    world = Backlogged()
+    cluster = BackloggedCluster()
     for i in range(100):
-        world.harness.add(node(f"small{i}", cpu="10m"))
-    world.calls_until_idle(_tick)
-    queue = world.harness.machine.context.queue
+        cluster.harness.add(node(f"small{i}", cpu="10m"))
+    cluster.calls_until_idle(_tick)
+    queue = cluster.harness.machine.context.queue
     assert queue.ready == 0.9 * WAITING, "they are tried again, though no event helped"

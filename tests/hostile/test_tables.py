@@ -1,7 +1,7 @@
-"""Tables whose keys are tenants' words: each has an end or is let go of, so that a flood leaves what the last one left.
+"""Tables keyed by tenants' input: each is bounded or cleaned up, so that a flood leaves no more than the one before.
 
-Every flood is of pods that differ in one thing. They come, are tried or bound, and go; then as many others of the same
-kind. What the second flood leaves beyond the first is what piles up.
+The pods of a flood differ in one field. They are created, tried or bound, and deleted; then as many others follow.
+Memory that the second flood leaves beyond the first is a leak.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.hostile.pod_fixture import HostilePodFixture, plain
 pytestmark = pytest.mark.slow
 POD_COUNT = 120
 MOST_LEFT = 64 * 1024
-"""Bytes: half a kibibyte for each pod. Some of it are numbers that have grown, and texts that lru_caches hold."""
+"""Bytes: half a kibibyte per pod, for larger numbers and for strings in lru_caches."""
 
 
 def _selecting(i: int) -> dict[str, Any]:
@@ -41,7 +41,7 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
     "requests": lambda i: plain(f"p{i}").requests(cpu=f"{i + 1}m"),
     "resources": lambda i: plain(f"p{i}").request(f"example.com/r{i}", "1"),
     "node selectors": lambda i: plain(f"p{i}").node_selector(**{f"key-{i}": f"value-{i}"}),
-    "node names that are nowhere": lambda i: plain(f"p{i}").on(f"nowhere-{i}"),
+    "node names that do not exist": lambda i: plain(f"p{i}").on(f"nowhere-{i}"),
     "nominations": lambda i: plain(f"p{i}").requests(cpu="1000").nominated(f"nowhere-{i}"),
     "schedulers": lambda i: plain(f"p{i}").scheduler(f"theirs-{i}"),
     "tolerations": lambda i: plain(f"p{i}").tolerates(f"key-{i}", operator="Exists"),
@@ -56,69 +56,71 @@ FLOODS: dict[str, Callable[[int], PodBuilder]] = {
     "gates": lambda i: plain(f"p{i}").gate(f"gate-{i}"),
     "groups": lambda i: plain(f"p{i}").spec(schedulingGroup={"podGroupName": f"group-{i}"}),
     "claims": lambda i: plain(f"p{i}").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": f"c{i}"}}]),
-    "hopeless, each in its own way": lambda i: plain(f"p{i}").request(f"example.com/r{i}", "1").priority(i),
+    "unschedulable for distinct reasons": lambda i: plain(f"p{i}").request(f"example.com/r{i}", "1").priority(i),
 }
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is bounded by a number is full after the first flood."""
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the bounds, so that bounded tables are full after the first flood."""
     monkeypatch.setattr(decider, "MOST_KEPT", 16)
     monkeypatch.setattr(placed, "MOST_COUNTS", 16)
     monkeypatch.setattr(placed, "JOURNAL", 16)
     monkeypatch.setattr(columns, "_SPARE_VALUES", 16)
     monkeypatch.setattr(placed, "KEEP_FACETS", 4)
     monkeypatch.setattr(placed, "_REMEMBER", 16)
-    monkeypatch.setattr(inter_pod_affinity, "_SHAPES", 16)
+    monkeypatch.setattr(inter_pod_affinity, "_MAX_SIGNATURES", 16)
 
 
-def flood(world: HostilePodFixture, make: Callable[[int], PodBuilder], start: int) -> int:
-    """Pods come and go; how much memory is taken after that."""
+def flood(cluster: HostilePodFixture, make: Callable[[int], PodBuilder], start: int) -> int:
+    """Create and delete pods; return the memory in use after that."""
     for i in range(start, start + POD_COUNT):
-        world.see(make(i))
+        cluster.handle_pods(make(i))
         if i % 3 == 0:
-            world.run()
-    world.run()
-    context = world.harness.machine.context
+            cluster.run()
+    cluster.run()
+    context = cluster.harness.machine.context
     for pod in list(context.pods.values()):
-        world.gone(pod.name, pod.namespace)
-    world.clear_history()
-    world.sound()
+        cluster.delete_pod(pod.name, pod.namespace)
+    cluster.clear_history()
+    cluster.check_invariants()
     assert not context.pods
     assert not len(context.queue)
     gc.collect()
-    assert len(context.shapes) <= 100, "a shape is let go of with its last pod, but for those that answers are kept of"
+    assert len(context.shapes) <= 100, (
+        "a shape is let go of with its last pod, but for those that answers are leaked of"
+    )
     return tracemalloc.get_traced_memory()[0]
 
 
 @pytest.mark.parametrize("make", [pytest.param(make, id=name) for name, make in FLOODS.items()])
-def test_a_flood_leaves_no_more_than_the_one_before(make: Callable[[int], PodBuilder], traced: None) -> None:
-    world = HostilePodFixture(nodes=5)
-    flood(world, make, 0)
-    before = flood(world, make, 1_000)
-    left = flood(world, make, 2_000) - before
+def test_repeated_floods_leave_no_more_memory(make: Callable[[int], PodBuilder], traced: None) -> None:
+    cluster = HostilePodFixture(nodes=5)
+    flood(cluster, make, 0)
+    before = flood(cluster, make, 1_000)
+    left = flood(cluster, make, 2_000) - before
     assert left < MOST_LEFT, f"{left / POD_COUNT:.0f} bytes of each pod are left"
 
 
-def test_a_table_that_piles_up_is_noticed(traced: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    world, kept = HostilePodFixture(nodes=5), []
-    handle = world.harness.machine.context.handle
+def test_growing_table_is_detected(traced: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, leaked = HostilePodFixture(nodes=5), []
+    handle = cluster.harness.machine.context.handle
     set_pod = handle.set_pod
 
-    def keep(old: Any, new: Any) -> None:
-        kept.append(bytes(2_000))
+    def leak(old: Any, new: Any) -> None:
+        leaked.append(bytes(2_000))
         set_pod(old, new)
 
-    monkeypatch.setattr(handle, "set_pod", keep)
+    monkeypatch.setattr(handle, "set_pod", leak)
     make = FLOODS["labels"]
-    flood(world, make, 0)
-    before = flood(world, make, 1_000)
-    assert flood(world, make, 2_000) - before > MOST_LEFT
+    flood(cluster, make, 0)
+    before = flood(cluster, make, 1_000)
+    assert flood(cluster, make, 2_000) - before > MOST_LEFT
 
 
-def test_objects_that_cannot_be_read_are_remembered_for_a_while_only() -> None:
-    world = HostilePodFixture(nodes=1)
+def test_invalid_objects_are_remembered_up_to_a_limit() -> None:
+    cluster = HostilePodFixture(nodes=1)
     for i in range(3_000):
-        world.see(plain(f"p{i}").requests(cpu="lots"))
-    assert len(world.skipped) == 3_000
-    assert len(world.refusals._last) <= 1_000
+        cluster.handle_pods(plain(f"p{i}").requests(cpu="lots"))
+    assert len(cluster.skipped) == 3_000
+    assert len(cluster.refusals._last) <= 1_000

@@ -58,6 +58,6 @@ def test_each_counts_those_before_it(story: Any) -> None:
     ("cls", "story"), [(Skew, spread_evenly), (DomainCounts, keep_apart)], ids=["spread", "affinity"]
 )
 def test_a_basis_that_never_changes_is_noticed(cls: Any, story: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cls, "basis", 7)
+    monkeypatch.setattr(cls, "cache_key", 7)
     with pytest.raises(AssertionError):
         story()

@@ -1,1 +1,1 @@
-"""What InterPodAffinity is made of: terms, counts by topology domain, hints."""
+"""Building blocks of InterPodAffinity: terms, counts by topology domain, queueing hints."""

@@ -1,6 +1,6 @@
-"""What InterPodAffinity counts of placed pods, as values: the scheduler keeps the numbers as pods come and go.
+"""Pod counts of InterPodAffinity. They are values, so the scheduler can keep them current as pods come and go.
 
-Pods that are being deleted count, as long as they are on their node.
+Terminating pods count as long as they are on their node.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pyscheduler.intree.affinity.matching import PeersMatcher, are_many, include
 from pyscheduler.intree.affinity.terms import NO_TERMS, Labels, Peers, Term, WeightedTerm, affinity_terms
 
 _MANY = 256
-"""Terms of a pod from which on what they count is not kept."""
+"""Number of terms of a pod above which its counts are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncomingPod:
-    """The pod to be placed, as the terms of placed pods see it."""
+    """The pod to be placed, with its namespace's labels, for matching by the terms of existing pods."""
 
     signature: PodSignature
     namespace_labels: Labels = field(compare=False)
@@ -40,13 +40,16 @@ class IncomingPod:
 
     @property
     def rows(self) -> MappingRows:
-        """The incoming pod alone, to be matched against many terms."""
+        """The incoming pod as the only row, for a `TermMatcher`."""
         return rows_of((self.signature,), self.namespace_labels)
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingTerms:
-    """The same by those terms of placed pods that speak of it: who differs in what none asks for is counted alike."""
+    """The existing pods' terms that match the incoming pod.
+
+    Stands in for `IncomingPod` as a cache key: pods that differ only in labels that no term selects share their counts.
+    """
 
     terms: frozenset[Term]
 
@@ -68,7 +71,7 @@ class _TermCount(PodCount):
 
 @dataclass(frozen=True, slots=True)
 class PodsMatchingAllTerms(_TermCount):
-    """Pods that all of some terms of the incoming pod speak of."""
+    """Count of pods that match all of the incoming pod's terms."""
 
     peers: tuple[Peers, ...]
 
@@ -79,15 +82,15 @@ class PodsMatchingAllTerms(_TermCount):
     def of(self, signature: PodSignature) -> int:
         return int(all(peers.include(signature) for peers in self.peers))
 
-    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
+    def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
         if not are_many(self.peers):
-            return [self.of(signature) for signature in shapes]
-        return included_by_all(self.peers, rows_of(shapes))
+            return [self.of(signature) for signature in signatures]
+        return included_by_all(self.peers, rows_of(signatures))
 
 
 @dataclass(frozen=True, slots=True)
 class MatchingTermCount(_TermCount):
-    """How many of some terms of the incoming pod speak of a pod."""
+    """Number of the incoming pod's terms that match a pod."""
 
     peers: tuple[Peers, ...]
 
@@ -98,15 +101,15 @@ class MatchingTermCount(_TermCount):
     def of(self, signature: PodSignature) -> int:
         return sum(peers.include(signature) for peers in self.peers)
 
-    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
+    def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
         if not are_many(self.peers):
-            return [self.of(signature) for signature in shapes]
-        return times_included(self.peers, shapes)
+            return [self.of(signature) for signature in signatures]
+        return times_included(self.peers, signatures)
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingAntiAffinityCount(_TermCount):
-    """How many required anti-affinity terms with the topology key a pod has that speak of the incoming pod."""
+    """Number of a pod's required anti-affinity terms with the topology key that match the incoming pod."""
 
     incoming_pod: IncomingPod | MatchingTerms
     key: str
@@ -124,9 +127,9 @@ class ExistingAntiAffinityCount(_TermCount):
 
 @dataclass(frozen=True, slots=True)
 class AffinityWeight(_TermCount):
-    """How much a pod draws the incoming pod to its domain of the topology key, by the terms of both.
+    """Sum of the weights of the matching terms with the topology key, those of the incoming and of the existing pod.
 
-    `preferred` are those of the incoming pod that have the key; `weighed=False` counts the terms instead.
+    `preferred` are the incoming pod's terms with the key. With `weighed=False`, count the terms instead.
     """
 
     incoming_pod: IncomingPod | MatchingTerms
@@ -143,17 +146,17 @@ class AffinityWeight(_TermCount):
         own = sum(self._weigh(weight) for term, weight in self.preferred if term.peers.include(signature))
         return own + self._weight_of_existing(signature)
 
-    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
+    def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
         if not are_many([term.peers for term, _ in self.preferred]):
-            return [self.of(signature) for signature in shapes]
+            return [self.of(signature) for signature in signatures]
         matcher = PeersMatcher((term.peers, self._weigh(weight)) for term, weight in self.preferred)
-        own = matcher.totals(rows_of(shapes))
-        return [amount + self._weight_of_existing(signature) for amount, signature in zip(own, shapes, strict=True)]
+        own = matcher.totals(rows_of(signatures))
+        return [amount + self._weight_of_existing(signature) for amount, signature in zip(own, signatures, strict=True)]
 
     def _weight_of_existing(self, signature: PodSignature) -> int:
-        """Sum of the weights of the placed pod's terms."""
-        place = (self.key, self.required_weight, self.weighed)
-        return _matching_weight(signature, place, self._terms, self.incoming_pod)
+        """Return the sum of the weights of the existing pod's terms that match the incoming pod."""
+        cache_key = (self.key, self.required_weight, self.weighed)
+        return _matching_weight(signature, cache_key, self._terms, self.incoming_pod)
 
     def _terms(self, signature: PodSignature) -> Sequence[WeightedTerm]:
         terms = scoring_terms(signature, self.required_weight).get(self.key, ())
@@ -165,33 +168,33 @@ class AffinityWeight(_TermCount):
 
 def _matching_weight(
     signature: PodSignature,
-    place: Hashable,
+    cache_key: Hashable,
     terms: Callable[[PodSignature], Sequence[WeightedTerm]],
     incoming_pod: IncomingPod | MatchingTerms,
 ) -> int:
-    """The sum of the weights of those terms of a placed pod that match the incoming pod; `place` is that of the terms.
+    """Return the sum of the weights of an existing pod's terms that match the incoming pod, cached by `cache_key`.
 
-    A placed pod may have tens of thousands: those are compiled once, and matched against each pod together.
+    An existing pod may have tens of thousands of terms. Those are compiled once and evaluated together.
     """
     if signature.size > SMALL and isinstance(incoming_pod, IncomingPod):
-        known = _matchers.setdefault(signature, {})
-        if place not in known:
+        cached = _matchers.setdefault(signature, {})
+        if cache_key not in cached:
             weighted = [(term.peers, weight) for term, weight in terms(signature)]
             many = are_many([peers for peers, _ in weighted])
-            known[place] = PeersMatcher(weighted, by_labels=True) if many else None
-        matcher = known[place]
+            cached[cache_key] = PeersMatcher(weighted, by_labels=True) if many else None
+        matcher = cached[cache_key]
         if matcher is not None:
             return matcher.totals(incoming_pod.rows)[0]
     return sum(weight for term, weight in terms(signature) if incoming_pod.is_matched_by(term))
 
 
 _matchers: WeakKeyDictionary[PodSignature, dict[Hashable, PeersMatcher | None]] = WeakKeyDictionary()
-"""The terms of a placed signature by their place, None where they are few; it goes with the last pod of the signature."""
+"""By signature and `cache_key`; None for few terms. An entry is dropped with the last pod of its signature."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingAntiAffinityKeys(PodAttributes):
-    """The topology keys of the required anti-affinity that pods have."""
+    """Topology keys of the required anti-affinity of pods."""
 
     def of(self, signature: PodSignature) -> Collection[str]:
         return {term.key for term in affinity_terms(signature).anti_affinity}
@@ -199,7 +202,7 @@ class ExistingAntiAffinityKeys(PodAttributes):
 
 @dataclass(frozen=True, slots=True)
 class ScoringTermKeys(PodAttributes):
-    """The topology keys of the terms by which pods draw others."""
+    """Topology keys of the terms of pods that count in scoring."""
 
     required_weight: int
 
@@ -208,13 +211,13 @@ class ScoringTermKeys(PodAttributes):
 
 
 def scoring_terms(signature: PodSignature, required_weight: int) -> Mapping[str, tuple[WeightedTerm, ...]]:
-    """The terms by which pods of the signature draw others to them or, with weights below 0, away; by topology key."""
+    """Return the terms that score nodes for incoming pods, by topology key; weights below 0 are anti-affinity."""
     if affinity_terms(signature) is NO_TERMS:
-        return _NOTHING
-    known = _scoring_terms_by_shape.setdefault(signature, {})
-    terms = known.get(required_weight)
+        return _NO_SCORING_TERMS
+    cached = _scoring_terms_by_signature.setdefault(signature, {})
+    terms = cached.get(required_weight)
     if terms is None:
-        terms = known[required_weight] = _scoring_terms(signature, required_weight)
+        terms = cached[required_weight] = _scoring_terms(signature, required_weight)
     return terms
 
 
@@ -227,8 +230,8 @@ def _scoring_terms(signature: PodSignature, required_weight: int) -> Mapping[str
     return {key: tuple(weighted) for key, weighted in by_key.items()}
 
 
-_NOTHING: Mapping[str, tuple[WeightedTerm, ...]] = MappingProxyType({})
-_scoring_terms_by_shape: WeakKeyDictionary[PodSignature, dict[int, Mapping[str, tuple[WeightedTerm, ...]]]] = (
+_NO_SCORING_TERMS: Mapping[str, tuple[WeightedTerm, ...]] = MappingProxyType({})
+_scoring_terms_by_signature: WeakKeyDictionary[PodSignature, dict[int, Mapping[str, tuple[WeightedTerm, ...]]]] = (
     WeakKeyDictionary()
 )
-"""By signature and weight of required terms; it goes with the last pod of the signature."""
+"""By signature and weight of required terms. An entry is dropped with the last pod of its signature."""

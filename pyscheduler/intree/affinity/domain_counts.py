@@ -1,4 +1,4 @@
-"""Counts of placed pods added up by topology domain."""
+"""Counts of placed pods, added up by topology domain."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _UNCHANGED: Changes = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class TopologyCounts:
-    """A number for each domain of one topology, to be read only; `total` is all of them together."""
+    """Read-only number for each domain of one topology, and their `total`."""
 
     domains: Domains
     numbers: Ints
     total: int
     count: PodCount | None = None
-    """What is counted; None if not all of it is of the cluster as it is."""
+    """The count that was summed; None if the numbers include changes of a dry run."""
 
     def over(self, nodes: NodeTable, key: str) -> Ints:
-        """The number for the domain of each node of a table."""
+        """Return the number of each node's domain, for the nodes of a table."""
         here = nodes.topology(key)
         return self._renumbered(here).take(here.ids)
 
     def positive_mask(self, nodes: NodeTable, key: str) -> Mask:
-        """Whether that number is above 0."""
+        """Return the mask of nodes with a number above 0."""
         here = nodes.topology(key)
         mask: Mask = (self._renumbered(here) > 0).take(here.ids)
         return mask
@@ -39,7 +39,7 @@ class TopologyCounts:
     def _renumbered(self, here: Domains) -> Ints:
         if here.known is self.domains.known:
             return self.numbers
-        # So many labels are in use that not all are remembered, and the domains have been numbered anew.
+        # More labels are in use than the table caches, and the domains got new ids.
         numbers = np.zeros(here.size, np.int64)
         for value, domain in here.known.items():
             numbers[domain] = self.numbers[self.domains.id_of(value)]
@@ -47,9 +47,9 @@ class TopologyCounts:
 
 
 class DomainCounts:
-    """A number for each domain of some topology keys, 0 for the domains of all others. A value: `plus` makes another.
+    """Number for each domain of several topology keys, 0 for any other domain. Immutable: `plus` returns a new value.
 
-    What changes in a trial is laid over what was counted in the cluster, so that neither costs a copy of the other.
+    Changes of a dry run are an overlay on the counts of the cluster, so that a change does not copy the counts.
     """
 
     __slots__ = ("_changes", "_sums", "total")
@@ -58,22 +58,22 @@ class DomainCounts:
         self._sums = sums
         self._changes = changes
         self.total = sum(s.total for s in sums.values()) + sum(changes.values())
-        """The sum of all. Where nothing counts less than 0, a total of 0 says that there is nothing anywhere."""
+        """Sum of all numbers. Where no number is negative, a total of 0 means that all are 0."""
 
     @property
-    def basis(self) -> Hashable:
-        """Which domains have a number above 0."""
+    def cache_key(self) -> Hashable:
+        """Cache key: the set of domains with a number above 0."""
         return tuple((key, id(s.domains.known), (s.numbers > 0).tobytes()) for key, s in self._with_changes().items())
 
     @property
-    def likeness(self) -> NodeEquivalence | None:
-        """Which nodes have the same sum; None where what was counted is not all."""
+    def equivalence(self) -> NodeEquivalence | None:
+        """Equivalence of nodes with equal sums; None if the numbers include changes of a dry run."""
         keys: tuple[str, ...] = ()
         counts: tuple[PodCount, ...] = ()
         for key, counted in self._sums.items():
             if self._changes or counted.count is None:
                 return None
-            if counted.domains.is_one_per_node:  # then a domain's pods are those of its node
+            if counted.domains.is_one_per_node:  # then the pods of a domain are the pods of its node
                 counts += (counted.count,)
             else:
                 keys += (key,)
@@ -81,11 +81,11 @@ class DomainCounts:
 
     @property
     def keys(self) -> Collection[str]:
-        """The topology keys that are counted by."""
+        """Topology keys with counts."""
         return self._sums.keys()
 
     def plus(self, nodes: NodeTable, key: str, labels: Labels, amount: int) -> DomainCounts:
-        """So much more in the domain of the node with these labels; the same if it lacks the label."""
+        """Return counts with `amount` added in the domain of a node with these labels, if it has the key."""
         if key not in labels:
             return self
         sums = self._sums
@@ -96,7 +96,7 @@ class DomainCounts:
         return DomainCounts(sums, {**self._changes, place: self._changes.get(place, 0) + amount})
 
     def at(self, key: str, labels: Labels) -> int:
-        """The number for the domain of the node with these labels; 0 if it lacks the label."""
+        """Return the number of the domain of a node with these labels; 0 if it lacks the label."""
         counted = self._sums.get(key)
         if counted is None:
             return 0
@@ -104,26 +104,26 @@ class DomainCounts:
         return int(counted.numbers[domain]) + self._changes.get((key, domain), 0)
 
     def has_positive(self, labels: Labels) -> bool:
-        """Whether any of the numbers is above 0 for the node with these labels."""
+        """Return True if a number is above 0 for a node with these labels."""
         return any(self.at(key, labels) > 0 for key in self._sums)
 
     def sum(self, labels: Labels) -> int:
-        """All numbers together for the node with these labels."""
+        """Return the sum over all keys for a node with these labels."""
         return sum(self.at(key, labels) for key in self._sums)
 
     def all_positive(self, nodes: NodeTable) -> Mask:
-        """Per node of a table: whether its number is above 0 for every key."""
+        """Return the mask of nodes with a number above 0 for every key."""
         mask = np.ones(len(nodes), np.bool_)
         evaluated: set[tuple[int, int]] = set()
         for key, counted in self._with_changes().items():
-            place = (id(nodes.topology(key)), id(counted.numbers))  # topologies that no node has are all the same
+            place = (id(nodes.topology(key)), id(counted.numbers))  # keys that no node has share one topology
             if place not in evaluated:
                 evaluated.add(place)
                 mask &= counted.positive_mask(nodes, key)
         return mask
 
     def any_positive(self, nodes: NodeTable) -> Mask:
-        """`has_positive` for every node of a table."""
+        """Return `has_positive` for every node of a table."""
         mask = np.zeros(len(nodes), np.bool_)
         for key, counted in self._with_changes().items():
             if counted.total:
@@ -131,7 +131,7 @@ class DomainCounts:
         return mask
 
     def sums(self, nodes: NodeTable) -> Ints:
-        """`sum` for every node of a table."""
+        """Return `sum` for every node of a table."""
         columns = [counted.over(nodes, key) for key, counted in self._with_changes().items()]
         if not columns:
             return np.zeros(len(nodes), np.int64)
@@ -154,13 +154,13 @@ def _plus(counted: TopologyCounts, amounts: Mapping[int, int]) -> TopologyCounts
 
 
 def count_by_topology(nodes: NodeTable, counts: Mapping[str, PodCount]) -> DomainCounts:
-    """What is to be counted by each topology key, as it is now in the whole cluster."""
+    """Return current counts of the whole cluster, by topology key."""
     whole, sums = nodes.all_nodes, {}
     found: dict[tuple[int, int], TopologyCounts] = {}
     for key, count in counts.items():
         domains = whole.topology(key)
-        alike = (id(count), id(domains))  # topologies that no node has are all the same, and there may be thousands
-        if alike not in found:
-            found[alike] = TopologyCounts(domains, *whole.count_by_domain(count, domains), count)
-        sums[key] = found[alike]
+        identity = (id(count), id(domains))  # keys that no node has share one topology; a pod may name thousands
+        if identity not in found:
+            found[identity] = TopologyCounts(domains, *whole.count_by_domain(count, domains), count)
+        sums[key] = found[identity]
     return DomainCounts(sums)

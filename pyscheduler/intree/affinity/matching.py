@@ -1,4 +1,4 @@
-"""Many terms of pod affinity evaluated together, for many pods. `Peers.include` is the specification."""
+"""Evaluation of many pod affinity terms at once, for many pods. `Peers.include` is the specification."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from pyscheduler.intree._term_matcher import MappingRows, TermMatcher, are_many_
 from pyscheduler.intree.affinity.terms import NO_LABELS, Labels, Peers
 
 _NAMESPACE = "\0namespace"
-"""Stands for a pod's namespace among label keys; no label can have it."""
+"""Label key that stands for a pod's namespace; no real label can have it."""
 _OF_NAMESPACE = "\0namespace "
-"""Before the keys of the labels of a pod's namespace."""
+"""Prefix of the label keys of a pod's namespace."""
 Conjunction = tuple[Requirement, ...]
 
 
 def are_many(peers: Sequence[Peers]) -> bool:
-    """Return True if evaluating some peers one after the other takes long."""
+    """Return True if evaluating the peers one by one is slow."""
     return are_many_requirements(_requirements(peers))
 
 
-def rows_of(shapes: Iterable[PodSignature], namespace_labels: Labels = NO_LABELS) -> MappingRows:
-    """Pods to be matched, in namespaces with these labels."""
+def rows_of(signatures: Iterable[PodSignature], namespace_labels: Labels = NO_LABELS) -> MappingRows:
+    """Return pods as rows for a matcher, in namespaces with these labels."""
     more = {_OF_NAMESPACE + key: value for key, value in namespace_labels.items()}
-    return MappingRows([{**signature.labels, **more, _NAMESPACE: signature.namespace} for signature in shapes])
+    return MappingRows([{**signature.labels, **more, _NAMESPACE: signature.namespace} for signature in signatures])
 
 
 class PeersMatcher:
-    """Some peers, each with a weight."""
+    """Peers, each with a weight, evaluated together."""
 
     def __init__(self, weighted: Iterable[tuple[Peers, int]], by_labels: bool = False) -> None:
-        """`by_labels`: rows have the labels of their namespaces, which terms may select by."""
+        """Compile the peers. `by_labels`: rows carry the labels of their namespaces, for namespaceSelectors."""
         conjunctions: list[Conjunction] = []
         weights: list[int] = []
         namespaces: dict[frozenset[str], Requirement] = {}
@@ -44,18 +44,18 @@ class PeersMatcher:
         self._weights: Ints = np.array(weights, np.int64)
 
     def totals(self, rows: MappingRows) -> list[int]:
-        """The sum of the weights of the peers that include each pod."""
+        """Return the sum of the weights of the peers that include each pod."""
         totals: list[int] = self._matcher.total(rows, self._weights).tolist()
         return totals
 
 
-def times_included(peers: Iterable[Peers], shapes: Sequence[PodSignature]) -> list[int]:
-    """Number of some peers that include the pods of each signature."""
-    return PeersMatcher((each, 1) for each in peers).totals(rows_of(shapes))
+def times_included(peers: Iterable[Peers], signatures: Sequence[PodSignature]) -> list[int]:
+    """Return the number of peers that include the pods of each signature."""
+    return PeersMatcher((each, 1) for each in peers).totals(rows_of(signatures))
 
 
 def included_by_all(peers: Iterable[Peers], rows: MappingRows) -> list[bool]:
-    """True for each pod that all of some peers, at least one, include."""
+    """Return for each pod True if all of the peers, at least one, include it."""
     namespaces: dict[frozenset[str], Requirement] = {}
     together: dict[Requirement, None] = {}
     for each in peers:
@@ -70,9 +70,9 @@ def included_by_all(peers: Iterable[Peers], rows: MappingRows) -> list[bool]:
 def _alternatives(
     peers: Peers, namespaces: dict[frozenset[str], Requirement], by_labels: bool
 ) -> Iterator[Conjunction]:
-    """Peers as conjunctions of which at most one holds: of a pod in a named namespace, and of one in a chosen one.
+    """Yield peers as mutually exclusive conjunctions: a pod in a named namespace, and one in a selected namespace.
 
-    Without `by_labels` namespaces have no labels, and there is one at most.
+    Without `by_labels`, namespaces count as unlabelled, and there is at most one conjunction.
     """
     if peers.selector is None:
         return

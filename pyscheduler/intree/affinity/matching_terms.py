@@ -1,7 +1,7 @@
-"""How placed pods see an incoming pod: by which of the terms that they carry speak of it.
+"""Cache of the existing pods' terms that match an incoming pod.
 
-The pods of a StatefulSet or of an indexed Job each have a label of their own that hardly any term asks for. Seen like
-this they are all the same, and what was counted for one is not counted again for the next.
+Each pod of a StatefulSet or indexed Job has a label of its own that hardly any term selects. Reduced to the terms that
+match them, such pods are equal, and the counts of one serve the next.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from pyscheduler.intree.affinity.counts import IncomingPod, MatchingTerms, scori
 from pyscheduler.intree.affinity.terms import Term, affinity_terms
 
 TOO_MANY_TERMS = "too much"
-"""Stands for the terms of a pod that are not told one by one."""
-_BIG = 16 * 1024
-"""Bytes of such a pod; terms are held on to for longer than it is there."""
-_MOST = 64
-"""Terms of one pod, and of all, from which on incoming pods are told apart by all their labels, as they come."""
-_SHAPES = 64
-"""For how many incoming pods it is remembered how they are seen."""
+"""Marker for the terms of a pod that has too many to list."""
+_MAX_BYTES = 16 * 1024
+"""Size in bytes of a pod with too many terms: cached terms outlive the pod."""
+_MAX_TERMS = 64
+"""Number of terms, of one pod and of all, above which incoming pods are compared by all their labels."""
+_MAX_SIGNATURES = 64
+"""Incoming signatures cached at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExistingAntiAffinityTerms(PodAttributes):
-    """The terms of the required anti-affinity that pods have."""
+    """Terms of the required anti-affinity of pods."""
 
     def of(self, signature: PodSignature) -> Collection[Hashable]:
         return _terms_or_marker(signature, affinity_terms(signature).anti_affinity)
@@ -33,7 +33,7 @@ class ExistingAntiAffinityTerms(PodAttributes):
 
 @dataclass(frozen=True, slots=True)
 class ScoringTerms(PodAttributes):
-    """The terms by which pods draw others."""
+    """Terms of pods that score nodes for incoming pods."""
 
     required_weight: int
 
@@ -43,34 +43,34 @@ class ScoringTerms(PodAttributes):
 
 
 def _terms_or_marker(signature: PodSignature, terms: Collection[Term]) -> Collection[Hashable]:
-    if len(terms) > _MOST or (terms and signature.size > _BIG):
+    if len(terms) > _MAX_TERMS or (terms and signature.size > _MAX_BYTES):
         return (TOO_MANY_TERMS,)
     return frozenset(terms)
 
 
 class MatchingTermsCache:
-    """How incoming pods are seen by terms of one facet."""
+    """Cached terms of existing pods that match each incoming signature, for one kind of terms."""
 
-    def __init__(self, facet: PodAttributes) -> None:
-        self._facet = facet
-        self._carried = AttributeCounts()
-        self._at = (-1, -1)
-        self._known: dict[PodSignature, MatchingTerms] = {}
+    def __init__(self, attributes: PodAttributes) -> None:
+        self._attributes = attributes
+        self._existing = AttributeCounts()
+        self._versions = (-1, -1)
+        self._cache: dict[PodSignature, MatchingTerms] = {}
 
     def of(self, incoming_pod: IncomingPod, nodes: NodeTable, namespaces: int) -> IncomingPod | MatchingTerms:
-        """The incoming pod as it is seen; itself where that would be too much. `namespaces` is the version of those."""
-        carried = nodes.attribute_counts(self._facet)
-        if incoming_pod.is_large or len(carried) > _MOST or TOO_MANY_TERMS in carried:
+        """Return the matching terms, or the incoming pod if there are too many; `namespaces` is their version."""
+        existing = nodes.attribute_counts(self._attributes)
+        if incoming_pod.is_large or len(existing) > _MAX_TERMS or TOO_MANY_TERMS in existing:
             return incoming_pod
-        at = (carried.version, namespaces)
-        if carried is not self._carried or at != self._at or len(self._known) >= _SHAPES:
-            self._carried, self._at = carried, at
-            self._known.clear()
-        known = self._known.get(incoming_pod.signature)
-        if known is None:
-            known = self._known[incoming_pod.signature] = MatchingTerms(frozenset(_matching(incoming_pod, carried)))
-        return known
+        versions = (existing.version, namespaces)
+        if existing is not self._existing or versions != self._versions or len(self._cache) >= _MAX_SIGNATURES:
+            self._existing, self._versions = existing, versions
+            self._cache.clear()
+        cached = self._cache.get(incoming_pod.signature)
+        if cached is None:
+            cached = self._cache[incoming_pod.signature] = MatchingTerms(frozenset(_matching(incoming_pod, existing)))
+        return cached
 
 
-def _matching(incoming_pod: IncomingPod, carried: Iterable[Term]) -> Iterable[Term]:
-    return (term for term in carried if incoming_pod.is_matched_by(term))
+def _matching(incoming_pod: IncomingPod, existing: Iterable[Term]) -> Iterable[Term]:
+    return (term for term in existing if incoming_pod.is_matched_by(term))

@@ -1,4 +1,4 @@
-"""Namespaces as plugins read them: their labels, and which of them a selector chooses."""
+"""Namespaces for InterPodAffinity: their labels, and the namespaces that a selector selects."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pyscheduler.intree.affinity.terms import Term
 
 NAMESPACE = ResourceKind("", "v1", "namespaces", "Namespace", namespaced=False)
 
-_UNKNOWN: Mapping[str, Any] = MappingProxyType({})
-_SELECTORS = 256
-"""For how many selectors the answer is remembered."""
+_NOT_FOUND: Mapping[str, Any] = MappingProxyType({})
+_MAX_SELECTORS = 256
+"""Selectors cached at most."""
 
 
 class NamespaceLister:
-    """The namespaces last seen. What a selector chooses is remembered until any of them changes."""
+    """Lister of namespaces. The names that a selector matches are cached until a namespace changes."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -26,18 +26,18 @@ class NamespaceLister:
         self._chosen: dict[Selector, frozenset[str]] = {}
 
     def get(self, name: str) -> Mapping[str, Any]:
-        """The object of that name; an empty one while it has not been seen."""
-        return self._handle.objects(NAMESPACE).get(("", name), _UNKNOWN)
+        """Return the namespace object; an empty mapping if it is not in the informer's cache."""
+        return self._handle.objects(NAMESPACE).get(("", name), _NOT_FOUND)
 
     @property
     def version(self) -> int:
-        """Another number whenever any of them changes."""
+        """Number that changes with every change of a namespace."""
         return self._handle.objects_version(NAMESPACE)
 
     def chosen(self, selector: Selector) -> frozenset[str]:
-        """The names of the namespaces that the selector matches."""
+        """Return the names of the namespaces that the selector matches."""
         version = self.version
-        if version != self._version or len(self._chosen) > _SELECTORS:
+        if version != self._version or len(self._chosen) > _MAX_SELECTORS:
             self._version = version
             self._chosen.clear()
         names = self._chosen.get(selector)
@@ -48,7 +48,7 @@ class NamespaceLister:
         return names
 
     def resolved(self, term: Term) -> Term:
-        """A term of the incoming pod, with the namespaces that its selector chooses by name."""
+        """Return an incoming pod's term with its namespaceSelector resolved to names."""
         selector = term.peers.namespace_selector
         if selector is None or not selector.requirements:
             return term
@@ -57,6 +57,6 @@ class NamespaceLister:
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """The labels of an object; none where it has no such field."""
+    """Return the labels of an object, {} if it has none."""
     labels: Mapping[str, str] | None = (obj.get("metadata") or {}).get("labels")
     return labels or {}

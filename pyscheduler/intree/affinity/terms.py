@@ -1,6 +1,6 @@
-"""The terms of pod affinity, compiled once for each signature of pods.
+"""Pod affinity terms, compiled once per pod signature.
 
-A term speaks of some pods (`Peers`) and of a topology key.
+A term selects pods (`Peers`) in the same domain of a topology key.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pyscheduler.intree._label_selectors import aggregate, read_selector
 Labels = Mapping[str, str]
 T = TypeVar("T")
 NO_LABELS: Labels = MappingProxyType({})
-_terms_by_shape: WeakKeyDictionary[PodSignature, AffinityTerms] = WeakKeyDictionary()
-"""What has been compiled goes with the last pod of its signature: terms may come to megabytes."""
+_terms_by_signature: WeakKeyDictionary[PodSignature, AffinityTerms] = WeakKeyDictionary()
+"""An entry is dropped with the last pod of its signature: terms can take megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The pods that a term speaks of: those in some namespaces that the selector matches; None matches nothing."""
+    """The pods that a term selects, by namespace and labels; a selector of None matches no pod."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector | None
@@ -33,14 +33,14 @@ class Peers:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # What is counted is looked up by its peers in every attempt, and a hash of many strings takes its time.
+        # Counts are looked up by peers in every attempt, and hashing many strings is slow.
         object.__setattr__(self, "_hash", hash((self.namespaces, self.namespace_selector, self.selector)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def include(self, signature: PodSignature, namespace_labels: Labels = NO_LABELS) -> bool:
-        """Whether pods of the signature are meant, their namespace having these labels."""
+        """Return True if the term selects pods of the signature in a namespace with these labels."""
         if signature.namespace not in self.namespaces:
             chosen = self.namespace_selector
             if chosen is None or not chosen.matches(namespace_labels):
@@ -48,20 +48,20 @@ class Peers:
         return self.selector is not None and self.selector.matches(signature.labels)
 
     @property
-    def open_to_namespaces(self) -> bool:
-        """Whether namespaces are chosen by their labels: `{}` chooses all of them, and no selector none."""
+    def selects_namespaces(self) -> bool:
+        """Return True if namespaces are selected by label: `{}` selects all namespaces, an absent selector none."""
         return self.namespace_selector is not None and bool(self.namespace_selector.requirements)
 
 
 class Term(NamedTuple):
-    """`peers` in the same domain of a topology."""
+    """`peers` in the same domain of a topology key."""
 
     key: str
     peers: Peers
 
 
 class WeightedTerm(NamedTuple):
-    """A term that draws pods to its domains (weight above 0) or away from them."""
+    """A preferred term; a weight below 0 is anti-affinity."""
 
     term: Term
     weight: int
@@ -69,9 +69,9 @@ class WeightedTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerms:
-    """The compiled pod affinity of a signature, preferred terms as (term, weight >= 0).
+    """Compiled pod affinity of a signature, preferred terms as (term, weight >= 0).
 
-    A list that cannot be read counts as empty, and `problem` says why in kube-scheduler's words.
+    A list that cannot be parsed is empty, and `problem` holds the error in kube-scheduler's words.
     """
 
     affinity: tuple[Term, ...]
@@ -82,7 +82,7 @@ class AffinityTerms:
 
     @property
     def preferred(self) -> tuple[WeightedTerm, ...]:
-        """All preferred terms, those to keep away from with their weight below 0."""
+        """All preferred terms, anti-affinity with negative weights."""
         if not self.preferred_anti_affinity:
             return self.preferred_affinity
         return self.preferred_affinity + tuple(WeightedTerm(t, -weight) for t, weight in self.preferred_anti_affinity)
@@ -92,18 +92,18 @@ NO_TERMS = AffinityTerms((), (), (), ())
 
 
 def affinity_terms(signature: PodSignature) -> AffinityTerms:
-    """The compiled terms of a signature's podAffinity and podAntiAffinity."""
+    """Return the compiled podAffinity and podAntiAffinity of a signature."""
     affinity = signature.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    terms = _terms_by_shape.get(signature)
+    terms = _terms_by_signature.get(signature)
     if terms is None:
-        terms = _terms_by_shape[signature] = _compiled(signature)
+        terms = _terms_by_signature[signature] = _compiled(signature)
     return terms
 
 
 def stated_requirements(signature: PodSignature) -> int:
-    """Number of terms that a signature states, and requirements in them beyond the first of each; nothing is compiled."""
+    """Return the number of terms plus the requirements beyond the first of each, without compiling them."""
     number = 0
     for kind in (signature.affinity.pod_affinity, signature.affinity.pod_anti_affinity):
         if kind is not None:
@@ -135,13 +135,15 @@ def _compiled(signature: PodSignature) -> AffinityTerms:
     def weighted(source: Any) -> WeightedTerm:
         return WeightedTerm(term(source.pod_affinity_term), source.weight)
 
-    near = signature.affinity.pod_affinity or PodAffinity()
-    apart = signature.affinity.pod_anti_affinity or PodAffinity()
+    affinity = signature.affinity.pod_affinity or PodAffinity()
+    anti_affinity = signature.affinity.pod_anti_affinity or PodAffinity()
     terms = AffinityTerms(
-        read("requiredAffinityTerms", term, near.required_during_scheduling_ignored_during_execution),
-        read("requiredAntiAffinityTerms", term, apart.required_during_scheduling_ignored_during_execution),
-        read("preferredAffinityTerms", weighted, near.preferred_during_scheduling_ignored_during_execution),
-        read("preferredAntiAffinityTerms", weighted, apart.preferred_during_scheduling_ignored_during_execution),
+        read("requiredAffinityTerms", term, affinity.required_during_scheduling_ignored_during_execution),
+        read("requiredAntiAffinityTerms", term, anti_affinity.required_during_scheduling_ignored_during_execution),
+        read("preferredAffinityTerms", weighted, affinity.preferred_during_scheduling_ignored_during_execution),
+        read(
+            "preferredAntiAffinityTerms", weighted, anti_affinity.preferred_during_scheduling_ignored_during_execution
+        ),
     )
     return replace(terms, problem=aggregate(problems)) if problems else terms
 

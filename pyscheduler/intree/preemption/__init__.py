@@ -1,1 +1,1 @@
-"""What DefaultPreemption is made of: victims, disruption budgets, and Go's sort, whose order of equals matters."""
+"""Building blocks of DefaultPreemption: victims, PodDisruptionBudgets, the dry-run cache, Go's unstable sort."""

@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets as preemption reads them: which victims would be one too many.
+"""PodDisruptionBudgets in preemption: which evictions would violate one.
 
-Preemption prefers victims that no budget protects, but a budget does not stop it (policy/v1, kube-scheduler's
-filterPodsWithPDBViolation).
+Preemption prefers victims that violate no budget, but a budget does not prevent an eviction (policy/v1,
+kube-scheduler's filterPodsWithPDBViolation).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PDB = ResourceKind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Budget:
-    """How many more of the pods that it selects may go; those in `processed` have been counted already."""
+    """Selector and allowed disruptions of a budget; `processed` pods (status.disruptedPods) are counted already."""
 
     selector: Selector
     allowed: int
@@ -33,7 +33,7 @@ class _Budget:
 
 
 class Budgets:
-    """The budgets of a cluster, compiled namespace by namespace as they are needed."""
+    """PodDisruptionBudgets of a cluster, compiled per namespace on first use."""
 
     def __init__(self, objects: Mapping[tuple[str, str], dict[str, Any]]) -> None:
         self._objects: dict[str, list[dict[str, Any]]] = {}
@@ -42,7 +42,7 @@ class Budgets:
         self._compiled: dict[str, tuple[_Budget, ...]] = {}
 
     def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
-        """The pods whose eviction would break a budget, and the others; evicted in this order, all of them."""
+        """Split the pods, evicted in this order, into those that violate a budget and the others."""
         left: dict[_Budget, int] = {}
         violating: list[Pod] = []
         others: list[Pod] = []
@@ -76,14 +76,14 @@ class _BudgetStatus(msgspec.Struct, rename="camel"):
 
 
 class _BudgetObject(msgspec.Struct):
-    """Of a policy/v1 PodDisruptionBudget what matters here."""
+    """Fields of a policy/v1 PodDisruptionBudget that preemption reads."""
 
     spec: _BudgetSpec | None = None
     status: _BudgetStatus | None = None
 
 
 def _compile(source: Mapping[str, Any]) -> _Budget | None:
-    """None for a budget that covers nothing: its selector is missing or empty, or it cannot be read."""
+    """Compile a budget; None if it covers no pod because its selector is missing, empty or invalid."""
     try:
         budget = msgspec.convert(source, _BudgetObject)
         selector = read_selector(budget.spec.selector) if budget.spec else None

@@ -1,7 +1,7 @@
-"""Go's sort.Slice (Go 1.19 and later) to the letter: pattern-defeating quicksort, which does not keep equals in order.
+"""Port of Go's sort.Slice (Go 1.19 and later): pattern-defeating quicksort, which is not stable.
 
-Of pods that are equally important the order decides who has to go, so kube-scheduler is matched down to how Go sorts.
-A comparison may even contradict itself (`less(a, b)` and `less(b, a)`): what comes out is what would come out there.
+The order of equally important pods decides which are evicted, so parity with kube-scheduler needs Go's exact order.
+Even for an inconsistent comparison (`less(a, b)` and `less(b, a)`) the result is the one of Go.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 INSERTION = 12
-"""Up to so many items are sorted by insertion, which keeps equals in order."""
+"""Ranges of at most this many items are sorted by insertion, which is stable."""
 _NINTHER = 50
 _MOST_SWAPS = 12
 _MOST_STEPS = 5
@@ -24,7 +24,7 @@ def go_sort(items: list[T], less: Callable[[T, T], bool]) -> None:
 
 
 class _Sorting(Generic[T]):
-    """Indexes are places in the list; ranges are half open."""
+    """Sort state; indexes refer to the list, ranges are half open."""
 
     def __init__(self, items: list[T], less: Callable[[T, T], bool]) -> None:
         self._items = items
@@ -39,7 +39,7 @@ class _Sorting(Generic[T]):
         items[i], items[j] = items[j], items[i]
 
     def quick(self, a: int, b: int, limit: int) -> None:
-        """Sort a range; after `limit` bad pivots by heap."""
+        """Sort a range, by heapsort after `limit` bad pivots."""
         balanced = partitioned = True
         while b - a > INSERTION:
             if limit == 0:
@@ -74,13 +74,13 @@ class _Sorting(Generic[T]):
             self._sink(i, a)
 
     def _sink(self, i: int, a: int) -> None:
-        """Bring an item forward past those that are not less, to `a` at most."""
+        """Move an item toward `a` past the items that it is less than."""
         while i > a and self._less(i, i - 1):
             self._swap(i, i - 1)
             i -= 1
 
     def _partition(self, a: int, b: int, pivot: int) -> tuple[int, bool]:
-        """Less than the pivot to the left, the rest to the right: where it ends up, and whether it was so already."""
+        """Partition around the pivot; return its new index and True if the range was partitioned already."""
         self._swap(a, pivot)
         i, j, moved = a + 1, b - 1, False
         while True:
@@ -96,7 +96,7 @@ class _Sorting(Generic[T]):
         return j, not moved
 
     def _after_equals(self, a: int, b: int, pivot: int) -> int:
-        """In a range without anything less than the pivot: its equals to the left; where the rest begins."""
+        """Move the pivot's equals to the left of a range without lesser items; return the index of the rest."""
         self._swap(a, pivot)
         i, j = a + 1, b - 1
         while True:
@@ -110,7 +110,7 @@ class _Sorting(Generic[T]):
             i, j = i + 1, j - 1
 
     def _nearly_sorted(self, a: int, b: int) -> bool:
-        """Put a few items right that are out of order; whether the range is sorted then."""
+        """Repair a few items that are out of order; return True if the range is sorted then."""
         i = a + 1
         for _ in range(_MOST_STEPS):
             while i < b and not self._less(i, i - 1):
@@ -141,7 +141,7 @@ class _Sorting(Generic[T]):
             self._swap(place, a + (other - length if other >= length else other))
 
     def _pivot(self, a: int, b: int) -> tuple[int, int]:
-        """A place whose item may divide the range well, and how much looking for it had to change the order."""
+        """Return the index of a good pivot and the number of swaps made to find it."""
         quarter = (b - a) // 4
         i, j, k = a + quarter, a + quarter * 2, a + quarter * 3
         self._swaps = 0

@@ -1,4 +1,4 @@
-"""Which pods would have to leave a node, and how bad that is: the parts of preemption that look at one node's pods."""
+"""Victims of preemption on one node: their selection by a dry run, and the comparison of candidate nodes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pyscheduler.intree.preemption.go_sort import go_sort
 
 Loss = tuple[int, int, int, int, float]
 _OFFSET = 1 << 31
-"""Makes all priorities positive, so that a sum of them never gets better by one more victim."""
+"""Makes all priorities positive, so that each further victim increases their sum."""
 
 
 class ReprieveCandidates(NamedTuple):
-    """The pods of a lower priority on a node, in the order in which they may come back once all have left.
+    """Pods of lower priority on a node, in the order in which they are reprieved after all were removed.
 
-    Those that a budget guards go first, then the most important (kube-scheduler's SelectVictimsOnNode).
+    First those with a PDB violation, each part by descending importance (kube-scheduler's SelectVictimsOnNode).
     """
 
     violating: Sequence[Pod]
@@ -28,50 +28,52 @@ class ReprieveCandidates(NamedTuple):
 
     @property
     def order(self) -> list[Pod]:
-        """All of them."""
+        """All pods, in the order of the reprieve."""
         return [*self.violating, *self.others]
 
 
 def reprieve_candidates(pod: Pod, node: NodeInfo, budgets: Budgets) -> ReprieveCandidates:
-    """The pods of the node that could make room for `pod`."""
+    """Return the pods of the node that `pod` may preempt."""
     return ReprieveCandidates(*budgets.split(by_importance(p for p in node.pods.values() if p.priority < pod.priority)))
 
 
-def dry_run(trial: DryRun, pods: ReprieveCandidates, node: NodeInfo) -> Candidate | Status:
-    """The fewest and least important of the pods without which there is room, or why there is none without them all.
+def dry_run(run: DryRun, pods: ReprieveCandidates, node: NodeInfo) -> Candidate | Status:
+    """Remove all lower-priority pods and reprieve as many as possible; the rest are the victims.
 
-    A pod without which there is no room is a victim. The candidate has no victims if all could stay after all.
+    Returns the rejection if the pod does not fit even without them. A candidate has no victims if all were reprieved.
     """
     lower = set(pods.order)
     for victim in [p for p in node.pods.values() if p in lower]:
-        trial.remove(victim)
-    refusal = trial.run_filters()
-    return refusal if refusal is not None else candidate(pods, [_reprieve(trial, p) for p in pods.order])
+        run.remove(victim)
+    rejection = run.run_filters()
+    return rejection if rejection is not None else candidate(pods, [_reprieve(run, p) for p in pods.order])
 
 
-def candidate(pods: ReprieveCandidates, stay: Sequence[bool]) -> Candidate:
-    """The node without those of the pods, in their order, that may not stay."""
+def candidate(pods: ReprieveCandidates, reprieved: Sequence[bool]) -> Candidate:
+    """Return the candidate with the victims: the pods, in their order, with a False in `reprieved`."""
     violating = len(pods.violating)
-    violations = [p for p, stays in zip(pods.violating, stay[:violating], strict=True) if not stays]
-    victims = violations + [p for p, stays in zip(pods.others, stay[violating:], strict=True) if not stays]
+    violations = [p for p, is_reprieved in zip(pods.violating, reprieved[:violating], strict=True) if not is_reprieved]
+    victims = violations + [
+        p for p, is_reprieved in zip(pods.others, reprieved[violating:], strict=True) if not is_reprieved
+    ]
     if pods.violating and pods.others:
         victims = by_importance(victims)
     return Candidate(tuple(victims), len(violations))
 
 
-def _reprieve(trial: DryRun, victim: Pod) -> bool:
-    trial.add(victim)
-    if trial.run_filters() is None:
+def _reprieve(run: DryRun, victim: Pod) -> bool:
+    run.add(victim)
+    if run.run_filters() is None:
         return True
-    trial.remove(victim)
+    run.remove(victim)
     return False
 
 
 def by_importance(pods: Iterable[Pod]) -> list[Pod]:
-    """The highest priority first; of equals the pod that started first.
+    """Sort by descending priority, then by start time, earliest first.
 
-    A pod that has not started counts as starting now, and "now" is later each time it is asked for: of two such pods
-    kube-scheduler takes the one that it looks at first for the more important, and sorts accordingly.
+    A pod that has not started counts as starting now, and kube-scheduler reads the clock at each comparison: of two
+    such pods the one compared first is the more important, which its sort depends on.
     """
     ranked = [(-p.priority, started(p), p) for p in pods]
     if len({rank[:2] for rank in ranked}) == len(ranked):
@@ -82,7 +84,7 @@ def by_importance(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def started(pod: Pod) -> float:
-    """status.startTime in seconds, infinity for a pod that has not started or whose time cannot be read."""
+    """Return status.startTime in seconds; infinity if it is missing or invalid."""
     return math.inf if pod.start_time is None else _seconds(pod.start_time)
 
 
@@ -96,36 +98,36 @@ def _seconds(timestamp: str) -> float:
 
 
 def is_being_preempted(pod: Pod) -> bool:
-    """Whether the pod is on its way out because a scheduler has evicted it."""
+    """Return True if the pod is terminating because a scheduler preempted it."""
     target = next((c for c in pod.conditions if c.type == "DisruptionTarget"), None)
     marked = target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
     return pod.deleting and marked
 
 
 def best(candidates: Mapping[str, Candidate]) -> tuple[str, ...]:
-    """The nodes that are equally good to preempt on, in the order given (kube-scheduler's pickOneNodeForPreemption)."""
+    """Return the equally good candidates, in the given order (kube-scheduler's pickOneNodeForPreemption)."""
     if len(candidates) == 1:
         return tuple(candidates)
     return least({name: loss(candidate) for name, candidate in candidates.items()})
 
 
 def least(losses: Mapping[str, Loss]) -> tuple[str, ...]:
-    """The nodes with the least loss, in the order given."""
+    """Return the nodes with the least loss, in the given order."""
     lowest = min(losses.values())
     return tuple(name for name, loss in losses.items() if loss == lowest)
 
 
 def loss(candidate: Candidate) -> Loss:
-    """Cost of evicting the victims, as a tuple that compares; there is at least one victim."""
+    """Return the cost of evicting the victims, at least one, as a tuple to compare."""
     return (candidate.pdb_violations, *_loss(candidate.victims))
 
 
 @lru_cache(maxsize=1 << 10)
 def _loss(victims: tuple[Pod, ...]) -> tuple[int, int, int, float]:
-    """What is lost with them, what matters most first: the less, the better.
+    """Return the loss without PDB violations: highest priority, sum of priorities, number, negated earliest start time.
 
-    The highest priority, the sum of all, how many there are, and since when the most important of them have run: the
-    later, the less is lost. Preemptors come by the hundred and weigh the same nodes.
+    The start time is that of the victims of the highest priority. Cached because many preemptors compare the same
+    nodes.
     """
     highest = max(p.priority for p in victims)
     earliest = min(started(p) for p in victims if p.priority == highest)

@@ -1,1 +1,1 @@
-"""What PodTopologySpread is made of: constraints, the nodes they speak of, counts, scores, default selectors."""
+"""Building blocks of PodTopologySpread: constraints, eligible nodes, counts, scores, default selectors."""

@@ -1,4 +1,4 @@
-"""Topology spread constraints, compiled: a pod's own, or the profile's defaults for pods that state none."""
+"""Compiled topology spread constraints: a pod's own, or the profile's defaults for pods without any."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HONOR = "Honor"
 
 @dataclass(frozen=True, slots=True)
 class MatchingPodCount(PodCount):
-    """Counts the pods of a namespace that a selector matches, but not those on their way out."""
+    """Count of a namespace's pods that the selector matches; terminating pods do not count."""
 
     namespace: str
     selector: Selector
@@ -36,19 +36,20 @@ class MatchingPodCount(PodCount):
     def is_large(self) -> bool:
         return are_many_requirements(self.selector.requirements)
 
-    def of_all(self, shapes: Sequence[PodSignature]) -> Sequence[int]:
+    def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
         if not self.is_large:
-            return [self.of(signature) for signature in shapes]
-        labels: list[Mapping[str, str]] = [signature.labels for signature in shapes]
+            return [self.of(signature) for signature in signatures]
+        labels: list[Mapping[str, str]] = [signature.labels for signature in signatures]
         matched = TermMatcher([self.selector.requirements]).any(MappingRows(labels)).tolist()
         return [
-            match and signature.namespace == self.namespace for match, signature in zip(matched, shapes, strict=True)
+            match and signature.namespace == self.namespace
+            for match, signature in zip(matched, signatures, strict=True)
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """One constraint. `selector` None matches no pod; `count` None counts none."""
+    """A compiled constraint. With a `selector` of None it matches no pod, with a `count` of None it counts none."""
 
     key: str
     max_skew: int
@@ -59,7 +60,7 @@ class SpreadConstraint:
     count: MatchingPodCount | None
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels is one of those to be spread."""
+        """Return True if the constraint's selector matches these labels."""
         return self.selector is not None and self.selector.matches(labels)
 
 
@@ -72,7 +73,7 @@ class _DefaultConstraints(NamedTuple):
 
 
 class ConstraintCache:
-    """The constraints of one kind (HARD or SOFT) that hold for pods, by signature."""
+    """Constraints of one kind (HARD or SOFT), cached by pod signature."""
 
     def __init__(self, action: str, defaults: Iterable[TopologySpreadConstraint], selectors: DefaultSelectors) -> None:
         self._action = action
@@ -82,7 +83,7 @@ class ConstraintCache:
         self._default_constraints: WeakKeyDictionary[PodSignature, _DefaultConstraints] = WeakKeyDictionary()
 
     def of(self, signature: PodSignature) -> SpreadConstraints:
-        """In the order in which they are stated. SelectorError if one of the pod's own cannot be read."""
+        """Return the constraints in the order of the spec. SelectorError if one of the pod's own is invalid."""
         stated = signature.spec.topology_spread_constraints
         if not stated:
             return self._by_default(signature) if self._defaults else ()
@@ -94,21 +95,21 @@ class ConstraintCache:
 
     @property
     def has_defaults(self) -> bool:
-        """Return True if there are constraints for pods that state none of their own."""
+        """Return True if there are constraints for pods without any of their own."""
         return bool(self._defaults)
 
     def follow_labels(self, signature: PodSignature) -> bool:
-        """Whether the pod's labels decide if there are any: those by default hold for pods that something selects."""
+        """Return True if default constraints may apply, so that the pod's labels decide if any do."""
         return bool(self._defaults) and not signature.spec.topology_spread_constraints
 
     def _by_default(self, signature: PodSignature) -> SpreadConstraints:
         selector = self._selectors.of(signature)
-        known = self._default_constraints.get(signature)
-        if known is None or known.selector is not selector:
+        cached = self._default_constraints.get(signature)
+        if cached is None or cached.selector is not selector:
             count = _count(selector, signature)
             spreads = tuple(replace(s, selector=selector, count=count) for s in self._defaults) if count else ()
-            known = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
-        return known.spreads
+            cached = self._default_constraints[signature] = _DefaultConstraints(selector, spreads)
+        return cached.spreads
 
 
 def _compiled(
@@ -126,7 +127,7 @@ def _compiled(
 
 
 def _selector(source: TopologySpreadConstraint, signature: PodSignature) -> Selector | None:
-    """The constraint's selector, narrowed down to the pod's own values of `matchLabelKeys`."""
+    """Return the constraint's selector with the pod's own values of `matchLabelKeys` added."""
     selector = read_selector(source.label_selector)
     if selector is None:
         return None
@@ -135,5 +136,5 @@ def _selector(source: TopologySpreadConstraint, signature: PodSignature) -> Sele
 
 
 def _count(selector: Selector | None, signature: PodSignature) -> MatchingPodCount | None:
-    # A selector without requirements matches every pod, and yet kube-scheduler counts none by it.
+    # A selector without requirements matches every pod, but kube-scheduler counts none for it.
     return MatchingPodCount(signature.namespace, selector) if selector is not None and selector.requirements else None

@@ -1,6 +1,6 @@
-"""Which pods belong together by default: what the Services and the owner of a pod select.
+"""Default selectors: the pods that a pod's Services and owner select, for default constraints.
 
-Matches kube-scheduler's DefaultSelector. A pod that nobody selects belongs to no group.
+Matches kube-scheduler's DefaultSelector. A pod that no Service or owner selects has an empty selector.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OWNERS = {
 
 
 class _CachedSelector(NamedTuple):
-    """A selector, and what it was deduced from: the Services as they were, and what the owner selected."""
+    """A selector with its inputs: the version of the Services and the owner's selector."""
 
     services: int
     by_owner: Json | None
@@ -39,32 +39,32 @@ class _CachedSelector(NamedTuple):
 
 
 class DefaultSelectors:
-    """The selector of each pod signature, deduced again only when a Service or its owner's selector has changed."""
+    """Default selector of each pod signature, recomputed when a Service or the owner's selector has changed."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._owned = {owner: handle.objects(kind) for owner, kind in _OWNERS.items()}
         self._cache: WeakKeyDictionary[PodSignature, _CachedSelector] = WeakKeyDictionary()
         self._services: dict[str, list[Json]] = {}
-        """What Services select, by namespace."""
+        """Selectors of Services, by namespace."""
         self._indexed = -1
 
     def of(self, signature: PodSignature) -> Selector:
-        """The selector; without requirements where nothing selects the pod. The same object while it is the same."""
+        """Return the selector, without requirements if nothing selects the pod; the same object until it changes."""
         services, by_owner = self._handle.objects_version(SERVICES), self._by_owner(signature)
-        kept = self._cache.get(signature)
-        if kept is not None and kept.services == services and kept.by_owner == by_owner:
-            return kept.selector
+        cached = self._cache.get(signature)
+        if cached is not None and cached.services == services and cached.by_owner == by_owner:
+            return cached.selector
         if services != self._indexed:
             self._index(services)
         selector = self._deduce(signature, by_owner)
-        if kept is not None and kept.selector == selector:
-            selector = kept.selector
+        if cached is not None and cached.selector == selector:
+            selector = cached.selector
         self._cache[signature] = _CachedSelector(services, by_owner, selector)
         return selector
 
     def _by_owner(self, signature: PodSignature) -> Json | None:
-        """spec.selector of the controller that owns the pod, where that is of a kind that counts."""
+        """Return spec.selector of the controller that owns the pod, None if its kind does not count."""
         owner = signature.owner
         known = self._owned.get((owner.api_version, owner.kind)) if owner is not None else None
         obj = known.get((signature.namespace, owner.name)) if known and owner is not None else None
@@ -90,7 +90,7 @@ class DefaultSelectors:
             else:
                 requirements.update(_requirements(by_owner))
         requirements.update(Requirement(key, "In", (str(value),)) for key, value in labels.items())
-        # In order, so that pods of one group are counted by one and the same selector.
+        # Sorted, so that the pods of one group share one selector and thereby its counts.
         return Selector(tuple(sorted(requirements, key=lambda r: (r.key, r.operator, r.values))))
 
 
@@ -101,7 +101,7 @@ def _selector_in(obj: Json) -> Json | None:
 
 
 def _requirements(selector: Json) -> tuple[Requirement, ...]:
-    """Those of a metav1.LabelSelector; none of one that cannot be understood."""
+    """Return the requirements of a metav1.LabelSelector, () if it is invalid."""
     try:
         compiled = read_selector(msgspec.convert(selector, LabelSelector))
     except (msgspec.ValidationError, SelectorError):

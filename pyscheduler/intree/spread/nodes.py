@@ -1,4 +1,4 @@
-"""Which nodes a spread constraint looks at: those that have its topology and that its inclusion policies let in."""
+"""Nodes that are eligible for a spread constraint: they have its topology key and match its inclusion policies."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _HARD_TAINTS = (NO_SCHEDULE, NO_EXECUTE)
 
 
 class EligibleDomains(NamedTuple):
-    """The nodes that one constraint looks at."""
+    """Nodes that one constraint counts."""
 
     domains: Domains
-    """The domain of each node of the cluster; NO_DOMAIN for those that are left out, as if they lacked the label."""
-    inhabited: NDArray[np.intp]
-    """The domains that have a node in the region, in ascending order."""
+    """Domain of each node of the cluster; NO_DOMAIN for nodes that are not eligible."""
+    non_empty: NDArray[np.intp]
+    """Ids of the domains with an eligible node, ascending."""
 
 
 class EligibleDomainsCache:
-    """The regions of constraints, found once for each kind of pod and set of constraints while no node changes."""
+    """Eligible domains of constraints, cached by signature and policies until a node changes."""
 
     def __init__(self) -> None:
         self._by_policies: dict[Hashable, tuple[EligibleDomains, ...]] = {}
         self._by_identity: dict[
             tuple[int, int, bool], tuple[SpreadConstraints, PodSignature, tuple[EligibleDomains, ...]]
         ] = {}
-        """The same by identity, which is quicker to look up; it holds on to what it is identified by."""
+        """Second index by object identity, which is faster; its values keep the identified objects alive."""
         self._version = -1
 
     def of(
         self, spreads: SpreadConstraints, signature: PodSignature, nodes: NodeTable, require_all: bool
     ) -> tuple[EligibleDomains, ...]:
-        """The region of each constraint; `nodes` are all nodes of the cluster.
+        """Return the eligible domains of each constraint; `nodes` are all nodes of the cluster.
 
-        With `require_all` only nodes count that have the topologies of all constraints. Without it, nodes that lack a
-        label are one more domain, the same as that of nodes where it is empty, if there are such.
+        With `require_all`, only nodes with the topology keys of all constraints are eligible. Without it, nodes that
+        lack a key are in the domain of nodes with the empty value, if there are any.
         """
         if self._version != nodes.version or len(self._by_policies) >= _CACHE_SIZE:
             self._version = nodes.version
@@ -54,21 +54,21 @@ class EligibleDomainsCache:
             self._by_identity.clear()
         topologies = [nodes.topology(spread.key) for spread in spreads]
         place = (id(spreads), id(signature), require_all)
-        known = self._by_identity.get(place)
-        if known is not None and _have_same_ids(known[2], topologies):
-            return known[2]
+        by_identity = self._by_identity.get(place)
+        if by_identity is not None and _have_same_ids(by_identity[2], topologies):
+            return by_identity[2]
         key = _key(spreads, signature, require_all)
-        kept = self._by_policies.get(key)
-        if kept is None or not _have_same_ids(kept, topologies):
-            kept = self._by_policies[key] = _eligible_domains(spreads, topologies, signature, nodes, require_all)
+        cached = self._by_policies.get(key)
+        if cached is None or not _have_same_ids(cached, topologies):
+            cached = self._by_policies[key] = _eligible_domains(spreads, topologies, signature, nodes, require_all)
         if len(self._by_identity) >= _CACHE_SIZE:
             self._by_identity.clear()
-        self._by_identity[place] = (spreads, signature, kept)
-        return kept
+        self._by_identity[place] = (spreads, signature, cached)
+        return cached
 
 
 def has_all_topologies(topologies: list[Domains]) -> Mask:
-    """Which nodes have all of some topologies."""
+    """Return the mask of nodes that have all of the topologies."""
     mask: Mask = topologies[0].ids != NO_DOMAIN
     for topology in topologies[1:]:
         mask &= topology.ids != NO_DOMAIN
@@ -76,20 +76,20 @@ def has_all_topologies(topologies: list[Domains]) -> Mask:
 
 
 def missing_as_empty(topology: Domains) -> NDArray[np.intp]:
-    """The domain of each node, those that lack the label being in that of the empty value, if there is one."""
-    blank = topology.id_of("")
-    return np.where(topology.ids == NO_DOMAIN, blank, topology.ids) if blank else topology.ids
+    """Return the domain of each node, with nodes that lack the label in the domain of the empty value, if it exists."""
+    empty_value = topology.id_of("")
+    return np.where(topology.ids == NO_DOMAIN, empty_value, topology.ids) if empty_value else topology.ids
 
 
 def node_matches_policies(spread: SpreadConstraint, signature: PodSignature, node: NodeInfo) -> bool:
-    """Whether the constraint's policies let a node in (nodeAffinityPolicy, nodeTaintsPolicy)."""
+    """Return True if the node matches the constraint's nodeAffinityPolicy and nodeTaintsPolicy."""
     return matches_policies(spread, signature, node.name, node.labels, node.taints)
 
 
 def matches_policies(
     spread: SpreadConstraint, signature: PodSignature, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]
 ) -> bool:
-    """`node_matches_policies` of a node that is not in the cluster as it is now."""
+    """Return `node_matches_policies` of a node that is not in the current snapshot, for queueing hints."""
     if spread.honors_affinity and not allows(signature, name, labels):
         return False
     return not spread.honors_taints or not has_untolerated(signature, taints, _HARD_TAINTS)
@@ -107,16 +107,16 @@ def _eligible_domains(
 ) -> tuple[EligibleDomains, ...]:
     everywhere = has_all_topologies(topologies) if require_all else np.ones(len(nodes), np.bool_)
     found: dict[Hashable, EligibleDomains] = {}
-    regions = []
+    eligible = []
     for spread, topology in zip(spreads, topologies, strict=True):
-        # A pod may state thousands of constraints, but nodes have few labels: all others are one topology.
-        alike = (id(topology), spread.honors_affinity, spread.honors_taints)
-        if alike not in found:
-            found[alike] = _eligible_domains_of(
+        # A pod may state thousands of constraints, but nodes have few labels: all other keys share one topology.
+        identity = (id(topology), spread.honors_affinity, spread.honors_taints)
+        if identity not in found:
+            found[identity] = _eligible_domains_of(
                 topology, everywhere & _policy_mask(spread, signature, nodes), require_all
             )
-        regions.append(found[alike])
-    return tuple(regions)
+        eligible.append(found[identity])
+    return tuple(eligible)
 
 
 def _eligible_domains_of(topology: Domains, mask: Mask, require_all: bool) -> EligibleDomains:
@@ -126,7 +126,7 @@ def _eligible_domains_of(topology: Domains, mask: Mask, require_all: bool) -> El
 
 
 def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool) -> Hashable:
-    """What regions depend on beside the nodes."""
+    """Return the cache key of eligible domains, apart from the version of the nodes."""
     policies = tuple((s.key, s.honors_affinity, s.honors_taints) for s in spreads)
     chosen = any(s.honors_affinity for s in spreads)
     tolerated = any(s.honors_taints for s in spreads)
@@ -140,6 +140,6 @@ def _key(spreads: SpreadConstraints, signature: PodSignature, require_all: bool)
     )
 
 
-def _have_same_ids(regions: tuple[EligibleDomains, ...], topologies: list[Domains]) -> bool:
-    """Whether the regions' ids mean what the topologies' do now: ids are given out anew now and then."""
-    return all(region.domains.known is topology.known for region, topology in zip(regions, topologies, strict=True))
+def _have_same_ids(eligible: tuple[EligibleDomains, ...], topologies: list[Domains]) -> bool:
+    """Return True if the ids are those of the current topologies; ids are reassigned now and then."""
+    return all(each.domains.known is topology.known for each, topology in zip(eligible, topologies, strict=True))

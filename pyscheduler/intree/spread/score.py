@@ -1,7 +1,7 @@
-"""How much is where already: the raw score of soft constraints, the lower the better.
+"""Raw scores of soft constraints; lower is better.
 
-Numbers are float64 and put together in kube-scheduler's order, for its scores to come out. Its logarithm and ours may
-differ in the last bit; that decides no rounding for up to 15,000 domains of up to 200,000 pods.
+Sums are float64 in kube-scheduler's order, so that the rounded scores are equal. Python's logarithm and Go's may
+differ in the last bit; that changes no rounding for up to 15,000 domains of up to 200,000 pods.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from pyscheduler.intree.spread.counts import DomainPodCounts, count_pods_by_doma
 from pyscheduler.intree.spread.nodes import EligibleDomainsCache, has_all_topologies, missing_as_empty
 
 IGNORED = -1
-"""The raw score of a node that lacks a topology where it would need all of them."""
-_MANY = 1 << 14
-"""Up to so many combinations of domains are added up once each, and then looked up for every node."""
+"""Raw score of a node that lacks a required topology key."""
+_MAX_COMBINATIONS = 1 << 14
+"""Number of combinations of domains up to which each sum is computed once and then looked up per node."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadNormalizer(Normalizer):
-    """The least crowded node comes to 100, others in proportion; IGNORED ones to 0."""
+    """Rescale the lowest raw score to 100 and the others in proportion; IGNORED nodes get 0."""
 
     def span(self, scores: Scores) -> tuple[int, int]:
         counted = scores[scores != IGNORED]
@@ -56,15 +56,15 @@ class SpreadNormalizer(Normalizer):
 
 @dataclass(frozen=True, slots=True)
 class ConstraintScore:
-    """One soft constraint in one attempt. `weight` makes up for pods being thinner where domains are many."""
+    """State of one soft constraint in one attempt. `weight` grows with the number of domains."""
 
     spread: SpreadConstraint
     weight: float
     pod_counts: DomainPodCounts | None
-    """None: the constraint is by host name, and each node's own pods count."""
+    """None for the constraint on host names, which counts the pods of each node itself."""
 
     def on(self, node: NodeInfo) -> float:
-        """What the constraint adds to a node's score; nothing where the node lacks the label."""
+        """Return the constraint's part of a node's score; 0 if the node lacks the label."""
         value = node.labels.get(self.spread.key)
         if value is None:
             return 0.0
@@ -72,7 +72,7 @@ class ConstraintScore:
         return amount
 
     def on_all(self, nodes: NodeTable) -> Amounts:
-        """The same for many nodes."""
+        """Return `on` for all nodes of a table."""
         topology = nodes.topology(self.spread.key)
         if self.pod_counts is None:
             count = self.spread.count
@@ -92,13 +92,13 @@ class ConstraintScore:
 
 
 class Amounts(NamedTuple):
-    """A number for each node: `values` by the small int that it has in `places`."""
+    """A float for each node: `values` indexed by `places`."""
 
     values: NDArray[np.float64]
     places: NDArray[np.int64]
 
     def without(self, nodes: NDArray[np.intp]) -> Amounts:
-        """The same with 0 for some nodes."""
+        """Return a copy with 0 for some nodes."""
         if not len(nodes):
             return self
         places = self.places.copy()
@@ -106,8 +106,8 @@ class Amounts(NamedTuple):
         return Amounts(np.append(self.values, 0.0), places)
 
     def plus(self, others: Amounts) -> Amounts:
-        """Both added up, for each pair of values once if that is less work."""
-        if len(self.values) * len(others.values) > _MANY:
+        """Return the sum, computed once per pair of values if that is less work."""
+        if len(self.values) * len(others.values) > _MAX_COMBINATIONS:
             both = self.values.take(self.places) + others.values.take(others.places)
             return Amounts(both, np.arange(len(both)))
         places = self.places * len(others.values)
@@ -117,37 +117,37 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SpreadScore:
-    """All soft constraints in one attempt, one at least."""
+    """State of all soft constraints in one attempt, at least one."""
 
     constraint_scores: tuple[ConstraintScore, ...]
     require_all: bool
     all_have_hostname: bool
-    """Whether each node of the cluster has a host name, if that matters."""
+    """True if each node of the cluster has a host name, or no constraint is on host names."""
 
     @property
-    def likeness(self) -> NodeEquivalence | None:
-        """Which nodes have the same raw score; None where nodes lack the host name, and their own pods do not count."""
+    def equivalence(self) -> NodeEquivalence | None:
+        """Equivalence of nodes with equal raw scores; None if a node lacks its host name label."""
         if not self.all_have_hostname:
             return None
-        keys = tuple([crowd.spread.key for crowd in self.constraint_scores if crowd.pod_counts is not None])
-        of_hosts = [crowd.spread.count for crowd in self.constraint_scores if crowd.pod_counts is None]
+        keys = tuple([each.spread.key for each in self.constraint_scores if each.pod_counts is not None])
+        of_hosts = [each.spread.count for each in self.constraint_scores if each.pod_counts is None]
         return NodeEquivalence(keys, tuple([count for count in of_hosts if count is not None]))
 
     def on(self, node: NodeInfo) -> int:
-        """The raw score of a node."""
+        """Return the raw score of a node."""
         if self.require_all and not _has_all(self.constraint_scores, node.labels):
             return IGNORED
-        return _rounded(sum(crowd.on(node) for crowd in self.constraint_scores))
+        return _rounded(sum(each.on(node) for each in self.constraint_scores))
 
     def on_all(self, nodes: NodeTable) -> Scores:
-        """The raw scores of many nodes."""
+        """Return the raw scores of all nodes of a table."""
         total = self.constraint_scores[0].on_all(nodes)
-        for crowd in self.constraint_scores[1:]:
-            total = total.plus(crowd.on_all(nodes))
+        for each in self.constraint_scores[1:]:
+            total = total.plus(each.on_all(nodes))
         scores: Scores = _all_rounded(total.values).take(total.places)
         if self.require_all:
-            for crowd in self.constraint_scores:
-                scores[nodes.topology(crowd.spread.key).unlabelled] = IGNORED
+            for each in self.constraint_scores:
+                scores[nodes.topology(each.spread.key).unlabelled] = IGNORED
         return scores
 
 
@@ -155,18 +155,18 @@ def spread_score(
     spreads: SpreadConstraints,
     signature: PodSignature,
     feasible: NodeTable,
-    regions: EligibleDomainsCache,
+    cache: EligibleDomainsCache,
     require_all: bool,
 ) -> SpreadScore:
-    """What a pod of the signature finds; `require_all` as in `EligibleDomainsCache.of`."""
+    """Return the state for a pod of the signature; `require_all` as in `EligibleDomainsCache.of`."""
     whole = feasible.all_nodes
     table = whole if len(feasible) == len(whole) else feasible
     topologies = [table.topology(spread.key) for spread in spreads]
     ignored = _lacking_any(topologies) if require_all else None
     scored = len(feasible) - (int(np.count_nonzero(ignored)) if ignored is not None else 0)
     constraint_scores, all_have_hostname = [], True
-    for spread, topology, region in zip(
-        spreads, topologies, regions.of(spreads, signature, whole, require_all), strict=True
+    for spread, topology, eligible in zip(
+        spreads, topologies, cache.of(spreads, signature, whole, require_all), strict=True
     ):
         if spread.key == HOSTNAME:
             constraint_scores.append(ConstraintScore(spread, _weight(scored), None))
@@ -174,19 +174,19 @@ def spread_score(
         else:
             constraint_scores.append(
                 ConstraintScore(
-                    spread, _weight(_domains(topology, ignored)), count_pods_by_domain(spread, region, whole)
+                    spread, _weight(_domains(topology, ignored)), count_pods_by_domain(spread, eligible, whole)
                 )
             )
     return SpreadScore(tuple(constraint_scores), require_all, all_have_hostname)
 
 
 def _lacking_any(topologies: list[Domains]) -> Mask | None:
-    """Which nodes lack a topology; None if none does."""
+    """Return the mask of nodes that lack a topology; None if no node does."""
     return ~has_all_topologies(topologies) if any(len(topology.unlabelled) for topology in topologies) else None
 
 
 def _domains(topology: Domains, ignored: Mask | None) -> int:
-    """How many domains the nodes are in that are not ignored, those that lack the label being one more."""
+    """Return the number of domains of nodes that are not ignored; nodes without the label are one more domain."""
     if ignored is not None:
         return int(np.count_nonzero(np.bincount(topology.ids[~ignored])))
     if len(topology.unlabelled):
@@ -199,11 +199,11 @@ def _weight(domains: int) -> float:
 
 
 def _has_all(constraint_scores: tuple[ConstraintScore, ...], labels: Mapping[str, str]) -> bool:
-    return all(crowd.spread.key in labels for crowd in constraint_scores)
+    return all(each.spread.key in labels for each in constraint_scores)
 
 
 def _rounded(amount: float) -> int:
-    """Half away from zero, as Go's math.Round."""
+    """Round half away from zero, as Go's math.Round."""
     whole = math.trunc(amount)
     rest = amount - whole
     return whole + (rest >= 0.5) - (rest <= -0.5)

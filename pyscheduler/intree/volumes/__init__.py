@@ -1,1 +1,1 @@
-"""What the plugins for volumes share: objects, matching, provisioning, limits, and what Reserve assumes."""
+"""Parts shared by the volume plugins: objects, matching, provisioning, limits, the assume cache."""

@@ -1,6 +1,6 @@
-"""Volumes and claims as they will be once the bindings that were decided on are written: kube-scheduler's assume cache.
+"""Assume cache of volumes and claims: objects as they will be once the decided bindings are written.
 
-An assumed object counts as long as the watch shows the version that it was made from; any newer version wins.
+An assumed object is valid as long as the informer has the version that it was made from; any other version replaces it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pyscheduler.intree.volumes.objects import VOLUME, Object, name_of, namespac
 
 _Key = tuple[str, str]
 _SPARE = 64
-"""So many entries may lie about before those that the watch has overtaken are looked for."""
+"""Assumed entries kept before the outdated ones are pruned."""
 
 
 class AssumeCache:
-    """The objects of one kind, the assumed ones in place of those that they were made from."""
+    """Objects of one kind, with assumed objects in place of those of the informer."""
 
     def __init__(self, kind: ResourceKind, handle: Handle) -> None:
         self._kind = kind
@@ -26,18 +26,18 @@ class AssumeCache:
         self._limit = _SPARE
 
     def get(self, namespace: str, name: str) -> Object | None:
-        """The object, assumed or as last seen; None if the watch does not show it."""
-        seen = self._handle.objects(self._kind).get((namespace, name))
-        return None if seen is None else self.assumed_or(seen)
+        """Return the object, assumed or from the informer; None if the informer does not have it."""
+        current = self._handle.objects(self._kind).get((namespace, name))
+        return None if current is None else self.assumed_or(current)
 
     def assume(self, obj: Object) -> None:
-        """Take it that the object will be so. It carries the version that it was made from."""
+        """Store the object as it will be. It has the resourceVersion that it was made from."""
         if len(self._assumed) >= self._limit:
             self._prune()
         self._assumed[_key(obj)] = obj
 
     def restore(self, obj: Object) -> None:
-        """Take it back, unless the object has been assumed again since, from a newer version."""
+        """Drop the assumed object, unless a later version of it has been assumed since."""
         assumed = self._assumed.get(_key(obj))
         if assumed is not None and version_of(assumed) == version_of(obj):
             del self._assumed[_key(obj)]
@@ -45,16 +45,16 @@ class AssumeCache:
     def __len__(self) -> int:
         return len(self._assumed)
 
-    def assumed_or(self, seen: Object) -> Object:
-        """What is assumed of an object that the watch shows so; the object itself if nothing is."""
-        key = _key(seen) if self._assumed else None
+    def assumed_or(self, current: Object) -> Object:
+        """Return the assumed version of an informer's object, or the object itself if there is none."""
+        key = _key(current) if self._assumed else None
         assumed = self._assumed.get(key) if key else None
         if key is None or assumed is None:
-            return seen
-        if version_of(assumed) == version_of(seen):
+            return current
+        if version_of(assumed) == version_of(current):
             return assumed
         del self._assumed[key]
-        return seen
+        return current
 
     def _prune(self) -> None:
         for key in tuple(self._assumed):
@@ -65,7 +65,7 @@ class AssumeCache:
 
 
 class VolumeAssumeCache(AssumeCache):
-    """The volumes, assumed claims of them counted in; what is read of a volume is kept until it changes."""
+    """Assume cache of volumes. What is parsed from a volume is cached until the volume changes."""
 
     def __init__(self, handle: Handle) -> None:
         super().__init__(VOLUME, handle)
@@ -74,10 +74,10 @@ class VolumeAssumeCache(AssumeCache):
         self._indexed = -1
 
     def of_classes(self, classes: Iterable[str]) -> list[PersistentVolume]:
-        """The volumes of some storage classes."""
+        """Return the volumes of some storage classes."""
         self._index()
-        seen = [volume for name in frozenset(classes) for volume in self._by_class.get(name, ())]
-        return [self.read(self.assumed_or(volume.source)) for volume in seen] if len(self) else seen
+        current = [volume for name in frozenset(classes) for volume in self._by_class.get(name, ())]
+        return [self.read(self.assumed_or(volume.source)) for volume in current] if len(self) else current
 
     def _index(self) -> None:
         version = self._handle.objects_version(VOLUME)
@@ -90,7 +90,7 @@ class VolumeAssumeCache(AssumeCache):
             self._by_class.setdefault(volume.storage_class, []).append(volume)
 
     def read(self, source: Object) -> PersistentVolume:
-        """What matching reads of the volume."""
+        """Return the parsed volume, cached by source object."""
         name = name_of(source)
         volume = self._read.get(name)
         if volume is None or volume.source is not source:
@@ -105,7 +105,7 @@ def version_of(obj: Object) -> str:
 
 
 def is_newer(a: Object, b: Object) -> bool:
-    """Whether `a` is of a later version than `b`; versions that are no numbers compare as equal."""
+    """Return True if `a` has a later resourceVersion than `b`; versions that are no numbers compare as equal."""
     older, newer = version_of(b), version_of(a)
     return older.isdecimal() and newer.isdecimal() and int(newer) > int(older)
 

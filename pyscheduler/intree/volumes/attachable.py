@@ -1,7 +1,7 @@
-"""Volumes that a CSI driver attaches to nodes: which driver does it for a pod's volume, and which volume it is.
+"""Volumes that CSI drivers attach to nodes: the driver and handle of each volume of a pod.
 
-In-tree volumes of five plugins are attached by CSI drivers on every node that has a CSINode (KEP-625). Drivers and
-handles are those of k8s.io/csi-translation-lib, so that one disk is counted once, however it is named.
+In-tree volumes of five plugins are attached by CSI drivers on every node with a CSINode (KEP-625). Drivers and handles
+are those of k8s.io/csi-translation-lib, so that a disk counts once, whether in-tree or CSI.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pyscheduler.intree.volumes.objects import (
 )
 
 Attachable = tuple[str, str]
-"""A volume as (CSI driver, the driver's handle for it)."""
+"""A volume as (CSI driver, volume handle)."""
 
 
 class _InTree(msgspec.Struct, frozen=True):
-    """An in-tree plugin by the field that its volumes have in a spec, with the driver that has taken over."""
+    """An in-tree plugin, by the field of its volumes in a spec, and the CSI driver that replaces it."""
 
     plugin: str
     driver: str
     id_key: str = "volumeID"
     migrated: bool = True
-    """Whether kube-scheduler takes it for migrated wherever there is a CSINode."""
+    """False if kube-scheduler does not treat it as migrated on nodes with a CSINode."""
 
 
 _IN_TREE: Mapping[str, _InTree] = {
@@ -55,18 +55,18 @@ _BY_PLUGIN = {in_tree.plugin: in_tree for in_tree in _IN_TREE.values()}
 
 
 class CannotAttach(Exception):
-    """A volume of a pod makes no sense; `missing` if it is a claim that is not there (yet)."""
+    """A volume of a pod is invalid, or its claim is missing (`missing`) and may be created later."""
 
     def __init__(self, why: str, missing: bool = False) -> None:
         super().__init__(why)
         self.missing = missing
 
 
-# -- volumes that pods name themselves -------------------------------------------------------------------------------
+# -- volumes in pods' specs -----------------------------------------------------------------------------------------
 
 
 def inline_drivers(signature: PodSignature) -> Iterator[str]:
-    """The drivers of the in-tree volumes that the pod names itself."""
+    """Return the CSI drivers of the in-tree volumes in the pod's spec."""
     for volume in signature.spec.volumes or ():
         if not _is_claim(volume) and (source := _source_of(volume)):
             yield _IN_TREE[source].driver
@@ -85,7 +85,7 @@ def _inline(volume: Object, has_csi_node: bool) -> Attachable | None:
     if not source or not has_csi_node or not _IN_TREE[source].migrated:
         return None
     try:
-        # The zone of a disk that a pod names is not known.
+        # The zone of a disk in a pod's spec is unknown.
         return _translated(source, {"spec": volume})
     except StatusError as error:
         why = f"converting volume({text(volume, 'name')}) from inline to csi: {str(error).partition(': ')[2]}"
@@ -93,7 +93,7 @@ def _inline(volume: Object, has_csi_node: bool) -> Attachable | None:
 
 
 def _translated(source: str, volume: Object) -> Attachable:
-    """A migrated volume as its driver knows it. StatusError if the driver cannot take it over."""
+    """Return the driver and handle of an in-tree volume. StatusError if the driver cannot take it over."""
     check_migration(volume)
     in_tree = _IN_TREE[source]
     handle = text(volume, "spec", source, in_tree.id_key)
@@ -115,7 +115,7 @@ def _gce_place(labels: Mapping[str, str]) -> str:
 
 
 def of_claim(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable | None:
-    """The volume that the claim is bound to, or will be; None if no CSI driver attaches it as far as one can tell."""
+    """Return the volume that the claim is or will be bound to; None if no known CSI driver attaches it."""
     name = volume_of_claim(claim)
     volume = storage.volume(name) if name else None
     found = _of_class(storage, claim, has_csi_node) if volume is None else of_volume(volume, has_csi_node)
@@ -123,12 +123,12 @@ def of_claim(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable 
 
 
 def csi_handle(volume: Object) -> str | None:
-    """The handle of a CSI volume; None for volumes of another kind."""
+    """Return the handle of a CSI volume; None for other volumes."""
     return text(volume, "spec", "csi", "volumeHandle") if isinstance(field(volume, "spec", "csi"), Mapping) else None
 
 
 def of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
-    """The volume by its CSI driver and handle; None if no driver attaches it."""
+    """Return the volume by CSI driver and handle; None if no driver attaches it."""
     handle = csi_handle(volume)
     if handle is not None:
         return text(volume, "spec", "csi", "driver"), handle
@@ -142,11 +142,11 @@ def of_volume(volume: Object, has_csi_node: bool) -> Attachable | None:
 
 
 def _of_class(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable | None:
-    """What the claim's class will provision: a volume of its own, under a handle that no driver gives."""
+    """Return the volume that the claim's class will provision, under a unique placeholder handle."""
     name = class_of_claim(claim)
     storage_class = storage.storage_class(name) if name else None
     if storage_class is None:
-        return None  # it is bound at once or never, and then counted by its volume
+        return None  # the claim is bound at once or never, and then its volume counts
     driver = text(storage_class, "provisioner")
     in_tree = _BY_PLUGIN.get(driver)
     if in_tree is not None:
@@ -160,9 +160,9 @@ def _of_class(storage: Storage, claim: Object, has_csi_node: bool) -> Attachable
 
 
 def attachable_volumes(storage: Storage, pod: Pod, has_csi_node: bool, is_placed: bool) -> set[Attachable]:
-    """The pod's volumes that CSI drivers attach. CannotAttach if one makes no sense.
+    """Return the pod's volumes that CSI drivers attach. CannotAttach if one is invalid.
 
-    A claim that is not there is passed over for pods that are placed already.
+    For pods that are placed already, claims that do not exist are skipped.
     """
     found = set()
     claims = iter(pod.signature.volume_claims)

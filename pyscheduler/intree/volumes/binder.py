@@ -1,6 +1,6 @@
-"""What is written when a pod gets its volumes: claims and volumes that name each other, and the wait until they do.
+"""Binding of a pod's volumes: assume, write claims and volumes that reference each other, wait until they are bound.
 
-The volume controller and the provisioners do the rest. Matches BindPodVolumes of kube-scheduler 1.36.
+The PV controller and the provisioners do the rest. Matches BindPodVolumes of kube-scheduler 1.36.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ Document = dict[str, Any]
 
 
 class PodBinding(msgspec.Struct, eq=False):
-    """What was decided on for one pod on its node; each object is replaced by what the API server made of it."""
+    """Volumes and claims of one pod to be written; each object is replaced by the API server's response."""
 
     node: NodeInfo
     volumes: list[tuple[Object, Object]]
-    """Volumes as they are to be written, with their claims."""
+    """Volumes to be written, each with its claim."""
     claims: list[Object]
-    """Claims as they are to be written: volumes are to be made for them."""
+    """Claims to be written, for provisioning."""
 
 
-# -- deciding ----------------------------------------------------------------------------------------------------------
+# -- assume ------------------------------------------------------------------------------------------------------------
 
 
-def assume(decided: PodVolumes, node: NodeInfo, volumes: VolumeAssumeCache, claims: AssumeCache) -> PodBinding:
-    """Take it that the pod's volumes and claims are bound, so that no other pod is given them meanwhile."""
+def assume(pod_volumes: PodVolumes, node: NodeInfo, volumes: VolumeAssumeCache, claims: AssumeCache) -> PodBinding:
+    """Assume the volumes and claims as bound, so that no other pod gets them in the meantime."""
     binding = PodBinding(node, [], [])
-    for volume, claim in decided.bindings:
+    for volume, claim in pod_volumes.bindings:
         bound = bound_to(volume.source, claim)
         if bound is not volume.source:
             volumes.assume(bound)
         binding.volumes.append((bound, claim))
-    for claim in decided.provisions:
+    for claim in pod_volumes.provisions:
         chosen = _annotated(claim, SELECTED_NODE_ANNOTATION, node.name)
         claims.assume(chosen)
         binding.claims.append(chosen)
@@ -62,7 +62,7 @@ def assume(decided: PodVolumes, node: NodeInfo, volumes: VolumeAssumeCache, clai
 
 
 def restore(binding: PodBinding, volumes: VolumeAssumeCache, claims: AssumeCache) -> None:
-    """Take back what was assumed and has not been written."""
+    """Drop the assumed objects that have not been written."""
     for volume, _ in binding.volumes:
         volumes.restore(volume)
     for claim in binding.claims:
@@ -70,7 +70,7 @@ def restore(binding: PodBinding, volumes: VolumeAssumeCache, claims: AssumeCache
 
 
 def bound_to(volume: Object, claim: Object) -> Object:
-    """The volume bound to the claim from its side; the same object if it is so already."""
+    """Return the volume with a claimRef to the claim; the same object if it has one already."""
     bound = volume
     if not is_bound_to_claim(volume, claim) and BOUND_BY_CONTROLLER_ANNOTATION not in annotations_of(volume):
         bound = _annotated(volume, BOUND_BY_CONTROLLER_ANNOTATION, "yes")
@@ -92,11 +92,11 @@ def _annotated(obj: Object, key: str, value: str) -> Object:
     return {**obj, "metadata": meta}
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
+# -- write -------------------------------------------------------------------------------------------------------------
 
 
 async def write(binding: PodBinding, api: ApiWriter) -> None:
-    """PUT what was decided on. ApiError if the server refuses; what it took before stays as written."""
+    """PUT the objects. ApiError if the API server rejects one; objects written before stay as they are."""
     for i, (volume, claim) in enumerate(binding.volumes):
         path = f"/api/v1/{VOLUME.plural}/{name_of(volume)}"
         written = await api.replace(path, {"apiVersion": "v1", "kind": VOLUME.kind, **volume})
@@ -106,17 +106,17 @@ async def write(binding: PodBinding, api: ApiWriter) -> None:
         binding.claims[i] = await api.replace(path, {"apiVersion": "v1", "kind": CLAIM.kind, **claim})
 
 
-# -- waiting -----------------------------------------------------------------------------------------------------------
+# -- wait --------------------------------------------------------------------------------------------------------------
 
 
 class BindingChecker(msgspec.Struct, frozen=True):
-    """Looks, through the watches, at how far the binding of a pod's volumes has come."""
+    """Progress of a pod's volume binding, read from the informers."""
 
     storage: Storage
     volumes: VolumeAssumeCache
 
     def is_done(self, binding: PodBinding, pod: Pod, node_exists: bool) -> bool:
-        """Whether all is bound. StatusError if it will not be, so that the pod has to be tried again."""
+        """Return True if all claims are bound. StatusError if they cannot be, so that the pod is requeued."""
         node_name = binding.node.name
         if not node_exists:
             raise StatusError(f'failed to get node "{node_name}": {not_found("node", node_name)}')
@@ -130,22 +130,22 @@ class BindingChecker(msgspec.Struct, frozen=True):
         volume = self.storage.volume(name)
         if volume is None:
             raise StatusError(f"failed to check binding: {not_found('persistentvolumes', name)}")
-        seen = self._seen(claim, "failed to check binding")
+        current = self._current_claim(claim, "failed to check binding")
         if is_newer(written, volume):
             return False
         self._check_reach(volume, node, "failed to translate pv to csi: ")
         if not text(volume, "spec", "claimRef", "uid"):
             raise StatusError(f'ClaimRef got reset for pv "{name}"')
-        return is_bound(seen)
+        return is_bound(current)
 
     def _is_provisioned(self, written: Object, node: NodeInfo) -> bool:
-        claim = self._seen(written, "failed to check provisioning pvc")
+        claim = self._current_claim(written, "failed to check provisioning pvc")
         if is_newer(written, claim):
             return False
         if field(claim, "metadata", "annotations") is None:
             raise StatusError(f'selectedNode annotation reset for PVC "{name_of(claim)}"')
         if selected_node(claim) != node.name:
-            # That is how a provisioner says that it failed and that another node should be tried.
+            # A provisioner removes the annotation to report a failure and to request another node.
             raise StatusError(f'provisioning failed for PVC "{name_of(claim)}"')
         if volume_of_claim(claim):
             volume = self.storage.volume(volume_of_claim(claim))
@@ -154,18 +154,18 @@ class BindingChecker(msgspec.Struct, frozen=True):
             self._check_reach(volume, node)
         return is_bound(claim)
 
-    def _seen(self, claim: Object, doing: str) -> Object:
-        seen = self.storage.claim(namespace_of(claim), name_of(claim))
-        if seen is None:
+    def _current_claim(self, claim: Object, context: str) -> Object:
+        current = self.storage.claim(namespace_of(claim), name_of(claim))
+        if current is None:
             key = f"{namespace_of(claim)}/{name_of(claim)}"
-            raise StatusError(f"{doing}: {not_found('persistentvolumeclaims', key)}")
-        return seen
+            raise StatusError(f"{context}: {not_found('persistentvolumeclaims', key)}")
+        return current
 
-    def _check_reach(self, source: Object, node: NodeInfo, translating: str = "") -> None:
+    def _check_reach(self, source: Object, node: NodeInfo, context: str = "") -> None:
         try:
             reached = is_accessible(self.volumes.read(source), node.name, node.labels, self.storage)
         except StatusError as problem:
-            raise StatusError(f"{translating}{problem}") from None
+            raise StatusError(f"{context}{problem}") from None
         if not reached:
             name, why = name_of(source), "no matching NodeSelectorTerms"
             raise StatusError(f'pv "{name}" node affinity doesn\'t match node "{node.name}": {why}')

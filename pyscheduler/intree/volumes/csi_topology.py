@@ -1,8 +1,8 @@
-"""Which nodes a volume can be reached from: its node affinity, read as its CSI driver reads it where that took over.
+"""Nodes from which a volume is accessible: its node affinity, translated for migrated in-tree volumes.
 
-In-tree volumes of five plugins are served by CSI drivers today (KEP-625). A node whose CSINode names the plugin as
-migrated carries the driver's own topology labels, so a zone in the volume's affinity or labels is looked for under the
-driver's key there. Matches k8s.io/csi-translation-lib as far as it changes node affinity.
+In-tree volumes of five plugins are served by CSI drivers (KEP-625). A node with the plugin in its CSINode's list of
+migrated plugins has the driver's own topology labels, so a zone in the volume's affinity or labels is matched against
+the driver's key there. Matches k8s.io/csi-translation-lib where it changes node affinity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyscheduler.api.objects import LabelSelectorRequirement, NodeSelectorTerm
 from pyscheduler.intree.volumes.objects import Object, annotations_of, field, items, labels_of, text
 
 Affinity = tuple[Selector, ...] | None
-"""Any one of the selectors is enough; None is no restriction at all."""
+"""Selectors of which one must match; None is no restriction."""
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -30,12 +30,12 @@ MIGRATED_PLUGINS_ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
 class _Migration(msgspec.Struct, frozen=True):
-    """One in-tree plugin: its name, its field in a volume's spec, and what its driver makes of such a volume."""
+    """An in-tree plugin: its name, its field in a volume's spec, and the translation to its CSI driver."""
 
     plugin: str
     source: str
     topology_key: str = ""
-    """The driver's own label for zones; "" if it leaves the affinity as it is."""
+    """The driver's own zone label; "" if the affinity stays as it is."""
     check: Callable[[Object], None] = lambda _: None
     """Raises StatusError for a volume that the driver cannot take over."""
 
@@ -44,13 +44,13 @@ class _Migration(msgspec.Struct, frozen=True):
 
 
 def affinity_of(volume: Object) -> Affinity:
-    """spec.nodeAffinity as it stands. Node names cannot be asked for here: kube-scheduler passes labels only."""
+    """Return spec.nodeAffinity as it stands. matchFields match any node: kube-scheduler passes labels only."""
     required = field(volume, "spec", "nodeAffinity", "required")
     return None if required is None else _selectors(_terms(volume))
 
 
 def migrated_affinity(volume: Object) -> Affinity:
-    """The same for nodes on which the volume's in-tree plugin has been migrated. StatusError if that cannot be."""
+    """Return the affinity on nodes where the in-tree plugin is migrated. StatusError if it cannot be translated."""
     migration = _migration_of(volume)
     if migration is None:
         return affinity_of(volume)
@@ -59,22 +59,22 @@ def migrated_affinity(volume: Object) -> Affinity:
 
 
 def check_migration(volume: Object) -> None:
-    """StatusError for an in-tree volume that its CSI driver cannot take over."""
+    """Raise StatusError for an in-tree volume that its CSI driver cannot take over."""
     migration = _migration_of(volume)
     if migration is not None:
         migration.check(volume)
 
 
 def in_tree_plugin(volume: Object) -> str:
-    """The in-tree plugin that the volume names, if its work is done by a CSI driver now; "" otherwise."""
+    """Return the volume's in-tree plugin if a CSI driver serves it now, else ""."""
     migration = _migration_of(volume)
     return migration.plugin if migration else ""
 
 
 def is_migrated(plugin: str, csi_node: Object | None) -> bool:
-    """Whether the node's CSINode says that the plugin's work is done by its CSI driver there."""
-    said = annotations_of(csi_node).get(MIGRATED_PLUGINS_ANNOTATION)
-    return isinstance(said, str) and bool(said) and plugin in said.split(",")
+    """Return True if the node's CSINode lists the plugin as migrated."""
+    plugins = annotations_of(csi_node).get(MIGRATED_PLUGINS_ANNOTATION)
+    return isinstance(plugins, str) and bool(plugins) and plugin in plugins.split(",")
 
 
 def _migration_of(volume: Object) -> _Migration | None:
@@ -104,7 +104,7 @@ def _requirements(term: Any, kind: str) -> tuple[LabelSelectorRequirement, ...]:
 
 
 def _selectors(terms: Iterable[NodeSelectorTerm]) -> Affinity:
-    """The terms that can match; fields are asked of no node, so that a sound term of fields alone matches any."""
+    """Return the selectors of terms that can match, less matchFields: a valid term of fields alone matches any node."""
     compiled = (node_term(term) for term in terms)
     return tuple(Selector(term.labels) for term in compiled if term.labels or term.names)
 
@@ -113,7 +113,7 @@ def _selectors(terms: Iterable[NodeSelectorTerm]) -> Affinity:
 
 
 def _translated(volume: Object, driver_key: str) -> Affinity:
-    """The affinity with the driver's key in place of the zone label, or taken from the volume's own zone label."""
+    """Return the affinity with the driver's key in place of the zone label, or from the volume's own zone label."""
     terms = _terms(volume)
     zone_key, beta = _zone_key(terms, labels_of(volume))
     zone = labels_of(volume).get(zone_key)
@@ -133,7 +133,7 @@ def _regions(terms: list[NodeSelectorTerm], beta: bool) -> list[NodeSelectorTerm
 
 
 def _zone_key(terms: list[NodeSelectorTerm], labels: Object) -> tuple[str, bool]:
-    """The zone label that the volume goes by, and whether it is the beta one: affinity before labels."""
+    """Return the zone key of the volume, and True if it is the beta one; affinity takes precedence over labels."""
     for key in (ZONE, BETA_ZONE):
         if any(True for _ in _expressions(terms, key)):
             return key, key == BETA_ZONE
@@ -164,19 +164,19 @@ _AWS_VOLUME = re.compile(r"vol-[^/]*\Z")
 
 
 def _check_aws(volume: Object) -> None:
-    """The volume's ID must be `vol-…`, `aws://<zone>/vol-…` or anything that is no URL."""
-    given = text(volume, "spec", "awsElasticBlockStore", "volumeID")
-    if not given.startswith("aws://"):
+    """Check that the volume ID is `vol-…`, `aws://<zone>/vol-…` or no URL."""
+    volume_id = text(volume, "spec", "awsElasticBlockStore", "volumeID")
+    if not volume_id.startswith("aws://"):
         return
-    path = re.split(r"[?#]", given.removeprefix("aws://"))[0].partition("/")[2]
+    path = re.split(r"[?#]", volume_id.removeprefix("aws://"))[0].partition("/")[2]
     if not _AWS_VOLUME.match(path.strip("/")):
         raise _untranslatable(
-            f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({given})"
+            f"failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume ({volume_id})"
         )
 
 
 def _check_gce(volume: Object) -> None:
-    """A regional disk names several zones, all of one region."""
+    """Check that the zones of a regional disk are all in one region."""
     labels = labels_of(volume)
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(ZONE_DELIMITER)
     if len(zones) == 1:

@@ -1,8 +1,8 @@
-"""Which changes of storage objects may help a pod that a volume plugin rejected.
+"""Queueing hints of the volume plugins for changes of storage objects.
 
-Kube-scheduler's hints look at the object that changed and hardly at the pod: they wake pods that use other classes and
-volumes, and miss what reaches a pod through its claims, as the driver of a class does. Here the claims are followed.
-An update may hide that an object was deleted and created anew, so no field counts as immutable.
+Kube-scheduler's hints look at the changed object and hardly at the pod: they requeue pods with other classes and
+volumes, and miss objects that a pod depends on through its claims, such as the driver of a class. These hints follow
+the claims. An update may stand for a deletion and a new object of the same name, so no field counts as immutable.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from pyscheduler.intree.volumes.provision import volume_limit
 
 
 class VolumeHints:
-    """Queueing hints by the claims of the waiting pod. They read the storage objects as they are after the event."""
+    """Queueing hints by the claims of the pending pod. They read the storage objects after the event."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def claim_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if it is a claim of the pod."""
+        """Return QUEUE if the pod uses the claim."""
         claim = event.new or event.old
         return queue_if(namespace_of(claim) == pod.namespace and name_of(claim) in claim_names(pod))
 
     def class_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if the class of one of the pod's claims appears or provisions otherwise."""
+        """Return QUEUE if a class of the pod's claims was created or its provisioning changed."""
         changed = event.old is None or event.new is None or _provisioning(event.old) != _provisioning(event.new)
         return queue_if(changed and name_of(event.new or event.old) in self._classes(pod))
 
     def volume_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if it is the volume of one of the pod's claims, or one that an unbound claim might get."""
+        """Return QUEUE if a claim of the pod is bound to the volume, or an unbound one might be."""
         name = name_of(event.new or event.old)
         classes = {class_of_volume(side) for side in (event.old, event.new) if side is not None}
         return queue_if(
@@ -57,17 +57,17 @@ class VolumeHints:
         )
 
     def csi_node_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if other in-tree plugins are migrated on the node, so that volumes are reached from elsewhere."""
+        """Return QUEUE if the migrated plugins of the node changed, which changes the accessible volumes."""
         before, now = (annotations_of(side).get(MIGRATED_PLUGINS_ANNOTATION, "") for side in (event.old, event.new))
         return queue_if(event.old is None or before != now)
 
     def csi_driver_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if the driver of a class that the pod's claims are of ceases to publish its free capacity."""
+        """Return QUEUE if the driver of a class of the pod's claims stopped publishing its capacity."""
         before, now = (field(side, "spec", "storageCapacity") is True for side in (event.old, event.new))
         return queue_if(before and not now and name_of(event.old) in self._provisioners(pod))
 
     def capacity_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if there is more capacity of a class that the pod's claims are of, or capacity elsewhere."""
+        """Return QUEUE if there is more capacity of a class of the pod's claims, or capacity in another topology."""
         new, old = event.new, event.old
         if text(new, "storageClassName") not in self._classes(pod):
             return QueueingHint.SKIP
@@ -76,12 +76,12 @@ class VolumeHints:
         return queue_if(now is not None and (elsewhere or before is None or now > before))
 
     def assumption_ended(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if a pod that leaves its node has unbound claims: the volumes that it was to get are free again."""
+        """Return QUEUE if a deleted pod has unbound claims: the volumes assumed for it are free again."""
         gone: Pod = event.old
         return queue_if(any(not is_bound(claim) for claim in self.claims(gone)))
 
     def claims(self, pod: Pod) -> Iterator[Object]:
-        """The pod's claims, as far as they exist."""
+        """Yield the pod's claims that exist."""
         for name in claim_names(pod):
             claim = self._storage.claim(pod.namespace, name)
             if claim is not None:
@@ -95,10 +95,10 @@ class VolumeHints:
 
 
 def _provisioning(storage_class: Object) -> tuple[object, ...]:
-    """The fields of a class that decide which nodes its claims can be provisioned on."""
+    """Return the fields of a class that decide where its claims can be provisioned."""
     return tuple(storage_class.get(key) for key in ("provisioner", "volumeBindingMode", "allowedTopologies"))
 
 
 def _topology_and_class(capacity: Object) -> tuple[object, ...]:
-    """Which nodes reach the capacity, and for which class."""
+    """Return the topology and the class of a CSIStorageCapacity."""
     return capacity.get("nodeTopology"), capacity.get("storageClassName")

@@ -1,13 +1,13 @@
-"""Which events may help a pod that NodeVolumeLimits rejected: a limit is raised, or fewer volumes count against it.
+"""Queueing hints of NodeVolumeLimits: a limit was raised, or fewer volumes count toward it.
 
-A volume counts under its driver's handle, so what counts changes with claims, volumes and classes, too, those of the
-pods on the nodes among them.
+A volume counts by its driver's handle, so changes of claims, volumes and classes, also those of placed pods, change the
+count.
 """
 
 from __future__ import annotations
 
 from pyscheduler.api import ClusterEvent, Pod, PodSignature, QueueingHint
-from pyscheduler.intree._hints import had_place, queue_if
+from pyscheduler.intree._hints import occupied_node, queue_if
 from pyscheduler.intree.volumes.attachable import (
     Attachable,
     CannotAttach,
@@ -30,28 +30,28 @@ from pyscheduler.intree.volumes.objects import (
 
 
 class LimitHints:
-    """The queueing hints of NodeVolumeLimits. They read the storage objects as they are after the event."""
+    """Queueing hints of NodeVolumeLimits. They read the storage objects after the event."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def limit_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if a driver can attach more volumes to a node, or states no limit any more."""
+        """Return QUEUE if a driver's limit on the node was raised or removed."""
         before, now = limits_of(event.old), limits_of(event.new)
         return queue_if(any(driver not in now or now[driver] > limit for driver, limit in before.items()))
 
     def pod_deleted(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if the pod that is gone had volumes on a node."""
-        return queue_if(had_place(event) and needs_attaching(event.old.signature))
+        """Return QUEUE if the deleted pod had volumes attached to a node."""
+        return queue_if(occupied_node(event) and needs_attaching(event.old.signature))
 
     def pod_placed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if the pod shares a volume with one that comes to a node: it takes no place there any more."""
+        """Return QUEUE if the pod shares a volume with the newly bound pod: on that node it no longer counts."""
         if not event.new.node_name or not needs_attaching(event.new.signature):
             return QueueingHint.SKIP
         return queue_if(not self._volumes(pod).isdisjoint(self._volumes(event.new)))
 
     def claim_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if it is a claim of the pod, or if its volume counts under another driver or not at all any more."""
+        """Return QUEUE if the pod uses the claim, or if the claim's volume no longer counts for its driver."""
         old, new = event.old, event.new
         if namespace_of(new or old) == pod.namespace and name_of(new or old) in claim_names(pod):
             return QueueingHint.QUEUE
@@ -59,7 +59,7 @@ class LimitHints:
         return self._count_changed(pod, before, now)
 
     def volume_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if it is a volume of the pod, or if it counts under another driver or not at all any more."""
+        """Return QUEUE if the pod uses the volume, or if the volume no longer counts for its driver."""
         old, new = event.old, event.new
         names = (self._storage.claim(pod.namespace, name) for name in claim_names(pod))
         if any(claim is not None and volume_of_claim(claim) == name_of(new or old) for claim in names):
@@ -70,9 +70,9 @@ class LimitHints:
         return QueueingHint.QUEUE if new is None and before is not None else self._count_changed(pod, before, now)
 
     def _by_class(self, volume: Object) -> Attachable | None:
-        """The claim of a volume as it counts while the volume is not there."""
-        held = field(volume, "spec", "claimRef")
-        claim = self._storage.claim(text(held, "namespace"), text(held, "name"))
+        """Return the attachable volume of the volume's claim as it counts while the volume does not exist."""
+        claim_ref = field(volume, "spec", "claimRef")
+        claim = self._storage.claim(text(claim_ref, "namespace"), text(claim_ref, "name"))
         return None if claim is None else of_claim(self._storage, claim, has_csi_node=True)
 
     def _count_changed(self, pod: Pod, before: Attachable | None, now: Attachable | None) -> QueueingHint:
@@ -82,12 +82,12 @@ class LimitHints:
         return queue_if(fewer or now in self._volumes(pod))
 
     def class_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if the volumes of a class are of another driver, or of none any more."""
+        """Return QUEUE if the provisioner of a class changed."""
         before, now = (text(side, "provisioner") for side in (event.old, event.new))
         return queue_if(before != now)
 
     def attachment_changed(self, pod: Pod, event: ClusterEvent) -> QueueingHint:
-        """QUEUE if another volume is attached instead, or none, and the driver may be one that the pod needs."""
+        """Return QUEUE if an attachment was deleted or replaced and the pod may use the same driver."""
         if event.new is not None and event.old.get("spec") == event.new.get("spec"):
             return QueueingHint.SKIP
         by_claim = bool(pod.signature.volume_claims)
@@ -101,7 +101,7 @@ class LimitHints:
 
 
 def limits_of(csi_node: Object) -> dict[str, int]:
-    """Number of volumes that each driver can attach to the node; drivers without a limit are left out."""
+    """Return the number of volumes that each driver can attach to the node, without drivers that have no limit."""
     return {
         text(driver, "name"): count
         for driver in items(csi_node, "spec", "drivers")
@@ -110,5 +110,5 @@ def limits_of(csi_node: Object) -> dict[str, int]:
 
 
 def needs_attaching(signature: PodSignature) -> bool:
-    """Return True if any volume of the pod is a claim, or of an in-tree plugin that has a CSI driver."""
+    """Return True if a volume of the pod is a claim or of an in-tree plugin that has a CSI driver."""
     return bool(signature.volume_claims) or any(inline_drivers(signature))

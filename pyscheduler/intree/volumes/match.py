@@ -1,7 +1,7 @@
-"""Which volume a claim is bound to when its pod comes to a node: the one kept for it, else the smallest that serves.
+"""Matching of claims with volumes: the pre-bound volume, else the smallest that satisfies the claim.
 
-What does not depend on the node is checked once (`find_candidates`); what is left for a node is whether it reaches
-the volume and whether another claim of the pod has taken it. Matches FindMatchingVolume (k8s.io/component-helpers).
+`find_candidates` checks once what does not depend on the node; per node, the volume must be accessible and not taken by
+another claim of the pod. Matches FindMatchingVolume (k8s.io/component-helpers).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from pyscheduler.intree.volumes.objects import (
 )
 
 NONE = -1
-"""In arrays of volumes: no volume."""
+"""Stands for no volume in arrays of volumes."""
 
 
 class Amount(NamedTuple):
-    """A quantity, exact to a thousandth; amounts compare as the quantities do, however large."""
+    """A quantity, exact to a thousandth; amounts compare as the quantities do, without a limit."""
 
     units: int
     thousandths: int
@@ -49,7 +49,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
     capacity: Amount
     affinity: Affinity
     kind: tuple[str, str]
-    """Its volumeMode and its volumeAttributesClassName, which a claim must agree with."""
+    """volumeMode and volumeAttributesClassName, which must equal those of the claim."""
     access_modes: frozenset[str]
     claimed: bool
     available: bool
@@ -57,20 +57,20 @@ class PersistentVolume(msgspec.Struct, frozen=True, eq=False):
 
 
 class ClaimCandidates(msgspec.Struct, frozen=True, eq=False):
-    """A claim with the volumes that it may be bound to, best first."""
+    """A claim with the volumes that it can be bound to, best first."""
 
     claim: Object
     prebound: tuple[PersistentVolume, ...]
-    """Those that are bound to it already from their side: one of these, or none at all."""
+    """Volumes with a claimRef to this claim; if there are any, no other can be bound."""
     free: tuple[PersistentVolume, ...]
-    """The smallest first; of equal ones the order is that of their names, where kube-scheduler leaves it to chance."""
+    """Smallest first; equal ones by name, where kube-scheduler's order is random."""
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
+# -- parsing ---------------------------------------------------------------------------------------------------------
 
 
 def amount(source: Any) -> Amount:
-    """A quantity off the wire; nothing for one that is missing or cannot be read."""
+    """Parse a quantity of a JSON object; 0 if it is missing or invalid."""
     if isinstance(source, str | int | float):
         try:
             return Amount(value(source), milli_value(source))
@@ -80,7 +80,7 @@ def amount(source: Any) -> Amount:
 
 
 def requested(claim: Object) -> Amount:
-    """How much storage the claim asks for."""
+    """Return the requested storage of the claim."""
     return amount(field(claim, "spec", "resources", "requests", "storage"))
 
 
@@ -100,23 +100,26 @@ def read_volume(source: Object) -> PersistentVolume:
 
 
 def is_bound_to_claim(volume: Object, claim: Object) -> bool:
-    """Whether the volume names the claim as its own; a reference without a UID fits any claim of the name."""
-    held = field(volume, "spec", "claimRef")
-    if held is None or (text(held, "namespace"), text(held, "name")) != (namespace_of(claim), name_of(claim)):
+    """Return True if the volume's claimRef is the claim; a reference without a UID matches by name."""
+    claim_ref = field(volume, "spec", "claimRef")
+    if claim_ref is None or (text(claim_ref, "namespace"), text(claim_ref, "name")) != (
+        namespace_of(claim),
+        name_of(claim),
+    ):
         return False
-    return text(held, "uid") in ("", text(claim, "metadata", "uid"))
+    return text(claim_ref, "uid") in ("", text(claim, "metadata", "uid"))
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
 def is_within(affinity: Affinity, labels: Mapping[str, str]) -> bool:
-    """Whether a node with these labels is within the affinity."""
+    """Return True if a node with these labels is within the affinity."""
     return affinity is None or any(selector.matches(labels) for selector in affinity)
 
 
 def affinity_mask(affinity: Affinity, nodes: NodeTable) -> Mask:
-    """Which nodes are within the affinity."""
+    """Return the mask of nodes within the affinity."""
     if affinity is None:
         return np.ones(len(nodes), np.bool_)
     mask = np.zeros(len(nodes), np.bool_)
@@ -129,7 +132,7 @@ def affinity_mask(affinity: Affinity, nodes: NodeTable) -> Mask:
 
 
 def find_candidates(claim: Object, volumes: Iterable[PersistentVolume]) -> ClaimCandidates:
-    """Which of the volumes of its class the claim may be bound to. StatusError for a selector that makes no sense."""
+    """Return the volumes that the claim can be bound to. StatusError for an invalid selector."""
     selector, kind, least = _selector(claim), _kind(claim), requested(claim)
     modes = set(map(str, items(claim, "spec", "accessModes")))
     prebound: list[PersistentVolume] = []
@@ -148,7 +151,7 @@ def find_candidates(claim: Object, volumes: Iterable[PersistentVolume]) -> Claim
 def find_matching_volume(
     claim: ClaimCandidates, labels: Mapping[str, str], taken: Iterable[PersistentVolume]
 ) -> PersistentVolume | None:
-    """The claim's volume on a node with these labels, none of those that the pod's other claims have taken there."""
+    """Return the claim's volume on a node with these labels; `taken` are those of the pod's other claims."""
     left = [v for v in claim.prebound if v not in taken]
     if left:
         return left[0] if is_within(left[0].affinity, labels) else None
@@ -156,7 +159,7 @@ def find_matching_volume(
 
 
 class VolumeMatcher:
-    """The same for all nodes of a table at once, claim after claim."""
+    """`find_matching_volume` for all nodes of a table at once, claim after claim."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -164,20 +167,20 @@ class VolumeMatcher:
         self._taken: list[Ints] = []
 
     def find_matching_volume(self, claim: ClaimCandidates) -> Mask:
-        """Take a volume for the claim on every node; which nodes have none for it."""
+        """Take a volume for the claim on every node; return the mask of nodes without one."""
         chosen: Ints = np.full(len(self._nodes), NONE, np.int64)
         undecided = np.ones(len(self._nodes), np.bool_)
         for volume in (*claim.prebound, *claim.free):
             if not undecided.any():
                 break
             number = self._ids.setdefault(volume.name, len(self._ids))
-            asked = undecided
+            eligible = undecided
             for taken in self._taken:
-                asked = asked & (taken != number)
-            reached = asked & affinity_mask(volume.affinity, self._nodes)
+                eligible = eligible & (taken != number)
+            reached = eligible & affinity_mask(volume.affinity, self._nodes)
             chosen[reached] = number
-            # A volume that was kept for the claim is the last word also where the node does not reach it.
-            undecided &= ~(asked if volume in claim.prebound else reached)
+            # A pre-bound volume rules out all others, even on nodes from which it is not accessible.
+            undecided &= ~(eligible if volume in claim.prebound else reached)
         self._taken.append(chosen)
         return np.equal(chosen, NONE)
 
@@ -195,7 +198,7 @@ def _selector(claim: Object) -> Selector | None:
 
 
 def read_label_selector(source: Any) -> Selector | None:
-    """Compile a metav1.LabelSelector as decoded JSON; None (absent) stays None. SelectorError if it is none."""
+    """Compile a metav1.LabelSelector from JSON; None (absent) stays None. SelectorError if it is invalid."""
     if source is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""Storage objects as the volume plugins read them: plain dicts off the wire, of which any field may be missing.
+"""Accessors for storage objects, which are decoded JSON with any field possibly missing.
 
-A PersistentVolumeClaim is called claim here and a PersistentVolume volume. Facts: core/v1 and storage.k8s.io/v1, and
-the helpers that kube-scheduler and the volume controller share (k8s.io/component-helpers/storage).
+Here, claim means PersistentVolumeClaim and volume PersistentVolume. Follows core/v1 and storage.k8s.io/v1, and the
+helpers that kube-scheduler and the PV controller share (k8s.io/component-helpers/storage).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from pyscheduler.api import Handle, Pod, ResourceKind, VolumeClaim
 
 Object = Mapping[str, Any]
-"""An API object, or a part of one, as decoded JSON."""
+"""An API object, or part of one, as decoded JSON."""
 
 VOLUME = ResourceKind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 CLAIM = ResourceKind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
@@ -28,10 +28,10 @@ WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
 class Storage:
-    """The cluster's storage objects as last seen, looked up by name; None for what is not there."""
+    """Lister of storage objects by name; returns None for objects that are not in the informer's cache."""
 
     def __init__(self, handle: Handle) -> None:
-        """Every kind that is looked up must be in the `watches` of the plugin whose handle this is."""
+        """The plugin of the handle must have every kind that is looked up in its `watches`."""
         self._handle = handle
 
     def claim(self, namespace: str, name: str) -> Object | None:
@@ -57,22 +57,22 @@ class Storage:
 
 
 def field(obj: Any, *path: str) -> Any:
-    """The value at a path; None where any part of it is missing, null or not an object."""
+    """Return the value at a path; None if a part of the path is missing, null or not an object."""
     for key in path:
-        if type(obj) is not dict and not isinstance(obj, Mapping):  # the ABC takes ten times as long
+        if type(obj) is not dict and not isinstance(obj, Mapping):  # the isinstance check takes ten times as long
             return None
         obj = obj.get(key)
     return obj
 
 
 def text(obj: Any, *path: str) -> str:
-    """The string at a path, "" where there is none."""
+    """Return the string at a path, "" if there is none."""
     found = field(obj, *path)
     return found if isinstance(found, str) else ""
 
 
 def items(obj: Any, *path: str) -> Iterator[Any]:
-    """The entries of the list at a path, none where there is no list."""
+    """Yield the entries of the list at a path, none if there is no list."""
     found = field(obj, *path)
     yield from found if isinstance(found, list | tuple) else ()
 
@@ -94,7 +94,7 @@ def namespace_of(obj: Any) -> str:
 
 
 def not_found(resource: str, name: str) -> str:
-    """What kube-scheduler's listers say of an object that is not there."""
+    """Return the error text of kube-scheduler's listers for a missing object."""
     return f'{resource} "{name}" not found'
 
 
@@ -102,17 +102,17 @@ def not_found(resource: str, name: str) -> str:
 
 
 def claim_name(pod: Pod, claim: VolumeClaim) -> str:
-    """The name of the claim object in the pod's namespace; "" if the pod gives none."""
+    """Return the name of the claim object in the pod's namespace; "" if the pod states none."""
     return f"{pod.name}-{claim.name}" if claim.ephemeral else claim.name
 
 
 def claim_names(pod: Pod) -> list[str]:
-    """The names of all the pod's claims, ephemeral ones included, in the order of its spec."""
+    """Return the names of all claims of the pod, ephemeral ones included, in the order of its spec."""
     return [claim_name(pod, claim) for claim in pod.signature.volume_claims]
 
 
 def ownership_problem(pod: Pod, claim: Object) -> str:
-    """Why the claim cannot be the pod's ephemeral one: it was not made for it. "" if it was."""
+    """Return the error if the claim was not created for the pod's ephemeral volume, else ""."""
     controllers = (o for o in items(claim, "metadata", "ownerReferences") if field(o, "controller") is True)
     owner = next(controllers, None)
     if namespace_of(claim) == pod.namespace and owner is not None and text(owner, "uid") == pod.uid:
@@ -125,29 +125,29 @@ def ownership_problem(pod: Pod, claim: Object) -> str:
 
 
 def class_of_claim(claim: Object) -> str:
-    """The storage class that the claim asks for, "" if none; the beta annotation goes before the field."""
+    """Return the claim's storage class, "" if none; the beta annotation takes precedence over the field."""
     beta = annotations_of(claim).get(BETA_CLASS_ANNOTATION)
     return text(claim, "spec", "storageClassName") if beta is None else beta
 
 
 def class_of_volume(volume: Object) -> str:
-    """The storage class that the volume is of, "" if none; the beta annotation goes before the field."""
+    """Return the volume's storage class, "" if none; the beta annotation takes precedence over the field."""
     beta = annotations_of(volume).get(BETA_CLASS_ANNOTATION)
     return text(volume, "spec", "storageClassName") if beta is None else beta
 
 
 def volume_of_claim(claim: Object) -> str:
-    """The name of the volume that the claim is bound or pre-bound to, "" if none."""
+    """Return the name of the volume that the claim is bound or pre-bound to, "" if none."""
     return text(claim, "spec", "volumeName")
 
 
 def is_bound(claim: Object) -> bool:
-    """Whether the volume controller has finished binding the claim."""
+    """Return True if the PV controller has finished binding the claim."""
     return bool(volume_of_claim(claim)) and BIND_COMPLETED_ANNOTATION in annotations_of(claim)
 
 
 def binding_mode(storage_class: Object) -> str | None:
-    """`Immediate` or `WaitForFirstConsumer`; None if the class does not say (the API server always fills it in)."""
+    """Return `Immediate` or `WaitForFirstConsumer`; None if the field is missing (the API server defaults it)."""
     mode = field(storage_class, "volumeBindingMode")
     return mode if isinstance(mode, str) else None
 

@@ -1,4 +1,4 @@
-"""Whether a volume can be made for a claim once its pod comes to a node: by the class's topology and free capacity.
+"""Dynamic provisioning: where a volume can be created for a claim, by the class's topology and free capacity.
 
 Storage capacity tracking: KEP-1472. Matches checkVolumeProvisions of kube-scheduler's VolumeBinding.
 """
@@ -27,14 +27,14 @@ NOWHERE: Affinity = ()
 
 
 class Provisioning(msgspec.Struct, frozen=True):
-    """Where a volume can be made for a claim: on nodes within `topology` that are within `capacity`, too."""
+    """Nodes where a volume can be provisioned for a claim: those within both `topology` and `capacity`."""
 
     topology: Affinity
     capacity: Affinity
 
 
 def provision(claim: Object, storage: Storage) -> Provisioning:
-    """Where the claim can be provisioned. StatusError if it has no class, or one that does not exist."""
+    """Return where the claim can be provisioned. StatusError if it has no class or the class does not exist."""
     class_name = class_of_claim(claim)
     if not class_name:
         raise StatusError(f'no class for claim "{namespace_of(claim)}/{name_of(claim)}"')
@@ -57,7 +57,7 @@ def provision(claim: Object, storage: Storage) -> Provisioning:
 
 
 def volume_limit(capacity: Object) -> int | None:
-    """Bytes of the largest volume that a CSIStorageCapacity has room for; None if it does not say."""
+    """Return the bytes of the largest volume that a CSIStorageCapacity allows; None if it states neither field."""
     for key in ("maximumVolumeSize", "capacity"):
         if field(capacity, key) is not None:
             return amount(field(capacity, key)).units
@@ -70,12 +70,12 @@ def _has_capacity(capacity: Object, size: int) -> bool:
 
 
 def _is_tracked(storage: Storage, provisioner: str) -> bool:
-    """Whether the provisioner is a CSI driver that publishes its free capacity."""
+    """Return True if the provisioner is a CSI driver that publishes its capacity."""
     return field(storage.csi_driver(provisioner), "spec", "storageCapacity") is True
 
 
 def _node_topology(capacity: Object) -> Selector | None:
-    """The nodes that reach the capacity; None if no node does."""
+    """Return the selector of nodes with access to the capacity; None if there are none."""
     try:
         return read_label_selector(field(capacity, "nodeTopology"))
     except SelectorError:
@@ -83,7 +83,7 @@ def _node_topology(capacity: Object) -> Selector | None:
 
 
 def _allowed_topologies(storage_class: Object) -> Affinity:
-    """StorageClass.allowedTopologies: any of its terms; none at all is no restriction, but an empty term is nowhere."""
+    """Return StorageClass.allowedTopologies: no terms are no restriction, but an empty term matches no node."""
     terms = list(items(storage_class, "allowedTopologies"))
     if not terms:
         return None

@@ -1,7 +1,7 @@
-"""Where a pod can reach or be given all of its volumes: what VolumeBinding's Filter and Reserve ask of a node.
+"""Nodes on which all volumes of a pod are accessible or can be bound, for VolumeBinding's Filter and Reserve.
 
-Matches FindPodVolumes of kube-scheduler 1.36: bound claims need a volume that the node reaches; of the others each
-is matched with a volume there, or one must be possible to make for it.
+Matches FindPodVolumes of kube-scheduler 1.36: bound claims need a volume that is accessible from the node; each other
+claim needs a matching volume there or must be provisionable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 
 
 class VolumeConflict(enum.IntFlag):
-    """What is in the way on a node; the reasons are told in this order."""
+    """Conflicts on a node; the reasons are reported in this order."""
 
     NODE_CONFLICT = 1
     BIND_CONFLICT = 2
@@ -57,27 +57,27 @@ _REASONS = {
 
 @lru_cache(maxsize=16)
 def rejection(conflicts: int) -> Rejection:
-    """What a node with these conflicts is told."""
+    """Return the rejection with the reasons of these conflicts."""
     return Rejection(*(reason for c, reason in _REASONS.items() if conflicts & c), resolvable=False)
 
 
 class PodVolumes(msgspec.Struct, frozen=True):
-    """What the pod's claims would get on one node; nothing is decided for a node with conflicts."""
+    """Decided bindings of a pod's claims on one node; empty for a node with conflicts."""
 
     conflicts: int
     bindings: tuple[tuple[PersistentVolume, Object], ...] = ()
-    """Volumes and the claims that are to be bound to them."""
+    """Volumes with the claims to bind to them."""
     provisions: tuple[Object, ...] = ()
-    """Claims that volumes are to be made for."""
+    """Claims to be provisioned."""
 
 
 class PodVolumeSearch:
-    """The claims of one pod, and what is known of them before any node is looked at."""
+    """The claims of one pod, with what does not depend on the node computed once."""
 
     def __init__(
         self, bound: tuple[Object, ...], delayed: tuple[Object, ...], volumes: VolumeAssumeCache, storage: Storage
     ) -> None:
-        """`bound` claims have their volumes; `delayed` ones are to get theirs where the pod goes."""
+        """`bound` claims have their volumes; `delayed` ones are bound once a node is selected."""
         self._bound = bound
         self._delayed = delayed
         self._volumes = volumes
@@ -90,52 +90,52 @@ class PodVolumeSearch:
 
     @property
     def accepts_every_node(self) -> bool:
-        """Whether no node can be refused: each claim has a volume that is reached from anywhere."""
+        """Return True if no node can be rejected: each claim is bound to a volume that is accessible everywhere."""
         return self.all_bound and all(
             volume is not None and is_accessible_everywhere(volume) for volume in self._bound_volumes
         )
 
-    # -- what holds for all nodes ----------------------------------------------------------------------------------
+    # -- all nodes in common ---------------------------------------------------------------------------------------
 
     @cached_property
     def _being_provisioned(self) -> list[tuple[Object, str]]:
-        """The claims that volumes are being made for already, each with the node that was chosen for it."""
+        """Claims with provisioning under way, each with its selected node."""
         return [(c, name) for c in self._delayed if (name := selected_node(c)) is not None]
 
     @cached_property
     def _claim_candidates(self) -> list[ClaimCandidates]:
-        """The other claims, the smallest first, with the volumes that may serve. StatusError for a wrong selector."""
+        """Other delayed claims, smallest first, with their candidate volumes. StatusError for an invalid selector."""
         claims = sorted((c for c in self._delayed if selected_node(c) is None), key=requested)
         volumes = self._volumes.of_classes(map(class_of_claim, claims)) if claims else []
         return [find_candidates(c, [v for v in volumes if v.storage_class == class_of_claim(c)]) for c in claims]
 
     @cached_property
     def _bound_volumes(self) -> list[PersistentVolume | None]:
-        """The volumes of the bound claims; None for one that does not exist."""
+        """Volumes of the bound claims; None for one that does not exist."""
         found = (self._volumes.get("", volume_of_claim(claim)) for claim in self._bound)
         return [None if source is None else self._volumes.read(source) for source in found]
 
     def _provision(self, claim: Object) -> Provisioning:
-        known = self._provisions.get(id(claim))
-        if known is None:
-            known = self._provisions[id(claim)] = provision(claim, self._storage)
-        return known
+        cached = self._provisions.get(id(claim))
+        if cached is None:
+            cached = self._provisions[id(claim)] = provision(claim, self._storage)
+        return cached
 
     # -- one node --------------------------------------------------------------------------------------------------
 
     def at(self, node: NodeInfo) -> PodVolumes:
-        """What the claims would get on the node. StatusError if a claim or volume makes no sense."""
+        """Return the claims' bindings on the node. StatusError if a claim or volume is invalid."""
         conflicts = self._bound_conflict(node)
         if any(name != node.name for _, name in self._being_provisioned):
             return PodVolumes(conflicts | VolumeConflict.BIND_CONFLICT)
         bindings: list[tuple[PersistentVolume, Object]] = []
         to_provision = [claim for claim, _ in self._being_provisioned]
-        for open_claim in self._claim_candidates:
-            volume = find_matching_volume(open_claim, node.labels, [taken for taken, _ in bindings])
+        for candidates in self._claim_candidates:
+            volume = find_matching_volume(candidates, node.labels, [taken for taken, _ in bindings])
             if volume is None:
-                to_provision.append(open_claim.claim)
+                to_provision.append(candidates.claim)
             else:
-                bindings.append((volume, open_claim.claim))
+                bindings.append((volume, candidates.claim))
         conflicts |= self._provisioning_conflict(to_provision, node.labels)
         return PodVolumes(conflicts, tuple(bindings), tuple(to_provision))
 
@@ -159,7 +159,7 @@ class PodVolumeSearch:
     # -- all nodes -------------------------------------------------------------------------------------------------
 
     def conflicts(self, nodes: NodeTable) -> Ints:
-        """The conflicts on each node, as `at` finds them."""
+        """Return the conflicts on each node, equal to `at(node).conflicts`."""
         found = self._bound_conflicts(nodes)
         here = np.ones(len(nodes), np.bool_)
         for _, name in self._being_provisioned:
@@ -171,16 +171,16 @@ class PodVolumeSearch:
 
     def _bound_conflicts(self, nodes: NodeTable) -> Ints:
         found: Ints = np.zeros(len(nodes), np.int64)
-        open_ = np.ones(len(nodes), np.bool_)
+        undecided = np.ones(len(nodes), np.bool_)
         for volume in self._bound_volumes:
-            if not open_.any():
+            if not undecided.any():
                 break
             if volume is None:
-                found[open_] = VolumeConflict.PV_NOT_FOUND
+                found[undecided] = VolumeConflict.PV_NOT_FOUND
                 break
-            reached = self._accessible_mask(volume, nodes, open_)
-            found[open_ & ~reached] = VolumeConflict.NODE_CONFLICT
-            open_ &= reached
+            reached = self._accessible_mask(volume, nodes, undecided)
+            found[undecided & ~reached] = VolumeConflict.NODE_CONFLICT
+            undecided &= reached
         return found
 
     def _delayed_conflicts(self, nodes: NodeTable, here: Mask) -> Ints:
@@ -198,7 +198,7 @@ class PodVolumeSearch:
         return found
 
     def _accessible_mask(self, volume: PersistentVolume, nodes: NodeTable, undecided: Mask) -> Mask:
-        """Which nodes reach the volume; of others than those asked about nothing is said."""
+        """Return the mask of nodes from which the volume is accessible; correct for `undecided` nodes only."""
         plugin = in_tree_plugin(volume.source)
         reached = affinity_mask(volume.affinity, nodes)
         if not plugin:
@@ -214,22 +214,22 @@ class PodVolumeSearch:
 
 
 def selected_node(claim: Object) -> str | None:
-    """The node that the claim's volume is to be made for; None while that is open."""
+    """Return the node selected for the claim's provisioning; None if none is yet."""
     return annotations_of(claim).get(SELECTED_NODE_ANNOTATION)
 
 
 def is_accessible_everywhere(volume: PersistentVolume) -> bool:
-    """Whether every node reaches the volume, migrated or not."""
+    """Return True if the volume is accessible from every node, migrated or not."""
     if volume.affinity is not None:
         return False
     try:
         return not in_tree_plugin(volume.source) or migrated_affinity(volume.source) is None
     except StatusError:
-        return False  # it matters on the nodes that it is migrated on
+        return False  # the error is raised on the nodes where the plugin is migrated
 
 
 def is_accessible(volume: PersistentVolume, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:
-    """Whether the node reaches the volume, its CSI migration considered. StatusError if that makes no sense of it."""
+    """Return True if the node has access to the volume. StatusError if CSI migration cannot translate it."""
     plugin = in_tree_plugin(volume.source)
     if plugin and is_migrated(plugin, storage.csi_node(node_name)):
         return is_within(migrated_affinity(volume.source), labels)

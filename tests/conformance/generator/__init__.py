@@ -1,6 +1,6 @@
-"""Draws cases: a small cluster, pods to place on it, and a configuration, all told by one seed.
+"""Generator of random cases from a seed: a small cluster, pods to schedule, and a configuration.
 
-A case has a few of the features in `GROUPS`, each of them often, so that every feature meets every other one.
+A case has a few of the features in `GROUPS`, each several times, so that all features meet each other.
 """
 
 from tests.conformance.generator.case import Case, draw

@@ -1,4 +1,4 @@
-"""One case: the document that both sides evaluate, and what it has in it."""
+"""A case: the document that both sides evaluate, and its features."""
 
 from __future__ import annotations
 
@@ -15,109 +15,109 @@ from tests.conformance.generator.profiles import configuration
 
 @dataclass(frozen=True)
 class Case:
-    """A document for `evaluate`, and its features: the groups drawn, and what became of them as `group:detail`."""
+    """A document for `evaluate` and its features: the groups drawn, and details as `group:detail`."""
 
     document: Manifest
     features: tuple[str, ...]
 
 
 def draw(seed: int | str, profile: str = "", feature: str = "") -> Case:
-    """The case of that seed. `profile` and `feature` name what must be in it ("" for anything)."""
-    world = GeneratedCluster(Random(f"{seed}/{profile}/{feature}"))
-    populate(world, feature)
-    requested, running = [*world.pending], [pod for pod in world.assigned if pod["status"]["phase"] == "Running"]
-    if running and world.chance(0.04):
-        requested.append(world.one(*running))
-        world.mark("base:assigned-pod-asked")
-    document: Manifest = {"id": seed, "objects": world.objects(), "pods": [key_of(pod) for pod in requested]}
-    config = configuration(world, profile)
+    """Return the case of the seed. `profile` and `feature` must be in it ("" for any)."""
+    cluster = GeneratedCluster(Random(f"{seed}/{profile}/{feature}"))
+    populate(cluster, feature)
+    requested, running = [*cluster.pending], [pod for pod in cluster.assigned if pod["status"]["phase"] == "Running"]
+    if running and cluster.chance(0.04):
+        requested.append(cluster.one(*running))
+        cluster.mark("base:assigned-pod-asked")
+    document: Manifest = {"id": seed, "objects": cluster.objects(), "pods": [key_of(pod) for pod in requested]}
+    config = configuration(cluster, profile)
     if config:
         document["config"] = config
-    return Case(document, tuple(sorted(world.used)))
+    return Case(document, tuple(sorted(cluster.used)))
 
 
-def populate(world: GeneratedCluster, feature: str = "") -> tuple[str, ...]:
-    """Draw a cluster into the empty world; the groups that it has. `feature` names one that must be among them."""
-    groups = _groups(world, feature)
-    world.used.update(groups)
-    base.namespaces(world)
+def populate(cluster: GeneratedCluster, feature: str = "") -> tuple[str, ...]:
+    """Draw a cluster; return its groups, `feature` among them unless ""."""
+    groups = _groups(cluster, feature)
+    cluster.used.update(groups)
+    base.namespaces(cluster)
     for group in groups:
         if group_before := GROUPS[group].before:
-            group_before(world)
-    for number in range(_number_of_nodes(world)):
-        world.nodes.append(new_node(world, number, groups))
-    _assigned(world, groups)
-    _pending(world, groups)
+            group_before(cluster)
+    for number in range(_number_of_nodes(cluster)):
+        cluster.nodes.append(new_node(cluster, number, groups))
+    _assigned(cluster, groups)
+    _pending(cluster, groups)
     for group in groups:
         if group_after := GROUPS[group].after:
-            group_after(world)
+            group_after(cluster)
     return groups
 
 
-def _number_of_nodes(world: GeneratedCluster) -> int:
-    if world.chance(0.03):
-        world.mark("base:many-nodes")
-        return world.number(9, 40)
-    return world.one(0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8) if world.chance(0.8) else 5
+def _number_of_nodes(cluster: GeneratedCluster) -> int:
+    if cluster.chance(0.03):
+        cluster.mark("base:many-nodes")
+        return cluster.number(9, 40)
+    return cluster.one(0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8) if cluster.chance(0.8) else 5
 
 
-def _groups(world: GeneratedCluster, wanted: str) -> tuple[str, ...]:
-    """A few of the features; a case in ten has many."""
-    most = world.one(1, 2, 2, 3, 3, 4, 5) if world.chance(0.9) else 10
+def _groups(cluster: GeneratedCluster, wanted: str) -> tuple[str, ...]:
+    """Return a few features; one case in ten has many."""
+    most = cluster.one(1, 2, 2, 3, 3, 4, 5) if cluster.chance(0.9) else 10
     weights = [group.weight for group in GROUPS.values()]
-    chosen = set(world.rng.choices(list(GROUPS), weights, k=most)) | ({wanted} if wanted else set())
+    chosen = set(cluster.rng.choices(list(GROUPS), weights, k=most)) | ({wanted} if wanted else set())
     if "budgets" in chosen:
         chosen.add("preemption")
-    if "daemon" in chosen and world.chance(0.7):
-        chosen.add("nominated")  # nodes outside of those that PreFilter leaves
-    if "spread" in chosen and world.chance(0.5):
-        chosen.add(world.one("taints", "node-affinity"))  # which constraints may honor or ignore
+    if "daemon" in chosen and cluster.chance(0.7):
+        chosen.add("nominated")  # nodes other than those that PreFilter returns
+    if "spread" in chosen and cluster.chance(0.5):
+        chosen.add(cluster.one("taints", "node-affinity"))  # inclusion policies of spread constraints depend on them
     return tuple(name for name in GROUPS if name in chosen)
 
 
-def new_node(world: GeneratedCluster, number: int, groups: Iterable[str]) -> Manifest:
-    """A node with those features."""
-    made = base.node(world, number)
+def new_node(cluster: GeneratedCluster, number: int, groups: Iterable[str]) -> Manifest:
+    """Return a node with these features."""
+    made = base.node(cluster, number)
     for group in groups:
         if touch := GROUPS[group].node:
-            touch(world, made)
+            touch(cluster, made)
     return made
 
 
-def new_pod(world: GeneratedCluster, name: str, groups: Iterable[str], node_name: str = "") -> Manifest:
-    """A pod with those features, on the node of that name or on none."""
-    made = base.pod(world, name, node_name)
+def new_pod(cluster: GeneratedCluster, name: str, groups: Iterable[str], node_name: str = "") -> Manifest:
+    """Return a pod with these features, on the named node or pending."""
+    made = base.pod(cluster, name, node_name)
     for group in groups:
         if touch := GROUPS[group].pod:
-            touch(world, made)
+            touch(cluster, made)
     return made
 
 
-def _assigned(world: GeneratedCluster, groups: tuple[str, ...]) -> None:
-    most = world.one(10, 16, 25, 25) if "preemption" in groups else world.one(0, 4, 10, 16, 25)
-    add_assigned(world, groups, min(world.number(most // 2, most), 6 * len(world.nodes)))
+def _assigned(cluster: GeneratedCluster, groups: tuple[str, ...]) -> None:
+    most = cluster.one(10, 16, 25, 25) if "preemption" in groups else cluster.one(0, 4, 10, 16, 25)
+    add_assigned(cluster, groups, min(cluster.number(most // 2, most), 6 * len(cluster.nodes)))
 
 
-def add_assigned(world: GeneratedCluster, groups: Iterable[str], pods: int) -> None:
-    """Pods on nodes, some of them twins; one in a hundred sits on a node that is no more."""
-    names = [node["metadata"]["name"] for node in world.nodes]
+def add_assigned(cluster: GeneratedCluster, groups: Iterable[str], pods: int) -> None:
+    """Add pods on nodes, some from the same template; one in a hundred is on a deleted node."""
+    names = [node["metadata"]["name"] for node in cluster.nodes]
     for number in range(pods):
-        node_name = world.one(*names) if world.chance(0.99) else "n-gone"
-        if world.assigned and world.chance(0.25):
-            made = world.twin(world.one(*world.assigned), f"a{number}")
+        node_name = cluster.one(*names) if cluster.chance(0.99) else "n-gone"
+        if cluster.assigned and cluster.chance(0.25):
+            made = cluster.twin(cluster.one(*cluster.assigned), f"a{number}")
             without_ports(made)
             made["spec"]["nodeName"] = node_name
-            made["status"] = {"phase": "Running", "startTime": world.start_time()}
+            made["status"] = {"phase": "Running", "startTime": cluster.start_time()}
         else:
-            made = new_pod(world, f"a{number}", groups, node_name)
-        world.assigned.append(made)
+            made = new_pod(cluster, f"a{number}", groups, node_name)
+        cluster.assigned.append(made)
 
 
-def _pending(world: GeneratedCluster, groups: tuple[str, ...]) -> None:
-    """Pods to be placed, some of them twins of the one before."""
-    for number in range(world.one(1, 1, 2, 2, 3, 4)):
-        if world.pending and world.chance(0.3):
-            made = world.twin(world.pending[-1], f"p{number}")
+def _pending(cluster: GeneratedCluster, groups: tuple[str, ...]) -> None:
+    """Add pods to schedule, some from the template of the previous one."""
+    for number in range(cluster.one(1, 1, 2, 2, 3, 4)):
+        if cluster.pending and cluster.chance(0.3):
+            made = cluster.twin(cluster.pending[-1], f"p{number}")
         else:
-            made = new_pod(world, f"p{number}", groups)
-        world.pending.append(made)
+            made = new_pod(cluster, f"p{number}", groups)
+        cluster.pending.append(made)

@@ -1,4 +1,4 @@
-"""Every feature that a case may have, and where it takes a hand in drawing one."""
+"""All features that a case may have, with the functions that draw them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Step = Callable[[GeneratedCluster], None]
 
 
 class Group(NamedTuple):
-    """One feature: what it does to the empty cluster, to each node, to each pod, and to the cluster when it is full."""
+    """One feature: functions that change the empty cluster, each node, each pod, and the complete cluster."""
 
     before: Step | None = None
     node: Touch | None = None
     pod: Touch | None = None
     after: Step | None = None
     weight: int = 4
-    """How often it is drawn, beside the others."""
+    """Relative frequency."""
 
 
 GROUPS: dict[str, Group] = {
@@ -60,4 +60,4 @@ GROUPS: dict[str, Group] = {
     "gates": Group(pod=gates.scheduling_gates, weight=1),
     "declared": Group(node=gates.declared_on_node, pod=gates.declared_in_pod, weight=2),
 }
-"""In the order in which they take their hand: resizes look at the containers that are there by then."""
+"""In the order of their application: resizes read the containers that other features added."""

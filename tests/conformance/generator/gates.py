@@ -1,4 +1,4 @@
-"""What holds a pod back or out of the way: scheduling gates, deletion, features that a node must declare."""
+"""Pods that are not scheduled or limited to some nodes: scheduling gates, deletion, declared node features."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from tests.conformance.generator.generated_cluster import GeneratedCluster, Mani
 _RESTART, _USERNS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 
 
-def scheduling_gates(world: GeneratedCluster, pod: Manifest) -> None:
-    if not is_assigned(pod) and world.chance(0.4):
-        names = world.some(("example.com/quota", "example.com/review", "acme.io/a"), 1)
+def scheduling_gates(cluster: GeneratedCluster, pod: Manifest) -> None:
+    if not is_assigned(pod) and cluster.chance(0.4):
+        names = cluster.some(("example.com/quota", "example.com/review", "acme.io/a"), 1)
         pod["spec"]["schedulingGates"] = [{"name": name} for name in names]
-        world.mark("gates:scheduling")
+        cluster.mark("gates:scheduling")
 
 
-def terminating(world: GeneratedCluster, pod: Manifest) -> None:
-    """Pods being deleted, also by a preemption that has happened; and some that have ended, which count for nothing."""
-    if is_assigned(pod) and world.chance(0.1):
-        pod["status"]["phase"] = world.one("Succeeded", "Failed")
-        world.mark("terminating:ended")
-    if is_assigned(pod) and world.chance(0.3):
-        delete(world, pod)
-        world.mark("terminating:pod")
-        if world.chance(0.4):
-            reason = world.one("PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI")
+def terminating(cluster: GeneratedCluster, pod: Manifest) -> None:
+    """Make pods terminating, also by preemption, or completed, which no longer count."""
+    if is_assigned(pod) and cluster.chance(0.1):
+        pod["status"]["phase"] = cluster.one("Succeeded", "Failed")
+        cluster.mark("terminating:ended")
+    if is_assigned(pod) and cluster.chance(0.3):
+        delete(cluster, pod)
+        cluster.mark("terminating:pod")
+        if cluster.chance(0.4):
+            reason = cluster.one("PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI")
             condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
             pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), condition]
-            world.mark("terminating:disruption-target")
+            cluster.mark("terminating:disruption-target")
 
 
-def declared_on_node(world: GeneratedCluster, node: Manifest) -> None:
-    features = world.some((_RESTART, _USERNS))
+def declared_on_node(cluster: GeneratedCluster, node: Manifest) -> None:
+    features = cluster.some((_RESTART, _USERNS))
     if features:
         node["status"]["declaredFeatures"] = features
 
 
-def declared_in_pod(world: GeneratedCluster, pod: Manifest) -> None:
-    if world.chance(0.4):
+def declared_in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
+    if cluster.chance(0.4):
         rule = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
-        owner = world.one(*containers(pod), *pod["spec"].get("initContainers", ()))
+        owner = cluster.one(*containers(pod), *pod["spec"].get("initContainers", ()))
         owner.update({"restartPolicy": owner.get("restartPolicy", "Never"), "restartPolicyRules": [rule]})
-        world.mark("declared:restart-all")
-    if world.chance(0.3):
-        pod["spec"].update({"hostNetwork": True, "hostUsers": world.one(False, False, True)})
-        world.mark("declared:host-users")
+        cluster.mark("declared:restart-all")
+    if cluster.chance(0.3):
+        pod["spec"].update({"hostNetwork": True, "hostUsers": cluster.one(False, False, True)})
+        cluster.mark("declared:host-users")

@@ -1,7 +1,7 @@
-"""What a case is drawn into: the cluster's objects, and the dice.
+"""A cluster under generation: its objects and the random generator.
 
-Nothing here knows of features; they are files of their own beside this one, and all draw from one seeded generator, so
-that a case is told by its seed alone.
+It does not depend on features, which are in files of their own. All draw from one seeded generator, so that the seed
+alone identifies a case.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ _DAY = 86_400
 
 
 class GeneratedCluster:
-    """A cluster being drawn. Every object gets a UID and a creation timestamp of its own."""
+    """A cluster under generation. Every object gets its own UID and creation timestamp."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.namespaces: list[str] = []
         self.apps: list[str] = []
-        """The values of the pods' label `app`; where they are few, pods have much to do with each other."""
+        """Values of the pods' label `app`; with few values, many pods match each other's selectors."""
         self.nodes: list[Manifest] = []
         self.assigned: list[Manifest] = []
         self.pending: list[Manifest] = []
         self.others: list[Manifest] = []
-        """All objects that are neither nodes nor pods."""
+        """All objects other than nodes and pods."""
         self.errors = True
-        """Whether attempts may end in errors of plugins."""
+        """True if attempts may fail with errors of plugins."""
         self.room: Manifest = {}
-        """What every node has to give, where they are alike."""
+        """Allocatable resources of every node, if all nodes are equal."""
         self.used: set[str] = set()
         """The features that the case really has, as `group:detail`."""
         self._serial = 0
         self._started: set[int] = set()
 
     def objects(self) -> list[Manifest]:
-        """Everything, the namespaces first."""
+        """Return all objects, namespaces first."""
         return [*self.others, *self.nodes, *self.assigned, *self.pending]
 
     def mark(self, feature: str) -> None:
         self.used.add(feature)
 
     def used_kinds(self, group: str) -> list[str]:
-        """The details of the group that the case has already."""
+        """Return the details of the group that the case has so far."""
         return sorted(feature.partition(":")[2] for feature in self.used if feature.startswith(f"{group}:"))
 
-    # the dice
+    # random choices
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
@@ -68,7 +68,7 @@ class GeneratedCluster:
         return self.rng.choice(options)
 
     def some(self, options: Sequence[T], least: int = 0, most: int | None = None) -> list[T]:
-        """A sample in the order of `options`."""
+        """Return a sample, in the order of `options`."""
         upper = len(options) if most is None else min(most, len(options))
         if upper < least:
             return list(options)
@@ -90,7 +90,7 @@ class GeneratedCluster:
         return {**meta, "namespace": namespace} if namespace else meta
 
     def add(self, api_version: str, kind: str, metadata: Manifest, **fields: Any) -> Manifest:
-        """One object of the cluster beside its nodes and pods."""
+        """Add an object that is neither a node nor a pod."""
         made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
         self.others.append(made)
         return made
@@ -102,7 +102,7 @@ class GeneratedCluster:
         )
 
     def start_time(self) -> str:
-        """A pod's start, to the second; no two are alike, because equal ones have no order in kube-scheduler."""
+        """Return a unique start time, to the second: kube-scheduler does not order pods with equal ones."""
         second = self.rng.randrange(_DAY)
         while second in self._started:
             second = self.rng.randrange(_DAY)
@@ -110,7 +110,7 @@ class GeneratedCluster:
         return stamp(_DAY + second)
 
     def twin(self, pod: Manifest, name: str) -> Manifest:
-        """A pod stamped from the same template."""
+        """Return a pod from the same template."""
         made = copy.deepcopy(pod)
         old = made["metadata"]
         fresh = self.metadata(name, old["namespace"])
@@ -121,12 +121,12 @@ class GeneratedCluster:
 
 
 def stamp(seconds: int) -> str:
-    """RFC 3339, as the API server writes it."""
+    """Return the time in RFC 3339, as the API server writes it."""
     return (_START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def put(manifest: Manifest, path: str, value: Any) -> None:
-    """Sets the value at a dotted path; a list is appended to what is there."""
+    """Set the value at a dotted path; if there is a list, append to it."""
     *parents, last = path.split(".")
     for key in parents:
         manifest = manifest.setdefault(key, {})
@@ -143,5 +143,5 @@ def is_assigned(pod: Manifest) -> bool:
 
 
 def key_of(pod: Manifest) -> str:
-    """`namespace/name`."""
+    """Return `namespace/name`."""
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"

@@ -12,24 +12,24 @@ _IMAGES = {
     "registry.example/init:1": 25 * _MIB,
     "registry.example/small@sha256:0123": 10 * _MIB,
 }
-_ASKED = (*_IMAGES, "registry.example/big", "registry.example:5000/tool", "registry.example/unknown:1")
+_USED_IMAGES = (*_IMAGES, "registry.example/big", "registry.example:5000/tool", "registry.example/unknown:1")
 
 
-def on_node(world: GeneratedCluster, node: Manifest) -> None:
+def on_node(cluster: GeneratedCluster, node: Manifest) -> None:
     images = []
-    for name in world.some(tuple(_IMAGES), 0, 4):
-        size = _IMAGES[name] if world.chance(0.9) else _IMAGES[name] + 77 * _MIB
-        names = [name, f"mirror.example/{name}"] if world.chance(0.2) else [name]
+    for name in cluster.some(tuple(_IMAGES), 0, 4):
+        size = _IMAGES[name] if cluster.chance(0.9) else _IMAGES[name] + 77 * _MIB
+        names = [name, f"mirror.example/{name}"] if cluster.chance(0.2) else [name]
         images.append({"names": names, "sizeBytes": size})
     if images:
         node["status"]["images"] = images
-        world.mark("images:on-node")
+        cluster.mark("images:on-node")
 
 
-def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
+def in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
     for container in (*containers(pod), *pod["spec"].get("initContainers", ())):
-        container["image"] = world.one(*_ASKED)
-    if world.chance(0.2):
-        source = {"reference": world.one(*_ASKED), "pullPolicy": "IfNotPresent"}
-        put(pod, "spec.volumes", [{"name": f"image-{world.serial()}", "image": source}])
-        world.mark("images:volume")
+        container["image"] = cluster.one(*_USED_IMAGES)
+    if cluster.chance(0.2):
+        source = {"reference": cluster.one(*_USED_IMAGES), "pullPolicy": "IfNotPresent"}
+        put(pod, "spec.volumes", [{"name": f"image-{cluster.serial()}", "image": source}])
+        cluster.mark("images:volume")

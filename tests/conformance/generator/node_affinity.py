@@ -1,4 +1,4 @@
-"""Node selectors and node affinity, required and preferred, matchFields included; for pods and for profiles."""
+"""nodeSelector and node affinity, required and preferred, with matchFields; for pods and for profiles."""
 
 from __future__ import annotations
 
@@ -21,79 +21,81 @@ _VALUES = {
 _KEYS = (ZONE, ZONE, REGION, "disk", "rank", HOSTNAME)
 
 
-def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
-    if world.chance(0.25):
-        key = world.one(ZONE, "disk", REGION)
-        pod["spec"]["nodeSelector"] = {key: world.one(*_VALUES[key])} if world.chance(0.95) else {}
-        world.mark("node-affinity:nodeSelector")
-    affinity = node_affinity(world)
-    if world.chance(0.01):
+def in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
+    if cluster.chance(0.25):
+        key = cluster.one(ZONE, "disk", REGION)
+        pod["spec"]["nodeSelector"] = {key: cluster.one(*_VALUES[key])} if cluster.chance(0.95) else {}
+        cluster.mark("node-affinity:nodeSelector")
+    affinity = node_affinity(cluster)
+    if cluster.chance(0.01):
         affinity = _older()
-        world.mark("node-affinity:bad-value")
+        cluster.mark("node-affinity:bad-value")
     if affinity:
         pod["spec"].setdefault("affinity", {})["nodeAffinity"] = affinity
 
 
 def _older() -> Manifest:
-    """What the API server took before it checked values, and what makes kube-scheduler end the attempt in an error."""
+    """Return a term that older API servers accepted and that makes kube-scheduler fail the attempt."""
     term = {"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["-4"]}]}
     return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term}]}
 
 
-def in_daemon_pod(world: GeneratedCluster, pod: Manifest) -> None:
-    """Pins the pod to one node, as the DaemonSet controller does; PreFilter then leaves that node only."""
-    if is_assigned(pod) or world.chance(0.3):
+def in_daemon_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
+    """Pin the pod to one node, as the DaemonSet controller does; PreFilter then returns that node only."""
+    if is_assigned(pod) or cluster.chance(0.3):
         return
-    name = world.one("n0", "n0", "n1", "n2", "n3", "nowhere")
+    name = cluster.one("n0", "n0", "n1", "n2", "n3", "nowhere")
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})[required] = {"nodeSelectorTerms": [term]}
-    world.mark("node-affinity:daemon")
+    cluster.mark("node-affinity:daemon")
 
 
-def node_affinity(world: GeneratedCluster) -> Manifest:
-    """A NodeAffinity; empty where neither part was drawn."""
+def node_affinity(cluster: GeneratedCluster) -> Manifest:
+    """Return a NodeAffinity, empty if neither part was drawn."""
     made: Manifest = {}
-    if world.chance(0.3):
-        terms = [_term(world) for _ in range(world.one(1, 1, 2, 3))]
+    if cluster.chance(0.3):
+        terms = [_term(cluster) for _ in range(cluster.one(1, 1, 2, 3))]
         made["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
-        world.mark("node-affinity:required")
-    if world.chance(0.5):
-        preferred = [{"weight": world.number(1, 100), "preference": _term(world)} for _ in range(world.one(1, 2, 3))]
+        cluster.mark("node-affinity:required")
+    if cluster.chance(0.5):
+        preferred = [
+            {"weight": cluster.number(1, 100), "preference": _term(cluster)} for _ in range(cluster.one(1, 2, 3))
+        ]
         made["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
-        world.mark("node-affinity:preferred")
+        cluster.mark("node-affinity:preferred")
     return made
 
 
-def _term(world: GeneratedCluster) -> Manifest:
-    kind = world.rng.random()
+def _term(cluster: GeneratedCluster) -> Manifest:
+    kind = cluster.rng.random()
     made: Manifest = {}
     if kind < 0.85:
-        made["matchExpressions"] = [_expression(world) for _ in range(world.one(1, 1, 2))]
+        made["matchExpressions"] = [_expression(cluster) for _ in range(cluster.one(1, 1, 2))]
     if kind > 0.72:
-        made["matchFields"] = [_field(world) for _ in range(world.one(1, 1, 1, 2))]
-        world.mark("node-affinity:matchFields")
+        made["matchFields"] = [_field(cluster) for _ in range(cluster.one(1, 1, 1, 2))]
+        cluster.mark("node-affinity:matchFields")
     if kind > 0.98:
-        world.mark("node-affinity:empty-term")
+        cluster.mark("node-affinity:empty-term")
         return {}
     return made
 
 
-def _expression(world: GeneratedCluster) -> Manifest:
-    key = world.one(*_KEYS)
+def _expression(cluster: GeneratedCluster) -> Manifest:
+    key = cluster.one(*_KEYS)
     if key == "rank":
-        operator = world.one("Gt", "Lt", "Exists", "In")
+        operator = cluster.one("Gt", "Lt", "Exists", "In")
     else:
-        operator = world.one("In", "In", "In", "NotIn", "Exists", "DoesNotExist")
-    world.mark(f"node-affinity:{operator}")
+        operator = cluster.one("In", "In", "In", "NotIn", "Exists", "DoesNotExist")
+    cluster.mark(f"node-affinity:{operator}")
     made: Manifest = {"key": key, "operator": operator}
     if operator in ("In", "NotIn"):
-        made["values"] = world.some(_VALUES[key], 1)
+        made["values"] = cluster.some(_VALUES[key], 1)
     elif operator in ("Gt", "Lt"):
-        made["values"] = [world.one("4", "0", "9", "2")]
+        made["values"] = [cluster.one("4", "0", "9", "2")]
     return made
 
 
-def _field(world: GeneratedCluster) -> Manifest:
-    operator = world.one("In", "In", "NotIn")
-    return {"key": "metadata.name", "operator": operator, "values": [world.one("n0", "n1", "n2", "n5", "nowhere")]}
+def _field(cluster: GeneratedCluster) -> Manifest:
+    operator = cluster.one("In", "In", "NotIn")
+    return {"key": "metadata.name", "operator": operator, "values": [cluster.one("n0", "n1", "n2", "n5", "nowhere")]}

@@ -1,4 +1,4 @@
-"""Affinity and anti-affinity between pods: required and preferred, across namespaces, from either side."""
+"""Pod affinity and anti-affinity: required and preferred, across namespaces, of pending and placed pods."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ _REQUIRED, _PREFERRED = (
 )
 
 
-def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
-    """Any of the four kinds; required ones are rarer, or nothing would fit anywhere."""
+def in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
+    """Add any of the four kinds; required ones are rarer, otherwise no pod would fit."""
     side = "existing" if is_assigned(pod) else "incoming"
     rarely, often = (0.08, 0.2) if is_assigned(pod) else (0.22, 0.35)
     for kind in ("podAffinity", "podAntiAffinity"):
         made: Manifest = {}
-        if world.chance(rarely):
-            made[_REQUIRED] = [_term(world, pod) for _ in range(world.one(1, 1, 1, 2))]
-            world.mark(f"{kind}:required-{side}")
-        if world.chance(often):
+        if cluster.chance(rarely):
+            made[_REQUIRED] = [_term(cluster, pod) for _ in range(cluster.one(1, 1, 1, 2))]
+            cluster.mark(f"{kind}:required-{side}")
+        if cluster.chance(often):
             made[_PREFERRED] = [
-                {"weight": world.number(1, 100), "podAffinityTerm": _term(world, pod)}
-                for _ in range(world.one(1, 1, 2))
+                {"weight": cluster.number(1, 100), "podAffinityTerm": _term(cluster, pod)}
+                for _ in range(cluster.one(1, 1, 2))
             ]
-            world.mark(f"{kind}:preferred-{side}")
+            cluster.mark(f"{kind}:preferred-{side}")
         if made:
             pod["spec"].setdefault("affinity", {})[kind] = made
 
 
-def _term(world: GeneratedCluster, pod: Manifest) -> Manifest:
-    made: Manifest = {"topologyKey": world.one(*_KEYS)}
+def _term(cluster: GeneratedCluster, pod: Manifest) -> Manifest:
+    made: Manifest = {"topologyKey": cluster.one(*_KEYS)}
     labels = pod["metadata"]["labels"]
-    own = {"matchLabels": {"app": labels["app"]}} if "app" in labels and world.chance(0.4) else None
-    chosen = own or selector(world)
+    own = {"matchLabels": {"app": labels["app"]}} if "app" in labels and cluster.chance(0.4) else None
+    chosen = own or selector(cluster)
     if chosen is not None:
         made["labelSelector"] = chosen
-    if world.chance(0.25):
-        made["namespaces"] = world.some((*NAMESPACES, "nowhere"), 1, 2)
-        world.mark("pod-affinity:namespaces")
-    if world.chance(0.25):
-        made["namespaceSelector"] = _namespace_selector(world)
-        world.mark("pod-affinity:namespaceSelector")
+    if cluster.chance(0.25):
+        made["namespaces"] = cluster.some((*NAMESPACES, "nowhere"), 1, 2)
+        cluster.mark("pod-affinity:namespaces")
+    if cluster.chance(0.25):
+        made["namespaceSelector"] = _namespace_selector(cluster)
+        cluster.mark("pod-affinity:namespaceSelector")
     return made
 
 
-def _namespace_selector(world: GeneratedCluster) -> Manifest:
-    return world.one(
+def _namespace_selector(cluster: GeneratedCluster) -> Manifest:
+    return cluster.one(
         {},
         {"matchLabels": {"team": "red"}},
         {"matchLabels": {"team": "blue"}},

@@ -1,4 +1,4 @@
-"""Who gives way to whom: priorities, disruption budgets, preemption policies, nominated pods, full nodes."""
+"""Preemption: priorities, disruption budgets, preemption policies, nominated pods, full nodes."""
 
 from __future__ import annotations
 
@@ -11,79 +11,91 @@ _LOW = (0, 0, 5, 10, -10)
 _HIGH = (1000, 1000, 50, 2_000_000_000)
 
 
-def before(world: GeneratedCluster) -> None:
-    """Small nodes, mostly all alike, so that they are full of what may be evicted, and many would do."""
-    if world.chance(0.75):
-        world.room = {"cpu": world.one("1", "2"), "memory": world.one("2Gi", "4Gi"), "pods": world.one("3", "4", "110")}
+def before(cluster: GeneratedCluster) -> None:
+    """Prepare small, mostly equal nodes, which fill up with lower-priority pods, so that there are many candidates."""
+    if cluster.chance(0.75):
+        cluster.room = {
+            "cpu": cluster.one("1", "2"),
+            "memory": cluster.one("2Gi", "4Gi"),
+            "pods": cluster.one("3", "4", "110"),
+        }
 
 
-def on_node(world: GeneratedCluster, node: Manifest) -> None:
-    if world.room and world.chance(0.9):
-        node["status"]["allocatable"].update(world.room)
+def on_node(cluster: GeneratedCluster, node: Manifest) -> None:
+    if cluster.room and cluster.chance(0.9):
+        node["status"]["allocatable"].update(cluster.room)
 
 
-def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
+def in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
     if is_assigned(pod):
-        pod["spec"]["priority"] = world.one(*_LOW, *_LOW, *_LOW, *_HIGH)
-        _ask(pod, world.one({}, {"cpu": "300m"}, {"cpu": "500m"}, {"cpu": "700m", "memory": "512Mi"}))
-        if world.chance(0.04) and world.assigned and not any("startTime" not in p["status"] for p in world.assigned):
+        pod["spec"]["priority"] = cluster.one(*_LOW, *_LOW, *_LOW, *_HIGH)
+        _request(pod, cluster.one({}, {"cpu": "300m"}, {"cpu": "500m"}, {"cpu": "700m", "memory": "512Mi"}))
+        if (
+            cluster.chance(0.04)
+            and cluster.assigned
+            and not any("startTime" not in p["status"] for p in cluster.assigned)
+        ):
             del pod["status"]["startTime"]
-            world.mark("preemption:no-start-time")
+            cluster.mark("preemption:no-start-time")
         return
-    pod["spec"]["priority"] = world.one(*_HIGH, *_HIGH, 7)
-    if world.chance(0.08):
+    pod["spec"]["priority"] = cluster.one(*_HIGH, *_HIGH, 7)
+    if cluster.chance(0.08):
         pod["spec"]["preemptionPolicy"] = "Never"
-        world.mark("preemption:never")
-    _ask(pod, world.one({"cpu": "500m"}, {"cpu": "1"}, {"cpu": "900m", "memory": "1Gi"}, {"memory": "2Gi"}))
+        cluster.mark("preemption:never")
+    _request(pod, cluster.one({"cpu": "500m"}, {"cpu": "1"}, {"cpu": "900m", "memory": "1Gi"}, {"memory": "2Gi"}))
 
 
-def _ask(pod: Manifest, wanted: Manifest) -> None:
+def _request(pod: Manifest, wanted: Manifest) -> None:
     resources = pod["spec"]["containers"][0]["resources"]
     resources["requests"] = {**resources.get("requests", {}), **wanted}
     if "limits" in resources:
         resources["limits"] = {name: amount for name, amount in resources["limits"].items() if name not in wanted}
 
 
-def start_together(world: GeneratedCluster) -> None:
-    """The first pods of all nodes started together, and so on: nodes can be equally good to make room on."""
-    if world.chance(0.6):
+def start_together(cluster: GeneratedCluster) -> None:
+    """Give the first pods of all nodes the same start time, and so on, so that nodes can tie in preemption."""
+    if cluster.chance(0.6):
         return
-    alike, priority = world.chance(0.6), world.one(0, 0, -7)
+    alike, priority = cluster.chance(0.6), cluster.one(0, 0, -7)
     on_node: Counter[str] = Counter()
-    for pod in world.assigned:
+    for pod in cluster.assigned:
         number = on_node[pod["spec"]["nodeName"]]
         on_node[pod["spec"]["nodeName"]] += 1
         if "startTime" in pod["status"]:
             pod["status"]["startTime"] = stamp(60 * number)
         if alike:
             pod["spec"]["priority"] = priority
-    world.mark("preemption:same-start")
+    cluster.mark("preemption:same-start")
 
 
-def nominations(world: GeneratedCluster) -> None:
-    """Pending pods that wait for a node to be cleared for them; the node may be gone."""
-    for pod in world.pending:
-        if world.chance(0.35) and world.nodes:
-            chosen = world.one(*world.nodes)["metadata"]["name"] if world.chance(0.93) else "n-gone"
+def nominations(cluster: GeneratedCluster) -> None:
+    """Nominate pending pods that wait for victims to terminate; the node may be deleted."""
+    for pod in cluster.pending:
+        if cluster.chance(0.35) and cluster.nodes:
+            chosen = cluster.one(*cluster.nodes)["metadata"]["name"] if cluster.chance(0.93) else "n-gone"
             pod["status"]["nominatedNodeName"] = chosen
-            world.mark("nominated:pod")
+            cluster.mark("nominated:pod")
 
 
-def budgets(world: GeneratedCluster) -> None:
-    """Disruption budgets with none, some or enough to spare."""
-    for number in range(world.number(0, 3)):
-        namespace = world.one("default", *world.namespaces)
-        allowed = world.one(0, 0, 1, 2)
+def budgets(cluster: GeneratedCluster) -> None:
+    """Add disruption budgets with none, some or many allowed disruptions."""
+    for number in range(cluster.number(0, 3)):
+        namespace = cluster.one("default", *cluster.namespaces)
+        allowed = cluster.one(0, 0, 1, 2)
         status: Manifest = {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}
-        here = [p for p in world.assigned if p["metadata"]["namespace"] == namespace]
-        if here and world.chance(0.25):
-            status["disruptedPods"] = {world.one(*here)["metadata"]["name"]: stamp(100_000)}
-            world.mark("budgets:disrupted")
+        here = [p for p in cluster.assigned if p["metadata"]["namespace"] == namespace]
+        if here and cluster.chance(0.25):
+            status["disruptedPods"] = {cluster.one(*here)["metadata"]["name"]: stamp(100_000)}
+            cluster.mark("budgets:disrupted")
         spec: Manifest = {"minAvailable": 2}
-        chosen = selector(world)
+        chosen = selector(cluster)
         if chosen is not None:
             spec["selector"] = chosen
-        world.add(
-            "policy/v1", "PodDisruptionBudget", world.metadata(f"budget-{number}", namespace), spec=spec, status=status
+        cluster.add(
+            "policy/v1",
+            "PodDisruptionBudget",
+            cluster.metadata(f"budget-{number}", namespace),
+            spec=spec,
+            status=status,
         )
-        world.mark("budgets:some")
+        cluster.mark("budgets:some")

@@ -1,4 +1,4 @@
-"""Configurations: scoring strategies, plugins switched off or weighed otherwise, and the arguments of plugins."""
+"""Configurations: scoring strategies, disabled and reweighted plugins, plugin args."""
 
 from __future__ import annotations
 
@@ -38,98 +38,98 @@ _SCORING = (
 )
 
 _SCORE_ALONE = {"NodeResourcesFit", "ImageLocality"}
-"""Plugins that can be enabled at Score alone; the others miss there what their PreScore prepares."""
+"""Plugins that can be enabled at Score alone; the others need the state of their PreScore."""
 
 
 def args(plugin: str, **fields: object) -> Manifest:
-    """The part of a profile that gives a plugin its arguments."""
+    """Return a part of a profile with args of a plugin."""
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": f"{plugin}Args"}
     return {"pluginConfig": [{"name": plugin, "args": {**head, **fields}}]}
 
 
-def _resources(world: GeneratedCluster) -> list[Manifest]:
-    named = world.some(("cpu", "memory", GPU, FPGA, "ephemeral-storage"), 1)
-    return [{"name": name, "weight": world.one(1, 1, 2, 5, 100)} for name in named]
+def _resources(cluster: GeneratedCluster) -> list[Manifest]:
+    named = cluster.some(("cpu", "memory", GPU, FPGA, "ephemeral-storage"), 1)
+    return [{"name": name, "weight": cluster.one(1, 1, 2, 5, 100)} for name in named]
 
 
-def _most_allocated(world: GeneratedCluster) -> Manifest:
-    return args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": _resources(world)})
+def _most_allocated(cluster: GeneratedCluster) -> Manifest:
+    return args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": _resources(cluster)})
 
 
-def _least_allocated(world: GeneratedCluster) -> Manifest:
-    return args("NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": _resources(world)})
+def _least_allocated(cluster: GeneratedCluster) -> Manifest:
+    return args("NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": _resources(cluster)})
 
 
-def _ratio(world: GeneratedCluster) -> Manifest:
-    """Any shape: growing, falling, or both."""
-    points = sorted(world.some(range(0, 101, 5), 2, 4))
-    shape = [{"utilization": u, "score": world.number(0, 10)} for u in points]
+def _ratio(cluster: GeneratedCluster) -> Manifest:
+    """Return any shape: increasing, decreasing, or both."""
+    points = sorted(cluster.some(range(0, 101, 5), 2, 4))
+    shape = [{"utilization": u, "score": cluster.number(0, 10)} for u in points]
     ratio = {
         "type": "RequestedToCapacityRatio",
-        "resources": _resources(world),
+        "resources": _resources(cluster),
         "requestedToCapacityRatio": {"shape": shape},
     }
     return args("NodeResourcesFit", scoringStrategy=ratio)
 
 
-def _ignored(world: GeneratedCluster) -> Manifest:
+def _ignored(cluster: GeneratedCluster) -> Manifest:
     fields: Manifest = {}
-    if world.chance(0.7):
-        fields["ignoredResources"] = world.some((GPU, FPGA), 1)
-    if world.chance(0.5):
+    if cluster.chance(0.7):
+        fields["ignoredResources"] = cluster.some((GPU, FPGA), 1)
+    if cluster.chance(0.5):
         fields["ignoredResourceGroups"] = ["example.com"]
     return args("NodeResourcesFit", **fields)
 
 
-def _balanced(world: GeneratedCluster) -> Manifest:
-    resources = [{"name": r["name"], "weight": 1} for r in _resources(world)]
+def _balanced(cluster: GeneratedCluster) -> Manifest:
+    resources = [{"name": r["name"], "weight": 1} for r in _resources(cluster)]
     return args("NodeResourcesBalancedAllocation", resources=resources)
 
 
-def _spread_list(world: GeneratedCluster) -> Manifest:
+def _spread_list(cluster: GeneratedCluster) -> Manifest:
     constraints = [
         {
-            "maxSkew": world.one(1, 2, 3),
+            "maxSkew": cluster.one(1, 2, 3),
             "topologyKey": key,
-            "whenUnsatisfiable": world.one("ScheduleAnyway", "DoNotSchedule"),
+            "whenUnsatisfiable": cluster.one("ScheduleAnyway", "DoNotSchedule"),
         }
-        for key in world.some((ZONE, HOSTNAME, REGION))
+        for key in cluster.some((ZONE, HOSTNAME, REGION))
     ]
     return args("PodTopologySpread", defaultingType="List", defaultConstraints=constraints)
 
 
-def _added_affinity(world: GeneratedCluster) -> Manifest:
-    return args("NodeAffinity", addedAffinity=node_affinity(world))
+def _added_affinity(cluster: GeneratedCluster) -> Manifest:
+    return args("NodeAffinity", addedAffinity=node_affinity(cluster))
 
 
-def _pod_affinity(world: GeneratedCluster) -> Manifest:
-    ignore = world.chance(0.5)
-    weight = world.one(0, 1, 10, 100)
+def _pod_affinity(cluster: GeneratedCluster) -> Manifest:
+    ignore = cluster.chance(0.5)
+    weight = cluster.one(0, 1, 10, 100)
     return args("InterPodAffinity", hardPodAffinityWeight=weight, ignorePreferredTermsOfExistingPods=ignore)
 
 
-def _preemption(world: GeneratedCluster) -> Manifest:
-    percentage, absolute = world.one((10, 1), (100, 100), (0, 5), (50, 0))
+def _preemption(cluster: GeneratedCluster) -> Manifest:
+    percentage, absolute = cluster.one((10, 1), (100, 100), (0, 5), (50, 0))
     return args("DefaultPreemption", minCandidateNodesPercentage=percentage, minCandidateNodesAbsolute=absolute)
 
 
-def _weights(world: GeneratedCluster) -> Manifest:
-    enabled = [{"name": name, "weight": world.number(1, 20)} for name in world.some(_SCORING, 1, 4)]
-    return {"plugins": {world.one("multiPoint", "score"): {"enabled": enabled}}}
+def _weights(cluster: GeneratedCluster) -> Manifest:
+    enabled = [{"name": name, "weight": cluster.number(1, 20)} for name in cluster.some(_SCORING, 1, 4)]
+    return {"plugins": {cluster.one("multiPoint", "score"): {"enabled": enabled}}}
 
 
-def _disabled(world: GeneratedCluster) -> Manifest:
-    names = [{"name": name} for name in world.some(_SWITCHABLE, 1, 4)]
+def _disabled(cluster: GeneratedCluster) -> Manifest:
+    names = [{"name": name} for name in cluster.some(_SWITCHABLE, 1, 4)]
     return {"plugins": {"multiPoint": {"disabled": names}}}
 
 
-def _score_disabled(world: GeneratedCluster) -> Manifest:
-    names = [{"name": name} for name in world.some(_SCORING, 1, 4)]
-    return {"plugins": {"score": {"disabled": world.one(names, names, names, [{"name": "*"}])}}}
+def _score_disabled(cluster: GeneratedCluster) -> Manifest:
+    names = [{"name": name} for name in cluster.some(_SCORING, 1, 4)]
+    return {"plugins": {"score": {"disabled": cluster.one(names, names, names, [{"name": "*"}])}}}
 
 
-def _without_post_filter(world: GeneratedCluster) -> Manifest:
-    names = world.one(["*"], ["DefaultPreemption"], ["DynamicResources"])
+def _without_post_filter(cluster: GeneratedCluster) -> Manifest:
+    names = cluster.one(["*"], ["DefaultPreemption"], ["DynamicResources"])
     return {"plugins": {"postFilter": {"disabled": [{"name": name} for name in names]}}}
 
 
@@ -148,38 +148,38 @@ PROFILES: dict[str, Callable[[GeneratedCluster], Manifest]] = {
     "score-disabled": _score_disabled,
     "no-post-filter": _without_post_filter,
 }
-"""Parts of a profile by name; a case's profile is put together from one or more of them."""
+"""Parts of a profile by name; the profile of a case is merged from one or more of them."""
 
 DEFAULT = "default"
 
 
-def configuration(world: GeneratedCluster, wanted: str = "") -> Manifest | None:
-    """A KubeSchedulerConfiguration, None for the default one. `wanted` names a part that must be in it."""
-    if wanted == DEFAULT or (not wanted and world.chance(0.55)):
-        world.mark("profile:default")
+def configuration(cluster: GeneratedCluster, wanted: str = "") -> Manifest | None:
+    """Return a KubeSchedulerConfiguration, None for the default. The part `wanted` must be in it."""
+    if wanted == DEFAULT or (not wanted and cluster.chance(0.55)):
+        cluster.mark("profile:default")
         return None
-    names = {wanted} if wanted else set(world.some(tuple(PROFILES), 1, 3))
-    if "extended:device" in world.used and world.chance(0.4):
+    names = {wanted} if wanted else set(cluster.some(tuple(PROFILES), 1, 3))
+    if "extended:device" in cluster.used and cluster.chance(0.4):
         names.add("ignored-resources")
-    profiles = [_profile(world, "default-scheduler", names)]
-    if world.chance(0.12):
-        profiles.append(_profile(world, "second", set(world.some(tuple(PROFILES), 0, 2))))
-        for pod in world.pending:
-            pod["spec"]["schedulerName"] = world.one("default-scheduler", "second")
-        world.mark("profile:two")
+    profiles = [_profile(cluster, "default-scheduler", names)]
+    if cluster.chance(0.12):
+        profiles.append(_profile(cluster, "second", set(cluster.some(tuple(PROFILES), 0, 2))))
+        for pod in cluster.pending:
+            pod["spec"]["schedulerName"] = cluster.one("default-scheduler", "second")
+        cluster.mark("profile:two")
     return {**HEAD, "profiles": profiles}
 
 
-def _profile(world: GeneratedCluster, scheduler: str, names: set[str]) -> Manifest:
+def _profile(cluster: GeneratedCluster, scheduler: str, names: set[str]) -> Manifest:
     profile: Manifest = {"schedulerName": scheduler}
     for name in sorted(names):
-        world.mark(f"profile:{name}")
-        _merge(profile, PROFILES[name](world))
+        cluster.mark(f"profile:{name}")
+        _merge(profile, PROFILES[name](cluster))
     return profile
 
 
 def _merge(profile: Manifest, part: Manifest) -> None:
-    """Adds a part; what an earlier one says of a plugin's arguments or of an extension point stands."""
+    """Merge a part into the profile; plugin args and extension points of earlier parts take precedence."""
     known = {entry["name"] for entry in profile.get("pluginConfig", ())}
     for entry in part.get("pluginConfig", ()):
         if entry["name"] not in known:

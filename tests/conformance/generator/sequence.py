@@ -1,9 +1,9 @@
-"""Sequences: many pods one after the other on one cluster, each on what those before it have left.
+"""Sequences: many pods scheduled one after the other on one cluster.
 
-What single cases cannot show: the order in which nodes are visited and where the next search starts, sampling, which of
-equals wins, the in-memory effects of placing a pod, and preemption that later pods live with. Everything that is up to
-chance in kube-scheduler is kept out: nodes asked for by name (a Go map's order), preemption that looks at a part of the
-nodes, pods that started together, errors that cut a search short.
+They cover what single cases cannot: the order in which nodes are visited, the start of the next search, sampling,
+tie-breaking, the effects of a placed pod, and preemption with its consequences. Random behaviour of kube-scheduler is
+excluded: nodes by name (a Go map's order), preemption on a sample of nodes, pods with equal start times, errors that
+end a search early.
 """
 
 from __future__ import annotations
@@ -35,44 +35,44 @@ _TEMPLATES = 6
 
 
 def draw_sequence(seed: int | str) -> Case:
-    """The sequence of that seed: a few nodes in one zone or many in several, and 50 pods of a few templates."""
-    world = GeneratedCluster(Random(f"sequence/{seed}"))
-    world.errors = False
-    chosen = {*world.some(_FEATURES, 1, 4), *(["preemption"] if world.chance(0.5) else [])}
+    """Return the sequence of the seed: few nodes in one zone or many in several, and 50 pods of a few templates."""
+    cluster = GeneratedCluster(Random(f"sequence/{seed}"))
+    cluster.errors = False
+    chosen = {*cluster.some(_FEATURES, 1, 4), *(["preemption"] if cluster.chance(0.5) else [])}
     groups = tuple(name for name in _FEATURES if name in chosen)
-    base.namespaces(world)
+    base.namespaces(cluster)
     for group in groups:
         if before := GROUPS[group].before:
-            before(world)
-    many = world.chance(0.5)
-    for number in range(world.number(105, 260) if many else world.number(3, 25)):
-        world.nodes.append(new_node(world, number, groups))
-    world.mark("sequence:many-nodes" if many else "sequence:few-nodes")
-    add_assigned(world, groups, world.number(0, 150 if many else 40))
-    _pending(world, groups)
+            before(cluster)
+    many = cluster.chance(0.5)
+    for number in range(cluster.number(105, 260) if many else cluster.number(3, 25)):
+        cluster.nodes.append(new_node(cluster, number, groups))
+    cluster.mark("sequence:many-nodes" if many else "sequence:few-nodes")
+    add_assigned(cluster, groups, cluster.number(0, 150 if many else 40))
+    _pending(cluster, groups)
     for group in groups:
         if group in ("budgets", "volumes") and (after := GROUPS[group].after):
-            after(world)
-    names = [key_of(pod) for pod in world.pending]
-    document = {"id": seed, "objects": world.objects(), "sequence": names, "config": _config(world)}
-    return Case(document, tuple(sorted(world.used)))
+            after(cluster)
+    names = [key_of(pod) for pod in cluster.pending]
+    document = {"id": seed, "objects": cluster.objects(), "sequence": names, "config": _config(cluster)}
+    return Case(document, tuple(sorted(cluster.used)))
 
 
-def _pending(world: GeneratedCluster, groups: tuple[str, ...]) -> None:
+def _pending(cluster: GeneratedCluster, groups: tuple[str, ...]) -> None:
     templates: list[Manifest] = []
     for number in range(PODS):
-        if len(templates) < _TEMPLATES and (not templates or world.chance(0.3)):
-            made = new_pod(world, f"p{number}", groups)
+        if len(templates) < _TEMPLATES and (not templates or cluster.chance(0.3)):
+            made = new_pod(cluster, f"p{number}", groups)
             made["status"].pop("nominatedNodeName", None)
             _without_names(made)
             templates.append(made)
         else:
-            made = world.twin(world.one(*templates), f"p{number}")
-        world.pending.append(made)
+            made = cluster.twin(cluster.one(*templates), f"p{number}")
+        cluster.pending.append(made)
 
 
 def _without_names(pod: Manifest) -> None:
-    """Takes out the terms that ask for nodes by name."""
+    """Remove terms that select nodes by name."""
     affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if required:
@@ -80,13 +80,13 @@ def _without_names(pod: Manifest) -> None:
         required["nodeSelectorTerms"] = terms or [{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]
 
 
-def _config(world: GeneratedCluster) -> Manifest:
-    config: Manifest = profiles.configuration(world, profiles.DEFAULT) or {**profiles.HEAD, "profiles": [{}]}
+def _config(cluster: GeneratedCluster) -> Manifest:
+    config: Manifest = profiles.configuration(cluster, profiles.DEFAULT) or {**profiles.HEAD, "profiles": [{}]}
     profile = config["profiles"][0]
     profile["schedulerName"] = "default-scheduler"
-    percentage = world.one(0, 0, 10, 40, 70, 100)
-    target = world.one(config, profile)
+    percentage = cluster.one(0, 0, 10, 40, 70, 100)
+    target = cluster.one(config, profile)
     target["percentageOfNodesToScore"] = percentage
     profile["pluginConfig"] = profiles.args("DefaultPreemption", minCandidateNodesPercentage=100)["pluginConfig"]
-    world.mark(f"sequence:percentage-{percentage}")
+    cluster.mark(f"sequence:percentage-{percentage}")
     return config

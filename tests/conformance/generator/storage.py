@@ -1,4 +1,4 @@
-"""The storage that a cluster offers: classes, drivers and their limits, capacities, attachments, volumes to be had."""
+"""Storage of a cluster: classes, drivers and limits, capacities, attachments, available volumes."""
 
 from __future__ import annotations
 
@@ -19,121 +19,121 @@ _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 SIZES = ("1Gi", "5Gi", "10Gi")
 
 
-def before(world: GeneratedCluster) -> None:
-    """The classes and the driver; some have topologies, some drivers publish their capacity."""
+def before(cluster: GeneratedCluster) -> None:
+    """Add the classes and the driver; some have topologies, some drivers publish their capacity."""
     for name, (provisioner, mode) in _CLASSES.items():
         fields: Manifest = {"provisioner": provisioner, "volumeBindingMode": mode, "reclaimPolicy": "Delete"}
-        if name in (WAIT, AWS, GCE) and world.chance(0.35):
-            fields["allowedTopologies"] = [_topology(world) for _ in range(world.one(1, 1, 2))]
-            world.mark("volumes:allowedTopologies")
-        world.add("storage.k8s.io/v1", "StorageClass", world.metadata(name), **fields)
-    if world.chance(0.6):
-        spec = {"storageCapacity": world.chance(0.6), "attachRequired": True, "podInfoOnMount": False}
-        world.add("storage.k8s.io/v1", "CSIDriver", world.metadata(DRIVER), spec=spec)
-        for number in range(world.number(0, 3) if spec["storageCapacity"] else 0):
-            _capacity(world, number)
+        if name in (WAIT, AWS, GCE) and cluster.chance(0.35):
+            fields["allowedTopologies"] = [_topology(cluster) for _ in range(cluster.one(1, 1, 2))]
+            cluster.mark("volumes:allowedTopologies")
+        cluster.add("storage.k8s.io/v1", "StorageClass", cluster.metadata(name), **fields)
+    if cluster.chance(0.6):
+        spec = {"storageCapacity": cluster.chance(0.6), "attachRequired": True, "podInfoOnMount": False}
+        cluster.add("storage.k8s.io/v1", "CSIDriver", cluster.metadata(DRIVER), spec=spec)
+        for number in range(cluster.number(0, 3) if spec["storageCapacity"] else 0):
+            _capacity(cluster, number)
 
 
-def _topology(world: GeneratedCluster) -> Manifest:
-    key, values = world.one((ZONE, ("z1", "z2", "z3")), (REGION, ("r1", "r2")), ("disk", ("ssd",)))
-    return {"matchLabelExpressions": [{"key": key, "values": world.some(values, 1)}]}
+def _topology(cluster: GeneratedCluster) -> Manifest:
+    key, values = cluster.one((ZONE, ("z1", "z2", "z3")), (REGION, ("r1", "r2")), ("disk", ("ssd",)))
+    return {"matchLabelExpressions": [{"key": key, "values": cluster.some(values, 1)}]}
 
 
-def _capacity(world: GeneratedCluster, number: int) -> None:
-    fields: Manifest = {"storageClassName": world.one(WAIT, WAIT, NOW)}
-    if world.chance(0.9):
-        labels = {ZONE: world.one("z1", "z2", "z3")}
-        fields["nodeTopology"] = world.one({"matchLabels": labels}, {"matchLabels": labels}, {})
-    if world.chance(0.85):
-        fields["capacity"] = world.one("2Gi", "7Gi", "100Gi")
-    if world.chance(0.3):
-        fields["maximumVolumeSize"] = world.one("1Gi", "5Gi")
-    world.add("storage.k8s.io/v1", "CSIStorageCapacity", world.metadata(f"capacity-{number}", "default"), **fields)
-    world.mark("volumes:capacity")
+def _capacity(cluster: GeneratedCluster, number: int) -> None:
+    fields: Manifest = {"storageClassName": cluster.one(WAIT, WAIT, NOW)}
+    if cluster.chance(0.9):
+        labels = {ZONE: cluster.one("z1", "z2", "z3")}
+        fields["nodeTopology"] = cluster.one({"matchLabels": labels}, {"matchLabels": labels}, {})
+    if cluster.chance(0.85):
+        fields["capacity"] = cluster.one("2Gi", "7Gi", "100Gi")
+    if cluster.chance(0.3):
+        fields["maximumVolumeSize"] = cluster.one("1Gi", "5Gi")
+    cluster.add("storage.k8s.io/v1", "CSIStorageCapacity", cluster.metadata(f"capacity-{number}", "default"), **fields)
+    cluster.mark("volumes:capacity")
 
 
-def on_node(world: GeneratedCluster, node: Manifest) -> None:
-    """The node's CSINode: how many volumes each driver can attach, which in-tree plugins have moved to a driver."""
-    if world.chance(0.3):
+def on_node(cluster: GeneratedCluster, node: Manifest) -> None:
+    """Add the node's CSINode with volume limits of drivers and migrated in-tree plugins."""
+    if cluster.chance(0.3):
         return
-    meta = world.metadata(node["metadata"]["name"])
+    meta = cluster.metadata(node["metadata"]["name"])
     drivers = []
-    for name in world.some((DRIVER, AWS_DRIVER, GCE_DRIVER)):
+    for name in cluster.some((DRIVER, AWS_DRIVER, GCE_DRIVER)):
         driver: Manifest = {"name": name, "nodeID": meta["name"], "topologyKeys": [ZONE]}
-        if world.chance(0.75):
-            driver["allocatable"] = {"count": world.one(0, 1, 1, 2, 3)}
+        if cluster.chance(0.75):
+            driver["allocatable"] = {"count": cluster.one(0, 1, 1, 2, 3)}
         drivers.append(driver)
-    if world.chance(0.5):
+    if cluster.chance(0.5):
         meta["annotations"] = {_MIGRATED: "kubernetes.io/aws-ebs,kubernetes.io/gce-pd"}
-        world.mark("volumes:migrated")
-    world.add("storage.k8s.io/v1", "CSINode", meta, spec={"drivers": drivers})
-    world.mark("volumes:csi-node")
+        cluster.mark("volumes:migrated")
+    cluster.add("storage.k8s.io/v1", "CSINode", meta, spec={"drivers": drivers})
+    cluster.mark("volumes:csi-node")
 
 
-def after(world: GeneratedCluster) -> None:
-    """Volumes that nobody has claimed yet, and attachments of volumes that no pod here uses."""
-    for number in range(world.number(0, 4)):
-        class_name = world.one(LOCAL, LOCAL, WAIT)
-        made = volume(world, f"free-{number}", class_name, world.one(*SIZES, "20Gi"))
-        made["status"] = {"phase": world.one("Available", "Available", "Available", "Released")}
-        if class_name == LOCAL and world.nodes:
-            _pin(made, HOSTNAME, world.one(*world.nodes)["metadata"]["name"])
-        if world.chance(0.3):
+def after(cluster: GeneratedCluster) -> None:
+    """Add unclaimed volumes, and attachments of volumes that no pod here uses."""
+    for number in range(cluster.number(0, 4)):
+        class_name = cluster.one(LOCAL, LOCAL, WAIT)
+        made = volume(cluster, f"free-{number}", class_name, cluster.one(*SIZES, "20Gi"))
+        made["status"] = {"phase": cluster.one("Available", "Available", "Available", "Released")}
+        if class_name == LOCAL and cluster.nodes:
+            _pin(made, HOSTNAME, cluster.one(*cluster.nodes)["metadata"]["name"])
+        if cluster.chance(0.3):
             made["metadata"].setdefault("labels", {})["quality"] = "gold"
-        if world.chance(0.1):
+        if cluster.chance(0.1):
             made["spec"]["volumeAttributesClassName"] = "quick"
-        if world.chance(0.05):
-            delete(world, made)
-        world.mark("volumes:free")
-    if world.nodes:
-        for number in range(world.number(0, 4)):
-            _attachment(world, number)
+        if cluster.chance(0.05):
+            delete(cluster, made)
+        cluster.mark("volumes:free")
+    if cluster.nodes:
+        for number in range(cluster.number(0, 4)):
+            _attachment(cluster, number)
 
 
-def _attachment(world: GeneratedCluster, number: int) -> None:
-    volumes = [o for o in world.others if o["kind"] == "PersistentVolume"]
-    name = world.one(*volumes)["metadata"]["name"] if volumes and world.chance(0.7) else f"unknown-{number}"
+def _attachment(cluster: GeneratedCluster, number: int) -> None:
+    volumes = [o for o in cluster.others if o["kind"] == "PersistentVolume"]
+    name = cluster.one(*volumes)["metadata"]["name"] if volumes and cluster.chance(0.7) else f"unknown-{number}"
     spec = {
-        "attacher": world.one(DRIVER, DRIVER, AWS_DRIVER, GCE_DRIVER),
-        "nodeName": world.one(*world.nodes)["metadata"]["name"],
+        "attacher": cluster.one(DRIVER, DRIVER, AWS_DRIVER, GCE_DRIVER),
+        "nodeName": cluster.one(*cluster.nodes)["metadata"]["name"],
         "source": {"persistentVolumeName": name},
     }
-    meta = world.metadata(f"attachment-{number}")
-    world.add("storage.k8s.io/v1", "VolumeAttachment", meta, spec=spec, status={"attached": True})
-    world.mark("volumes:attachment")
+    meta = cluster.metadata(f"attachment-{number}")
+    cluster.add("storage.k8s.io/v1", "VolumeAttachment", meta, spec=spec, status={"attached": True})
+    cluster.mark("volumes:attachment")
 
 
-def volume(world: GeneratedCluster, name: str, class_name: str, size: str) -> Manifest:
-    """A PersistentVolume, bound to nobody, reachable from everywhere."""
+def volume(cluster: GeneratedCluster, name: str, class_name: str, size: str) -> Manifest:
+    """Return an unbound PersistentVolume without node affinity."""
     spec: Manifest = {
         "capacity": {"storage": size},
-        "accessModes": ["ReadWriteOnce", "ReadOnlyMany"] if world.chance(0.3) else ["ReadWriteOnce"],
+        "accessModes": ["ReadWriteOnce", "ReadOnlyMany"] if cluster.chance(0.3) else ["ReadWriteOnce"],
         "persistentVolumeReclaimPolicy": "Retain",
-        "volumeMode": "Block" if world.chance(0.04) else "Filesystem",
+        "volumeMode": "Block" if cluster.chance(0.04) else "Filesystem",
         "storageClassName": class_name,
     }
     if class_name == LOCAL:
         spec["local"] = {"path": "/mnt/disk"}
     elif class_name == AWS:
-        spec["awsElasticBlockStore"] = {"volumeID": world.one(f"vol-{name}", f"aws://z1/vol-{name}")}
+        spec["awsElasticBlockStore"] = {"volumeID": cluster.one(f"vol-{name}", f"aws://z1/vol-{name}")}
     elif class_name == GCE:
         spec["gcePersistentDisk"] = {"pdName": f"pd-{name}"}
     else:
         spec["csi"] = {"driver": DRIVER, "volumeHandle": f"handle-{name}"}
-    return world.add("v1", "PersistentVolume", world.metadata(name), spec=spec)
+    return cluster.add("v1", "PersistentVolume", cluster.metadata(name), spec=spec)
 
 
-def confine(world: GeneratedCluster, made: Manifest) -> None:
-    """Binds the volume to a place: by node affinity, by zone labels, or not at all."""
-    kind = world.rng.random()
+def confine(cluster: GeneratedCluster, made: Manifest) -> None:
+    """Limit the volume to a place by node affinity or zone labels, or not at all."""
+    kind = cluster.rng.random()
     if kind < 0.3:
-        _pin(made, *world.one((ZONE, world.one("z1", "z2")), (REGION, "r1"), (HOSTNAME, world.one("n0", "n1"))))
-        world.mark("volumes:node-affinity")
+        _pin(made, *cluster.one((ZONE, cluster.one("z1", "z2")), (REGION, "r1"), (HOSTNAME, cluster.one("n0", "n1"))))
+        cluster.mark("volumes:node-affinity")
     elif kind < 0.6:
-        key = world.one(ZONE, ZONE, OLD_ZONE, REGION)
-        value = world.one("r1", "r2") if key == REGION else world.one("z1", "z2__z3", "z1__z3")
+        key = cluster.one(ZONE, ZONE, OLD_ZONE, REGION)
+        value = cluster.one("r1", "r2") if key == REGION else cluster.one("z1", "z2__z3", "z1__z3")
         made["metadata"]["labels"] = {key: value}
-        world.mark("volumes:zone-label")
+        cluster.mark("volumes:zone-label")
 
 
 def _pin(made: Manifest, key: str, value: str) -> None:

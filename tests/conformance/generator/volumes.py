@@ -1,4 +1,4 @@
-"""Pods that use claims, in every state that a claim can be in, and generic ephemeral volumes."""
+"""Pods with claims in every state, and generic ephemeral volumes."""
 
 from __future__ import annotations
 
@@ -14,153 +14,153 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-def in_pod(world: GeneratedCluster, pod: Manifest) -> None:
-    """Up to two volumes; those of assigned pods are nearly always bound, as they would have to be."""
-    for _ in range(world.one(0, 1, 1, 1, 2)):
-        name = f"data-{world.serial()}"
-        if world.chance(0.12):
-            _ephemeral(world, pod, name)
+def in_pod(cluster: GeneratedCluster, pod: Manifest) -> None:
+    """Add up to two volumes; claims of placed pods are nearly always bound."""
+    for _ in range(cluster.one(0, 1, 1, 1, 2)):
+        name = f"data-{cluster.serial()}"
+        if cluster.chance(0.12):
+            _ephemeral(cluster, pod, name)
             continue
-        claim = _shared(world, pod) or _claim(world, pod, f"claim-{world.serial()}")
+        claim = _shared(cluster, pod) or _claim(cluster, pod, f"claim-{cluster.serial()}")
         put(pod, "spec.volumes", [{"name": name, "persistentVolumeClaim": {"claimName": claim}}])
 
 
-def _shared(world: GeneratedCluster, pod: Manifest) -> str:
-    """A claim that is there already, "" for none."""
+def _shared(cluster: GeneratedCluster, pod: Manifest) -> str:
+    """Return the name of an existing claim, "" for none."""
     here: list[str] = [
         o["metadata"]["name"]
-        for o in world.others
+        for o in cluster.others
         if o["kind"] == "PersistentVolumeClaim" and o["metadata"]["namespace"] == pod["metadata"]["namespace"]
     ]
-    if not here or world.chance(0.6):
+    if not here or cluster.chance(0.6):
         return ""
-    world.mark("volumes:shared")
-    return world.one(*here)
+    cluster.mark("volumes:shared")
+    return cluster.one(*here)
 
 
-def _claim(world: GeneratedCluster, pod: Manifest, name: str) -> str:
+def _claim(cluster: GeneratedCluster, pod: Manifest, name: str) -> str:
     kinds = _ASSIGNED if is_assigned(pod) else _PENDING
-    kind = world.rng.choices(list(kinds), list(kinds.values()))[0]
-    world.mark(f"volumes:{kind}")
+    kind = cluster.rng.choices(list(kinds), list(kinds.values()))[0]
+    cluster.mark(f"volumes:{kind}")
     if kind != "missing":
-        _MAKERS[kind](world, pending_claim(world, name, pod["metadata"]["namespace"]))
+        _MAKERS[kind](cluster, pending_claim(cluster, name, pod["metadata"]["namespace"]))
     return name
 
 
-def pending_claim(world: GeneratedCluster, name: str, namespace: str) -> Manifest:
+def pending_claim(cluster: GeneratedCluster, name: str, namespace: str) -> Manifest:
     spec = {
         "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": world.one(*storage.SIZES)}},
+        "resources": {"requests": {"storage": cluster.one(*storage.SIZES)}},
         "volumeMode": "Filesystem",
         "storageClassName": storage.WAIT,
     }
-    meta = {**world.metadata(name, namespace), "annotations": {}}
-    return world.add("v1", "PersistentVolumeClaim", meta, spec=spec, status={"phase": "Pending"})
+    meta = {**cluster.metadata(name, namespace), "annotations": {}}
+    return cluster.add("v1", "PersistentVolumeClaim", meta, spec=spec, status={"phase": "Pending"})
 
 
-def _bound(world: GeneratedCluster, claim: Manifest) -> None:
-    """Bound to a volume of its own, both ways; in one case of twenty the volume is gone, or no class is named."""
+def _bound(cluster: GeneratedCluster, claim: Manifest) -> None:
+    """Bind the claim to a volume of its own, in both directions; one in twenty has no volume or no class."""
     meta, spec = claim["metadata"], claim["spec"]
     name = f"pv-{meta['name']}"
     spec["volumeName"] = name
-    spec["storageClassName"] = world.one(storage.WAIT, storage.WAIT, storage.NOW, storage.AWS, storage.GCE, "")
+    spec["storageClassName"] = cluster.one(storage.WAIT, storage.WAIT, storage.NOW, storage.AWS, storage.GCE, "")
     meta["annotations"] = {_BIND_COMPLETED: "yes", _BOUND_BY_CONTROLLER: "yes"}
     claim["status"] = {"phase": "Bound"}
-    if world.chance(0.04):
-        world.mark("volumes:volume-gone")
+    if cluster.chance(0.04):
+        cluster.mark("volumes:volume-gone")
         return
-    made = storage.volume(world, name, spec["storageClassName"], spec["resources"]["requests"]["storage"])
+    made = storage.volume(cluster, name, spec["storageClassName"], spec["resources"]["requests"]["storage"])
     made["spec"]["claimRef"] = {"kind": "PersistentVolumeClaim", **_reference(meta)}
     made["status"] = {"phase": "Bound"}
-    storage.confine(world, made)
+    storage.confine(cluster, made)
 
 
 def _reference(meta: Manifest) -> Manifest:
     return {"namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
 
 
-def _exclusive(world: GeneratedCluster, claim: Manifest) -> None:
-    _bound(world, claim)
+def _exclusive(cluster: GeneratedCluster, claim: Manifest) -> None:
+    _bound(cluster, claim)
     claim["spec"]["accessModes"] = ["ReadWriteOncePod"]
 
 
-def _static(world: GeneratedCluster, claim: Manifest) -> None:
-    """Waits for a consumer; only volumes that are there can serve it."""
+def _static(cluster: GeneratedCluster, claim: Manifest) -> None:
+    """Make the claim wait for its first consumer; only existing volumes can satisfy it."""
     claim["spec"]["storageClassName"] = storage.LOCAL
-    if world.chance(0.15):
+    if cluster.chance(0.15):
         claim["spec"]["selector"] = {"matchLabels": {"quality": "gold"}}
-        world.mark("volumes:selector")
-    if world.chance(0.1):
+        cluster.mark("volumes:selector")
+    if cluster.chance(0.1):
         claim["spec"]["volumeMode"] = "Block"
-    if world.chance(0.1):
+    if cluster.chance(0.1):
         claim["spec"]["volumeAttributesClassName"] = "quick"
-        world.mark("volumes:attributes-class")
-    if world.chance(0.08):
+        cluster.mark("volumes:attributes-class")
+    if cluster.chance(0.08):
         claim["metadata"]["annotations"][_OLD_CLASS] = claim["spec"].pop("storageClassName")
-        world.mark("volumes:class-annotation")
-    if world.chance(0.1):
+        cluster.mark("volumes:class-annotation")
+    if cluster.chance(0.1):
         claim["spec"]["accessModes"] = ["ReadOnlyMany"]
-    if world.chance(0.2):
+    if cluster.chance(0.2):
         size = claim["spec"]["resources"]["requests"]["storage"]
-        made = storage.volume(world, f"for-{claim['metadata']['name']}", storage.LOCAL, size)
+        made = storage.volume(cluster, f"for-{claim['metadata']['name']}", storage.LOCAL, size)
         made["spec"]["claimRef"] = _reference(claim["metadata"])
-        if world.chance(0.5):
+        if cluster.chance(0.5):
             made["spec"]["claimRef"].pop("uid")
         made["status"] = {"phase": "Available"}
-        storage.confine(world, made)
-        world.mark("volumes:pre-bound-volume")
+        storage.confine(cluster, made)
+        cluster.mark("volumes:pre-bound-volume")
 
 
-def _dynamic(world: GeneratedCluster, claim: Manifest) -> None:
-    """Waits for a consumer; a driver makes the volume where the pod goes."""
-    claim["spec"]["storageClassName"] = world.one(storage.WAIT, storage.WAIT, storage.AWS, storage.GCE)
+def _dynamic(cluster: GeneratedCluster, claim: Manifest) -> None:
+    """Make the claim wait for its first consumer; a driver provisions the volume."""
+    claim["spec"]["storageClassName"] = cluster.one(storage.WAIT, storage.WAIT, storage.AWS, storage.GCE)
 
 
-def _selected(world: GeneratedCluster, claim: Manifest) -> None:
-    _dynamic(world, claim)
-    claim["metadata"]["annotations"][_SELECTED_NODE] = world.one("n0", "n1", "n-gone")
+def _selected(cluster: GeneratedCluster, claim: Manifest) -> None:
+    _dynamic(cluster, claim)
+    claim["metadata"]["annotations"][_SELECTED_NODE] = cluster.one("n0", "n1", "n-gone")
 
 
-def _immediate(world: GeneratedCluster, claim: Manifest) -> None:
+def _immediate(cluster: GeneratedCluster, claim: Manifest) -> None:
     claim["spec"]["storageClassName"] = storage.NOW
 
 
-def _without_class(world: GeneratedCluster, claim: Manifest) -> None:
-    claim["spec"]["storageClassName"] = world.one("", storage.GONE)
-    if world.chance(0.3):
+def _without_class(cluster: GeneratedCluster, claim: Manifest) -> None:
+    claim["spec"]["storageClassName"] = cluster.one("", storage.GONE)
+    if cluster.chance(0.3):
         del claim["spec"]["storageClassName"]
 
 
-def _lost(world: GeneratedCluster, claim: Manifest) -> None:
-    _bound(world, claim)
+def _lost(cluster: GeneratedCluster, claim: Manifest) -> None:
+    _bound(cluster, claim)
     claim["status"] = {"phase": "Lost"}
 
 
-def _deleting(world: GeneratedCluster, claim: Manifest) -> None:
-    world.one(_bound, _dynamic)(world, claim)
-    delete(world, claim)
+def _deleting(cluster: GeneratedCluster, claim: Manifest) -> None:
+    cluster.one(_bound, _dynamic)(cluster, claim)
+    delete(cluster, claim)
 
 
-def _pre_bound(world: GeneratedCluster, claim: Manifest) -> None:
-    """Names its volume, but the binding is not complete."""
-    _bound(world, claim)
+def _pre_bound(cluster: GeneratedCluster, claim: Manifest) -> None:
+    """Set the claim's volumeName without completing the binding."""
+    _bound(cluster, claim)
     claim["metadata"]["annotations"] = {}
     claim["status"] = {"phase": "Pending"}
 
 
-def _ephemeral(world: GeneratedCluster, pod: Manifest, name: str) -> None:
-    """A volume whose claim is named after the pod; it may not be made yet, or be somebody else's."""
+def _ephemeral(cluster: GeneratedCluster, pod: Manifest, name: str) -> None:
+    """Add an ephemeral volume; its claim may be missing or belong to another pod."""
     template = {"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": storage.WAIT}}
     put(pod, "spec.volumes", [{"name": name, "ephemeral": {"volumeClaimTemplate": template}}])
-    world.mark("volumes:ephemeral")
-    if world.chance(0.2):
-        world.mark("volumes:ephemeral-not-made")
+    cluster.mark("volumes:ephemeral")
+    if cluster.chance(0.2):
+        cluster.mark("volumes:ephemeral-not-made")
         return
     meta = pod["metadata"]
-    claim = pending_claim(world, f"{meta['name']}-{name}", meta["namespace"])
-    world.one(_bound, _dynamic)(world, claim)
-    if world.errors and world.chance(0.12):
-        world.mark("volumes:ephemeral-not-owner")
+    claim = pending_claim(cluster, f"{meta['name']}-{name}", meta["namespace"])
+    cluster.one(_bound, _dynamic)(cluster, claim)
+    if cluster.errors and cluster.chance(0.12):
+        cluster.mark("volumes:ephemeral-not-owner")
         return
     owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
     claim["metadata"]["ownerReferences"] = [owner]

@@ -1,4 +1,4 @@
-"""What the tests of pod affinity share: terms, a plugin that knows namespaces, and answers for every node."""
+"""Shared parts of the pod affinity tests: terms, a plugin with namespaces, filter results for all nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .cluster import cycle, table
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 NODES = [node("a1").zone("a"), node("a2").zone("a"), node("b1").zone("b"), node("none")]
-"""Two nodes in one zone, one in another, one in none."""
+"""Two nodes in one zone, one in another, one without a zone."""
 WEB, DB = pod("web").label("app", "web"), pod("db").label("app", "db")
 IS_WEB = {"matchLabels": {"app": "web"}}
 IS_DB = {"matchLabels": {"app": "db"}}
@@ -29,13 +29,13 @@ ANSWERS = {
 
 
 def term(selector: Mapping[str, Any] | None = IS_WEB, key: str = ZONE, **fields: Any) -> dict[str, Any]:
-    """A podAffinityTerm; `namespaces` and `namespaceSelector` are fields."""
+    """Return a podAffinityTerm; `namespaces` and `namespaceSelector` are fields."""
     named = {} if selector is None else {"labelSelector": dict(selector)}
     return {"topologyKey": key, **named, **fields}
 
 
 def has(key: str, operator: str, *values: str) -> dict[str, Any]:
-    """A label selector of one expression."""
+    """Return a label selector with one expression."""
     expression: dict[str, Any] = {"key": key, "operator": operator}
     if values:
         expression["values"] = list(values)
@@ -43,7 +43,7 @@ def has(key: str, operator: str, *values: str) -> dict[str, Any]:
 
 
 def plugin(namespaces: Mapping[str, Mapping[str, str]] | None = None, **args: Any) -> InterPodAffinity:
-    """The plugin where these namespaces have been seen, with their labels."""
+    """Return the plugin with these namespaces, each with its labels."""
     handle = CoreHandle()
     for name, labels in (namespaces or {}).items():
         label_namespace(handle, name, labels)
@@ -55,22 +55,22 @@ def label_namespace(handle: CoreHandle, name: str, labels: Mapping[str, str]) ->
     handle.set_object(NAMESPACE, {"metadata": {"name": name, "labels": dict(labels)}})
 
 
-def kept_out(
+def rejected_nodes(
     subject: InterPodAffinity, of: PodBuilder, running: Sequence[PodBuilder], nodes: Sequence[NodeBuilder] = NODES
 ) -> dict[str, str]:
-    """Why the pod cannot go to a node, in short, by the names of the nodes where it cannot."""
+    """Return short reasons by the names of the nodes that reject the pod."""
     cluster, attempt = table(nodes, running), cycle()
     assert_filters_agree(subject, attempt, of.build(), cluster)
     if isinstance(subject.pre_filter(attempt, of.build(), cluster), Skip):
         return {}
-    answers = {n.name: subject.filter(attempt, of.build(), n) for n in cluster}
-    return {name: ANSWERS[answer.message] for name, answer in answers.items() if answer}
+    results = {n.name: subject.filter(attempt, of.build(), n) for n in cluster}
+    return {name: ANSWERS[result.message] for name, result in results.items() if result}
 
 
 def raw_scores(
     subject: InterPodAffinity, of: PodBuilder, running: Sequence[PodBuilder], nodes: Sequence[NodeBuilder] = NODES
 ) -> list[int] | None:
-    """The raw score of every node; None if the plugin leaves the pod alone."""
+    """Return the raw score of every node; None if the plugin returns Skip."""
     cluster, attempt = table(nodes, running), cycle()
     if isinstance(subject.pre_score(attempt, of.build(), cluster), Skip):
         return None

@@ -1,6 +1,6 @@
-"""What the tests of plugins ask: which nodes does a plugin reject and why, and how does it score them?
+"""Helpers of the plugin tests: rejections and scores of each node.
 
-Every answer is asked for in both forms, so that each test is a test of their agreement, too.
+Each helper runs the per-node and the NumPy form, so every test checks that they agree.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from pyscheduler.testing import NodeBuilder, PodBuilder
 from pyscheduler.testing.conformance import assert_filters_agree, assert_scores_agree
 
 P = TypeVar("P", bound=Plugin)
-Answer = tuple[str, ...] | None
-"""A node's answer: None if the pod fits, else the reasons."""
+Reasons = tuple[str, ...] | None
+"""Result of a node: None if the pod fits, else the reasons."""
 
 
 class NoHandle(Handle):
-    """For plugins that need nothing from the scheduler."""
+    """Handle for plugins that need nothing from the scheduler."""
 
     def waiting_pods(self) -> Sequence[WaitingPod]:
         return ()
@@ -103,7 +103,7 @@ def build(plugin: type[P], **args: Any) -> P:
 
 
 def table(nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()) -> NodeTable:
-    """The cluster of these nodes and the pods on them."""
+    """Return a table of these nodes with their pods."""
     state = ClusterState()
     for node in nodes:
         state.set_node(node.build())
@@ -119,26 +119,26 @@ def cycle() -> Cycle:
 def rejections(
     plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
 ) -> list[Rejection | None]:
-    """The answer of the plugin's Filter for each node."""
+    """Return the rejection by the plugin's Filter for each node."""
     cluster, attempt = table(nodes, pods), cycle()
     assert_filters_agree(plugin, attempt, pod.build(), cluster)
     if isinstance(plugin, PreFilterPlugin):
-        asked = plugin.pre_filter(attempt, pod.build(), cluster)
-        assert asked in (None, SKIP)
-        if asked is SKIP:
+        pre_filter_result = plugin.pre_filter(attempt, pod.build(), cluster)
+        assert pre_filter_result in (None, SKIP)
+        if pre_filter_result is SKIP:
             return [None] * len(nodes)
     return [plugin.filter(attempt, pod.build(), node) for node in cluster]
 
 
 def reasons(
     plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
-) -> list[Answer]:
-    """The reasons that the plugin's Filter gives for each node."""
+) -> list[Reasons]:
+    """Return the reasons of the plugin's Filter for each node."""
     return [r.reasons if r else None for r in rejections(plugin, pod, nodes, pods)]
 
 
 def scores(plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()) -> list[int]:
-    """The raw score of each node."""
+    """Return the raw score of each node."""
     cluster, attempt = table(nodes, pods), cycle()
     assert_scores_agree(plugin, attempt, pod.build(), cluster)
     if isinstance(plugin, PreScorePlugin):
@@ -149,7 +149,7 @@ def scores(plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Seq
 def final_scores(
     plugin: Any, pod: PodBuilder, nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder] = ()
 ) -> list[int]:
-    """The score of each node after NormalizeScore."""
+    """Return the score of each node after NormalizeScore."""
     cluster, attempt = table(nodes, pods), cycle()
     if isinstance(plugin, PreScorePlugin):
         plugin.pre_score(attempt, pod.build(), cluster)
@@ -176,8 +176,8 @@ def pod_updated(action: Action, old: PodBuilder, new: PodBuilder) -> ClusterEven
     return ClusterEvent(ASSIGNED_POD if pod.node_name else UNSCHEDULABLE_POD, action, old.build(), pod)
 
 
-def wakes(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:
-    """Whether the event brings a pod back that the plugin rejected."""
+def requeues(plugin: Plugin, pod: PodBuilder, event: ClusterEvent) -> bool:
+    """Return True if the event requeues a pod that the plugin rejected."""
     hints = [i.hint for i in plugin.events_to_register() if i.covers(event)]
     return any(hint is None or hint(pod.build(), event) is QueueingHint.QUEUE for hint in hints)
 

@@ -1,4 +1,4 @@
-"""Pods that are to be spread, for the tests of PodTopologySpread."""
+"""Pods with spread constraints for the tests of PodTopologySpread."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ LACKING = ("node(s) didn't match pod topology spread constraints (missing requir
 
 
 def spread(key: str = ZONE, skew: int = 1, when: str = HARD, selector: Manifest | None = WEB, **more: Any) -> Manifest:
-    """A constraint as the API writes it; over zones, of the web pods, unless told otherwise."""
+    """Return a constraint as the API object states it, by default over zones for the web pods."""
     constraint = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector, **more}
     return {field: value for field, value in constraint.items() if value is not None}
 
 
 def web(*constraints: Manifest) -> PodBuilder:
-    """A web pod with constraints of its own."""
+    """Return a web pod with constraints of its own."""
     made = pod("new").label("app", "web")
     return made.spec(topologySpreadConstraints=list(constraints)) if constraints else made
 
 
 def placed(*nodes: str | NodeBuilder) -> list[PodBuilder]:
-    """A web pod on each of the nodes."""
+    """Return a web pod on each of the nodes."""
     names = [n if isinstance(n, str) else n.manifest["metadata"]["name"] for n in nodes]
     return [pod(f"old-{i}").label("app", "web").on(name) for i, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Storage objects for tests, as an API server would hold them, and a scheduler that knows them."""
+"""Storage objects for tests, and a handle that holds them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 class Cluster(CoreHandle):
-    """What a plugin sees of the cluster: storage objects, and nodes with their pods."""
+    """Handle with storage objects, nodes and pods."""
 
     def __init__(self, *objects: Manifest, nodes: Sequence[NodeBuilder] = (), pods: Sequence[PodBuilder] = ()) -> None:
         super().__init__()
@@ -42,12 +42,12 @@ class Cluster(CoreHandle):
         return self.state.table()
 
     def show(self, *objects: Manifest) -> None:
-        """The watch shows these objects now."""
+        """Add or update the objects, as the watch would."""
         for obj in objects:
             self.set_object(KINDS[obj["kind"]], obj)
 
     def hide(self, obj: Manifest) -> None:
-        """The watch shows that the object is gone."""
+        """Delete the object, as the watch would."""
         self.remove_object(KINDS[obj["kind"]], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
@@ -56,35 +56,35 @@ def obj(kind: str, name: str, **fields: Any) -> Manifest:
 
 
 def meta(of: Manifest, **fields: Any) -> Manifest:
-    """The object with these metadata fields, in the API's own names."""
+    """Return the object with these metadata fields, in the API's names."""
     return {**of, "metadata": {**of["metadata"], **fields}}
 
 
 def spec(of: Manifest, **fields: Any) -> Manifest:
-    """The object with these spec fields, in the API's own names."""
+    """Return the object with these spec fields, in the API's names."""
     return {**of, "spec": {**of["spec"], **fields}}
 
 
 def claim(name: str = "data", size: str = "1Gi", storage_class: str = "late", **fields: Any) -> Manifest:
-    """A claim that no volume is bound to."""
+    """Return an unbound claim."""
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
     made = obj("PersistentVolumeClaim", name, spec={**wanted, "storageClassName": storage_class, **fields})
     return meta(made, namespace="default", uid=f"uid-{name}")
 
 
 def bound(to: str, name: str = "data") -> Manifest:
-    """A claim that is bound to a volume."""
+    """Return a claim that is bound to a volume."""
     return meta(claim(name, volumeName=to), annotations={"pv.kubernetes.io/bind-completed": "yes"})
 
 
 def volume(name: str = "pv", size: str = "1Gi", storage_class: str = "late", **fields: Any) -> Manifest:
-    """A volume that is free to be bound."""
+    """Return a volume that is available."""
     given = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": storage_class}
     return obj("PersistentVolume", name, spec={**given, **fields}, status={"phase": "Available"})
 
 
 def within(*zones: str, key: str = ZONE) -> Manifest:
-    """The node affinity of a volume that is in these zones."""
+    """Return the node affinity of a volume in these zones."""
     expression = {"key": key, "operator": "In", "values": list(zones)}
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
@@ -97,11 +97,11 @@ def storage_class(
 
 
 def using(*claims: str, name: str = "pod") -> PodBuilder:
-    """A pod that names these claims."""
+    """Return a pod that uses these claims."""
     volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": c}} for i, c in enumerate(claims)]
     return pod(name).spec(volumes=volumes)
 
 
 def ephemeral(volume_name: str = "scratch", name: str = "pod") -> PodBuilder:
-    """A pod with an ephemeral claim."""
+    """Return a pod with an ephemeral claim."""
     return pod(name).spec(volumes=[{"name": volume_name, "ephemeral": {"volumeClaimTemplate": {}}}])

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation and ImageLocality, worked out by hand from kube-scheduler's formulas."""
+"""NodeResourcesBalancedAllocation and ImageLocality, against values computed by hand from the formulas."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ GPU = "nvidia.com/gpu"
 @pytest.mark.parametrize(
     ("of", "running", "score"),
     [
-        pytest.param(pod().requests(cpu="1", memory="8Gi"), [], 75, id="as even as before"),
+        pytest.param(pod().requests(cpu="1", memory="8Gi"), [], 75, id="unchanged balance"),
         # shares 0.5 and 0: a deviation of 0.25, so 75 after 100; 50 + (50 - 25) / 2
-        pytest.param(pod().requests(cpu="2"), [], 62, id="less even than before"),
+        pytest.param(pod().requests(cpu="2"), [], 62, id="worse balance"),
         # 75 before, 100 after: 50 + (50 + 25) / 2
-        pytest.param(pod().requests(cpu="2"), [pod("u").requests(memory="16Gi")], 87, id="more even than before"),
-        pytest.param(pod().requests(cpu="9", memory="99Gi"), [], 75, id="no more than all of it"),
-        pytest.param(pod().requests(memory="16Gi"), [pod("u")], 62, id="no defaults for what states nothing"),
+        pytest.param(pod().requests(cpu="2"), [pod("u").requests(memory="16Gi")], 87, id="better balance"),
+        pytest.param(pod().requests(cpu="9", memory="99Gi"), [], 75, id="use is capped at capacity"),
+        pytest.param(pod().requests(memory="16Gi"), [pod("u")], 62, id="missing requests count as 0"),
         pytest.param(
             pod().spec(resources={"requests": {"cpu": "1", "memory": "8Gi"}}), [], 75, id="pod-level requests count"
         ),
     ],
 )
-def test_even_use_is_best(of: PodBuilder, running: list[PodBuilder], score: int) -> None:
+def test_balanced_allocation_score(of: PodBuilder, running: list[PodBuilder], score: int) -> None:
     balance = build(NodeResourcesBalancedAllocation)
     assert scores(balance, of, [node()], [p.on("node") for p in running]) == [score]
 
@@ -47,11 +47,11 @@ def test_three_resources_and_nodes_that_lack_some() -> None:
     nodes = [node("all").has(GPU, "1"), node("two"), node("one", memory="0"), node("none", cpu="0", memory="0")]
     # 0.5, 0, 1: sqrt(1/6) = 0.408, so 59 after 100: 50 + (50 - 41) / 2; then 0.5 and 0; then one share alone; then none
     assert scores(balance, of, nodes) == [54, 62, 75, 75]
-    # an extended resource that the pod does not ask for is left out
+    # an extended resource that the pod does not request is left out
     assert scores(balance, pod().requests(cpu="2"), nodes) == [62, 62, 75, 75]
 
 
-def test_where_two_of_three_resources_are_left_their_difference_is_halved() -> None:
+def test_deviation_of_two_remaining_resources_is_half_their_difference() -> None:
     balance = build(
         NodeResourcesBalancedAllocation, resources=(ResourceSpec("cpu"), ResourceSpec("memory"), ResourceSpec(GPU))
     )
@@ -61,7 +61,7 @@ def test_where_two_of_three_resources_are_left_their_difference_is_halved() -> N
     assert scores(balance, of, [node("two", cpu="10", memory="10")], [running]) == [59]
 
 
-def test_a_pod_that_requests_nothing_is_not_balanced() -> None:
+def test_balanced_allocation_skips_pod_without_requests() -> None:
     balance = build(NodeResourcesBalancedAllocation)
     assert balance.pre_score(cycle(), pod().request(GPU, "1").build(), table([node()])) is SKIP
 
@@ -69,13 +69,15 @@ def test_a_pod_that_requests_nothing_is_not_balanced() -> None:
 @pytest.mark.parametrize(
     ("resources", "message"),
     [
-        pytest.param((ResourceSpec("cpu", 2),), "resources[0].weight: Invalid value: 2: must be 1", id="weight"),
         pytest.param(
-            (ResourceSpec("cpu"), ResourceSpec("cpu")), 'resources[1].name: Duplicate value: "cpu"', id="twice"
+            (ResourceSpec("cpu", 2),), "resources[0].weight: Invalid value: 2: must be 1", id="weight other than 1"
+        ),
+        pytest.param(
+            (ResourceSpec("cpu"), ResourceSpec("cpu")), 'resources[1].name: Duplicate value: "cpu"', id="duplicate"
         ),
     ],
 )
-def test_wrong_resources_are_refused(resources: tuple[ResourceSpec, ...], message: str) -> None:
+def test_invalid_resources_are_rejected(resources: tuple[ResourceSpec, ...], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         NodeResourcesBalancedAllocation.Args(resources)
 
@@ -84,13 +86,13 @@ def test_wrong_resources_are_refused(resources: tuple[ResourceSpec, ...], messag
     ("of", "score"),
     [
         # on one node of two, so 250 MiB count half: 100 * (125 - 23) / (1000 - 23)
-        pytest.param(pod().image("big:1"), 10, id="half the nodes have it, so it counts half"),
-        pytest.param(pod().image("big"), 0, id="another tag"),
-        pytest.param(pod().image("plain"), 48, id="no tag means latest"),
+        pytest.param(pod().image("big:1"), 10, id="image on half the nodes counts half"),
+        pytest.param(pod().image("big"), 0, id="other tag"),
+        pytest.param(pod().image("plain"), 48, id="missing tag is latest"),
         pytest.param(pod().image("host:5000/port"), 48, id="a port is no tag"),
-        pytest.param(pod().image("none:1"), 0, id="not there"),
-        pytest.param(pod().image("tiny:1"), 0, id="too little to matter"),
-        pytest.param(pod().image("giant:1"), 100, id="more than enough"),
+        pytest.param(pod().image("none:1"), 0, id="image not on node"),
+        pytest.param(pod().image("tiny:1"), 0, id="below threshold"),
+        pytest.param(pod().image("giant:1"), 100, id="above maximum"),
         # two uses of 125 MiB against a maximum of 2000: 100 * (250 - 23) / (2000 - 23)
         pytest.param(pod().image("big:1").container(image="big:1"), 11, id="two containers, twice the maximum"),
         pytest.param(pod().image("none:1").init_container(image="giant:1"), 100, id="init containers count"),
@@ -100,13 +102,13 @@ def test_wrong_resources_are_refused(resources: tuple[ResourceSpec, ...], messag
         ),
     ],
 )
-def test_the_more_of_the_images_the_better(of: PodBuilder, score: int) -> None:
+def test_image_locality_score(of: PodBuilder, score: int) -> None:
     here = node("here").image("big:1", 250 * MIB).image("plain:latest", 1000 * MIB).image("tiny:1", 40 * MIB)
     here = here.image("host:5000/port:latest", 1000 * MIB).image("giant:1", 9000 * MIB)
     assert scores(build(ImageLocality), of, [here, node("there")]) == [score, 0]
 
 
-def test_the_share_is_of_all_nodes_not_of_those_looked_at() -> None:
+def test_image_share_is_computed_over_all_nodes() -> None:
     state = ClusterState()
     state.set_node(node("here").image("a:1", 1000 * MIB).build())
     state.set_node(node("there").build())

@@ -1,4 +1,4 @@
-"""The constraints of pods that state none: their selector comes from Services and owners, and follows them."""
+"""Default constraints: their selector comes from the pod's Services and owner, and follows their changes."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ SETS = (REPLICA_SETS, obj("owner", {"selector": TEAM_RED}))
 @pytest.mark.parametrize(
     ("of", "objects", "selected"),
     [
-        pytest.param(RED_WEB, [], "", id="nobody selects it"),
+        pytest.param(RED_WEB, [], "", id="no selector matches"),
         pytest.param(RED_WEB, [service(app="web")], "app In web", id="a Service"),
         pytest.param(
             RED_WEB, [service(app="web"), service("t", team="red")], "app In web, team In red", id="two Services"
         ),
         pytest.param(RED_WEB, [service(app="db"), service("t", "other", app="web")], "", id="Services of other pods"),
-        pytest.param(RED_WEB, [service(app="web", team="blue")], "", id="a Service that selects by more"),
+        pytest.param(RED_WEB, [service(app="web", team="blue")], "", id="Service with further labels"),
         pytest.param(RED_WEB, [(SERVICES, obj("s", {})), service("t")], "", id="Services that select nothing"),
-        pytest.param(RED_WEB, [(SERVICES, obj("s", None)), (SERVICES, {"metadata": {}})], "", id="Services of no form"),
+        pytest.param(RED_WEB, [(SERVICES, obj("s", None)), (SERVICES, {"metadata": {}})], "", id="malformed Services"),
         pytest.param(owned("ReplicaSet"), [SETS], "team In red, x Exists ", id="a ReplicaSet"),
         pytest.param(
             owned("ReplicaSet"), [SETS, service(app="web", team="red")], "app In web, team In red, x Exists ", id="both"
@@ -93,14 +93,19 @@ SETS = (REPLICA_SETS, obj("owner", {"selector": TEAM_RED}))
             owned("ReplicaSet"),
             [(REPLICA_SETS, obj("owner", {"selector": {"matchExpressions": [{"key": "x", "operator": "?"}]}}))],
             "",
-            id="an owner whose selector cannot be read",
+            id="owner with invalid selector",
         ),
         pytest.param(
-            owned("ReplicaSet"), [(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": 1}}))], "", id="of no form"
+            owned("ReplicaSet"),
+            [(REPLICA_SETS, obj("owner", {"selector": {"matchLabels": 1}}))],
+            "",
+            id="malformed selector",
         ),
     ],
 )
-def test_what_selects_a_pod(of: PodBuilder, objects: list[tuple[Any, Manifest]], selected: str) -> None:
+def test_default_selector_from_services_and_owner(
+    of: PodBuilder, objects: list[tuple[Any, Manifest]], selected: str
+) -> None:
     handle = CoreHandle()
     selectors = DefaultSelectors(handle)
     for kind, made in objects:
@@ -109,7 +114,7 @@ def test_what_selects_a_pod(of: PodBuilder, objects: list[tuple[Any, Manifest]],
     assert ", ".join(f"{r.key} {r.operator} {' '.join(r.values)}" for r in requirements) == selected
 
 
-def test_a_selector_follows_its_service_and_owner_and_is_the_same_until_then() -> None:
+def test_default_selector_is_cached_until_service_or_owner_changes() -> None:
     handle, signature = CoreHandle(), owned("ReplicaSet").build().signature
     selectors = DefaultSelectors(handle)
     seen = [selectors.of(signature)]
@@ -127,11 +132,11 @@ def test_a_selector_follows_its_service_and_owner_and_is_the_same_until_then() -
     assert selectors.of(signature) is seen[-1]
 
 
-# -- what becomes of it ----------------------------------------------------------------------------------------------
+# -- default constraints in the plugin ---------------------------------------------------------------------------------
 
 
 def plugin(*defaults: Manifest, spec: Manifest = SELECTS_WEB, **args: Any) -> PodTopologySpread:
-    """With default constraints, and a Service that selects the web pods."""
+    """Return the plugin with default constraints, and a Service that selects the web pods."""
     handle = CoreHandle()
     handle.set_object(SERVICES, obj("s", spec))
     constraints = tuple(
@@ -145,7 +150,7 @@ def default(key: str, when: str, skew: int = 1) -> Manifest:
     return {"maxSkew": skew, "topologyKey": key, "when": when}
 
 
-def test_the_system_spreads_over_hosts_and_zones_where_there_is_room() -> None:
+def test_system_defaults_spread_over_hosts_and_zones() -> None:
     others = placed("a1", "a1", "b1")
     # Hosts weigh ln 5 and add 2, zones ln 4 and add 4.
     assert scores(plugin(), web(), ZONES, others) == [12, 9, 9]
@@ -153,22 +158,22 @@ def test_the_system_spreads_over_hosts_and_zones_where_there_is_room() -> None:
     assert plugin().pre_filter(cycle(), web().build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
 
 
-def test_the_system_scores_nodes_without_a_zone_by_host_alone() -> None:
+def test_system_defaults_score_nodes_without_zone_by_host() -> None:
     nodes, others = [IN_A, NOWHERE], placed("nowhere", "nowhere")
     assert scores(plugin(), web(), nodes, others) == [6, 5]
-    # A zone with an empty name is the same as none, but its nodes score by it.
+    # A node with an empty zone is like one without a zone, but the constraint on zones scores it.
     nodes = [IN_A, node("blank").zone(""), NOWHERE]
     assert scores(plugin(), web(), nodes, others) == [6, 9, 5]
 
 
-def test_defaults_are_for_pods_that_state_none_and_that_somebody_selects() -> None:
+def test_defaults_apply_to_selected_pods_without_constraints() -> None:
     assert plugin().pre_score(cycle(), web(spread()).build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
-    for of in (pod(), web().namespace("other")):  # others of the template may have labels that are selected
+    for of in (pod(), web().namespace("other")):  # other pods of the signature group may have labels that are selected
         assert plugin().pre_score(cycle(), of.build(), table(ZONES)) is SKIP_SIGNATURE
     assert plugin(spec={}).pre_score(cycle(), web().build(), table(ZONES)) is SKIP_SIGNATURE
 
 
-def test_default_constraints_of_ones_own() -> None:
+def test_list_defaults_replace_system_defaults() -> None:
     subject = plugin(default(ZONE, HARD), default(HOSTNAME, SOFT), defaulting_type="List")
     assert reasons(subject, web(), ZONES, placed("a1")) == [UNEVEN, UNEVEN, None]
     assert scores(subject, web(), ZONES, placed("a1")) == [2, 0, 0]
@@ -190,7 +195,7 @@ profiles:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_answers_are_given_anew_when_a_service_has_changed(gone: bool) -> None:
+def test_cached_results_are_invalidated_when_service_changes(gone: bool) -> None:
     harness = Harness(LIST)
     harness.add_object(*service("s", app="web"))
     harness.add_object(*service("t", team="red"))
@@ -207,6 +212,6 @@ def test_answers_are_given_anew_when_a_service_has_changed(gone: bool) -> None:
         harness.remove_object(SERVICES, "t")
     else:
         harness.add_object(*service("t", app="web"))
-    harness.advance(600)  # nobody wakes the pod for that; it is tried again when it has waited for long enough
+    harness.advance(600)  # no event requeues the pod; it is flushed from the unschedulable pods after the timeout
     # Of all web pods there is one on each node.
     assert harness.assignments["new"] == "a"

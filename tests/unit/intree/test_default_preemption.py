@@ -1,4 +1,4 @@
-"""DefaultPreemption: who has to go, where, and what is said where nobody can."""
+"""DefaultPreemption: victims, candidate nodes, and the message if there are none."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pyscheduler.intree.preemption.dry_run_cache import NodeOutcomes
 from pyscheduler.intree.preemption.victims import ReprieveCandidates, reprieve_candidates
 from pyscheduler.testing import Harness, PodBuilder, node, pod
 
-from .cluster import build, pod_deleted, wakes
+from .cluster import build, pod_deleted, requeues
 from .storage import KINDS, bound, spec, using, volume, within
 
 (PDB,) = DefaultPreemption.watches
@@ -54,7 +54,7 @@ def budget(name: str, allowed: Any, selector: Any, **status: Any) -> dict[str, A
 
 
 def search(*objects: Any, of: PodBuilder, budgets: tuple[dict[str, Any], ...] = ()) -> PreemptionSearch:
-    """What comes of looking for room for a pod; nodes and other pods are `objects`."""
+    """Run a preemption search for a pod; `objects` are nodes and placed pods."""
     harness = Harness()
     for each in budgets:
         harness.add_object(PDB, each)
@@ -72,24 +72,24 @@ def victims(found: PreemptionSearch) -> list[str]:
     return [victim.name for victim in found.victims]
 
 
-# -- who has to go on a node -----------------------------------------------------------------------------------------
+# -- victims on one node -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("placed", "cpu", "gone"),
     [
-        pytest.param([low("a"), low("b", priority=5)], "1", ["a"], id="the lowest priority"),
-        pytest.param([low("a"), low("b", started=LATE)], "1", ["b"], id="of equals the one that started last"),
-        pytest.param([low("a"), low("b")], "1", ["b"], id="of those the one that came last"),
-        pytest.param([low("a", started=""), low("b", started="")], "1", ["a"], id="not started: the other way round"),
-        pytest.param([low("a", started=""), low("b", started=LATE)], "1", ["a"], id="one that has not started"),
-        pytest.param([low("a", started="soon"), low("b", started=LATE)], "1", ["a"], id="an unreadable start"),
-        pytest.param([low("a", priority=1), low("b", priority=2)], "2", ["b", "a"], id="the most important first"),
-        pytest.param([low("a", cpu="2"), low("b", cpu="0")], "1", ["a"], id="nobody in vain"),
-        pytest.param([low("a", cpu="1"), low("b", priority=100)], "1", ["a"], id="none of the same priority"),
+        pytest.param([low("a"), low("b", priority=5)], "1", ["a"], id="lowest priority"),
+        pytest.param([low("a"), low("b", started=LATE)], "1", ["b"], id="latest start of equal priority"),
+        pytest.param([low("a"), low("b")], "1", ["b"], id="last of equal pods"),
+        pytest.param([low("a", started=""), low("b", started="")], "1", ["a"], id="not started: reverse order"),
+        pytest.param([low("a", started=""), low("b", started=LATE)], "1", ["a"], id="not started counts as latest"),
+        pytest.param([low("a", started="soon"), low("b", started=LATE)], "1", ["a"], id="invalid start time"),
+        pytest.param([low("a", priority=1), low("b", priority=2)], "2", ["b", "a"], id="victims by importance"),
+        pytest.param([low("a", cpu="2"), low("b", cpu="0")], "1", ["a"], id="no unnecessary victim"),
+        pytest.param([low("a", cpu="1"), low("b", priority=100)], "1", ["a"], id="no pod of same priority"),
     ],
 )
-def test_the_fewest_and_least_important_pods_go(placed: list[PodBuilder], cpu: str, gone: list[str]) -> None:
+def test_victims_are_fewest_and_least_important_pods(placed: list[PodBuilder], cpu: str, gone: list[str]) -> None:
     found = search(node("n1", cpu="2"), *placed, of=high(cpu))
     assert (found.status, found.nominated_node, found.message) == (Code.SUCCESS, "n1", "")
     assert victims(found) == gone
@@ -101,37 +101,39 @@ ALL_A = {"matchLabels": {"app": "a"}}
 @pytest.mark.parametrize(
     ("budgets", "gone", "violations"),
     [
-        pytest.param([budget("x", 0, ALL_A)], "b", 0, id="spent"),
-        pytest.param([budget("x", 1, ALL_A)], "a", 0, id="one more may go"),
+        pytest.param([budget("x", 0, ALL_A)], "b", 0, id="no disruptions allowed"),
+        pytest.param([budget("x", 1, ALL_A)], "a", 0, id="one disruption allowed"),
         pytest.param([budget("x", 1, ALL_A), budget("y", 0, ALL_A)], "b", 0, id="every budget counts"),
-        pytest.param([budget("x", 0, ALL_A), budget("y", 1, ALL_A)], "b", 0, id="whichever comes first"),
-        pytest.param([budget("x", None, ALL_A)], "b", 0, id="without a status"),
-        pytest.param([budget("x", 0, {})], "a", 0, id="an empty selector guards nobody"),
-        pytest.param([budget("x", 0, None)], "a", 0, id="nor does none"),
-        pytest.param([budget("x", 0, {"matchExpressions": [{"key": "app", "operator": "Is"}]})], "a", 0, id="nonsense"),
-        pytest.param([budget("x", 0, "app=a")], "a", 0, id="no selector at all"),
-        pytest.param([{**budget("x", 0, ALL_A), "spec": ["?"]}], "a", 0, id="no spec at all"),
-        pytest.param([budget("x", "many", ALL_A)], "a", 0, id="no number"),
-        pytest.param([budget("x", 0, ALL_A, namespace="other")], "a", 0, id="another namespace"),
+        pytest.param([budget("x", 0, ALL_A), budget("y", 1, ALL_A)], "b", 0, id="order of budgets does not matter"),
+        pytest.param([budget("x", None, ALL_A)], "b", 0, id="missing status"),
+        pytest.param([budget("x", 0, {})], "a", 0, id="empty selector covers no pod"),
+        pytest.param([budget("x", 0, None)], "a", 0, id="missing selector covers no pod"),
         pytest.param(
-            [budget("x", 0, ALL_A, disruptedPods={"a": EARLY})], "a", 0, id="counted by the API server already"
+            [budget("x", 0, {"matchExpressions": [{"key": "app", "operator": "Is"}]})], "a", 0, id="invalid operator"
         ),
+        pytest.param([budget("x", 0, "app=a")], "a", 0, id="selector of wrong type"),
+        pytest.param([{**budget("x", 0, ALL_A), "spec": ["?"]}], "a", 0, id="spec of wrong type"),
+        pytest.param([budget("x", "many", ALL_A)], "a", 0, id="allowed disruptions of wrong type"),
+        pytest.param([budget("x", 0, ALL_A, namespace="other")], "a", 0, id="another namespace"),
+        pytest.param([budget("x", 0, ALL_A, disruptedPods={"a": EARLY})], "a", 0, id="already in disruptedPods"),
         pytest.param([budget("x", 0, {"matchExpressions": [{"key": "app", "operator": "Exists"}]})], "a", 1, id="both"),
     ],
 )
-def test_pods_within_their_budgets_go_first(budgets: list[dict[str, Any]], gone: str, violations: int) -> None:
+def test_pods_without_pdb_violation_are_preferred_victims(
+    budgets: list[dict[str, Any]], gone: str, violations: int
+) -> None:
     placed = (low("a"), low("b", priority=5))
     found = search(node("n1", cpu="2"), *placed, of=high(), budgets=tuple(budgets))
     assert victims(found) == [gone]
     assert found.candidates["n1"].pdb_violations == violations
 
 
-def test_all_victims_are_told_in_the_order_of_their_importance() -> None:
+def test_victims_are_sorted_by_importance() -> None:
     placed = (low("a", priority=1), low("b", priority=5))
     assert victims(search(node("n1", cpu="2"), *placed, of=high("2"), budgets=(budget("x", 0, ALL_A),))) == ["b", "a"]
 
 
-def test_a_pod_of_the_same_priority_stays_whatever_it_is_in_the_way_of() -> None:
+def test_pod_of_same_priority_is_never_a_victim() -> None:
     apart = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": "kubernetes.io/hostname"}
     subject = high().spec(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}})
     found = search(node("n1"), low("a"), low("b", priority=100), of=subject)
@@ -139,28 +141,30 @@ def test_a_pod_of_the_same_priority_stays_whatever_it_is_in_the_way_of() -> None
     assert "1 node(s) didn't match pod anti-affinity rules" in found.message
 
 
-def test_a_budget_is_spent_by_pods_that_stay_in_the_end() -> None:
+def test_reprieved_pods_use_up_disruption_budget() -> None:
     placed = (low("a1", priority=5), low("a2", priority=4), low("b", priority=6, cpu="0"))
     found = search(node("n1", cpu="2"), *placed, of=high(), budgets=(budget("x", 1, ALL_A),))
-    assert victims(found) == ["a1"], "a1 would have been allowed; a2 was let back first, as one too many"
+    assert victims(found) == ["a1"], "a1 is within the budget; a2 violates it and is reprieved first"
     assert found.candidates["n1"].pdb_violations == 0
 
 
-# -- which node ------------------------------------------------------------------------------------------------------
+# -- choice of the node -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("on_n1", "on_n2"),
     [
-        pytest.param([("b", 90, EARLY)], [("a", 0, LATE)], id="fewest budgets broken"),
+        pytest.param([("b", 90, EARLY)], [("a", 0, LATE)], id="fewest PDB violations"),
         pytest.param([("b", 1, EARLY), ("c", 1, EARLY)], [("d", 2, LATE)], id="lowest of the highest priorities"),
         pytest.param([("b", 2, EARLY), ("c", 0, EARLY)], [("d", 2, LATE), ("e", 1, LATE)], id="smallest sum"),
-        pytest.param([("b", 2, EARLY)], [("c", 2, LATE), ("d", -(1 << 31), LATE)], id="one pod less"),
+        pytest.param([("b", 2, EARLY)], [("c", 2, LATE), ("d", -(1 << 31), LATE)], id="fewest pods"),
         pytest.param([("b", 0, LATE)], [("c", 0, EARLY)], id="latest start"),
-        pytest.param([("b", 0, "")], [("c", 0, LATE)], id="not started yet"),
+        pytest.param([("b", 0, "")], [("c", 0, LATE)], id="not started"),
     ],
 )
-def test_the_node_where_the_least_is_lost(on_n1: list[tuple[str, int, str]], on_n2: list[tuple[str, int, str]]) -> None:
+def test_node_with_least_loss_is_nominated(
+    on_n1: list[tuple[str, int, str]], on_n2: list[tuple[str, int, str]]
+) -> None:
     placed = [
         low(name, on, priority, started, cpu=str(2 // len(pods)))
         for on, pods in (("n1", on_n1), ("n2", on_n2))
@@ -178,10 +182,10 @@ def test_equally_good_nodes_are_ties() -> None:
     assert found.nominated_node == found.ties[0]
 
 
-# -- nowhere ---------------------------------------------------------------------------------------------------------
+# -- no candidates -----------------------------------------------------------------------------------------------------
 
 
-def test_every_node_says_why_it_cannot_help() -> None:
+def test_message_counts_nodes_by_reason() -> None:
     nodes = (node("n1", cpu="2"), node("n2", cpu="1"), node("n3", cpu="2"), node("n4", cpu="3"))
     placed = (low("a", "n1", 100, cpu="1"), low("b", "n3", 100, cpu="1"), low("c", "n3"), low("d", "n4", 100, cpu="2"))
     found = search(*nodes, *placed, of=high("2"))
@@ -191,21 +195,21 @@ def test_every_node_says_why_it_cannot_help() -> None:
     )
 
 
-def test_a_promised_place_is_counted_in_what_a_node_says() -> None:
+def test_nominated_pods_are_counted_in_rejections() -> None:
     promised = pod("promised").priority(200).nominated("n1")
     placed = (low("a", priority=300, cpu="3"), low("b"))
     found = search(node("n1", cpu="4", pods="2"), *placed, promised, of=high("2"))
     assert found.message == "preemption: 0/1 nodes are available: 1 Insufficient cpu, 1 Too many pods."
 
 
-def test_a_port_is_free_once_any_of_its_users_has_left() -> None:
-    """Two pods cannot really share one; kube-scheduler's books forget it with the first."""
+def test_removing_one_pod_frees_shared_host_port() -> None:
+    """Two pods cannot really share a port; kube-scheduler's NodeInfo drops it with the first pod."""
     placed = (low("a", cpu="0").host_port(80), low("b", priority=200, cpu="0").host_port(80))
     found = search(node("n1"), *placed, of=high().host_port(80))
     assert victims(found) == ["a"]
 
 
-# -- whether at all --------------------------------------------------------------------------------------------------
+# -- eligibility -------------------------------------------------------------------------------------------------------
 
 
 def ending(reason: str = "PreemptionByScheduler", priority: int = 0) -> PodBuilder:
@@ -223,31 +227,31 @@ def ending(reason: str = "PreemptionByScheduler", priority: int = 0) -> PodBuild
         (high(), ending(), ""),
     ],
 )
-def test_who_may_preempt(subject: PodBuilder, placed: PodBuilder, message: str) -> None:
+def test_preemption_eligibility(subject: PodBuilder, placed: PodBuilder, message: str) -> None:
     found = search(node("n1", cpu="1"), placed, of=subject)
     assert found.message == (f"preemption: {message}" if message else "")
-    assert found.nominated_node == (None if message else "n1"), "a pod that waits keeps its nomination"
+    assert found.nominated_node == (None if message else "n1"), "a pod that is not eligible keeps its nomination"
 
 
-def test_a_nominated_node_that_cannot_be_helped_any_more_is_given_up() -> None:
+def test_unresolvable_nominated_node_is_replaced() -> None:
     nodes = node("n1", cpu="1").unschedulable(), node("n2", cpu="1")
     found = search(*nodes, ending(), low("b", "n2"), of=high().nominated("n1"))
     assert found.nominated_node == "n2"
 
 
-# -- args and events -------------------------------------------------------------------------------------------------
+# -- args and events ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("percentage", "absolute", "nodes", "enough"),
     [(10, 100, 50, 50), (10, 100, 900, 100), (10, 100, 5000, 500), (10, 1, 25, 2), (100, 0, 7, 7), (0, 3, 9, 3)],
 )
-def test_how_many_candidates_are_enough(percentage: int, absolute: int, nodes: int, enough: int) -> None:
+def test_number_of_candidates(percentage: int, absolute: int, nodes: int, enough: int) -> None:
     assert DefaultPreemption.Args(percentage, absolute).num_candidates(nodes) == enough
 
 
-class Counted:
-    """A handle that counts the nodes that are tried, one after the other or many at once."""
+class CountingHandle:
+    """Handle that counts the nodes that are dry-run, one by one or in a batch."""
 
     def __init__(self, handle: CoreHandle, at_once: bool) -> None:
         self._handle = handle
@@ -273,13 +277,13 @@ class Counted:
 @pytest.mark.parametrize(
     ("guarded", "tried"),
     [
-        pytest.param(frozenset(), 9, id="as many as asked for"),
-        pytest.param(frozenset(range(20)), 20, id="all, where every one breaks a budget"),
-        pytest.param(frozenset({0}), 9, id="one that breaks a budget counts"),
+        pytest.param(frozenset(), 9, id="as many as configured"),
+        pytest.param(frozenset(range(20)), 20, id="all if each violates a PDB"),
+        pytest.param(frozenset({0}), 9, id="a candidate with violation counts"),
     ],
 )
 @pytest.mark.parametrize("at_once", [False, True])
-def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: int, at_once: bool) -> None:
+def test_dry_run_stops_at_enough_candidates(guarded: frozenset[int], tried: int, at_once: bool) -> None:
     assert tried > default_preemption.FEW
     harness = Harness()
     harness.add_object(PDB, budget("x", 0, ALL_A))
@@ -288,13 +292,13 @@ def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: 
     context = harness.machine.context
     seen: set[frozenset[str]] = set()
     for attempt in range(1, 9):
-        subject, handle = high().build(context.shapes), Counted(harness.handle, at_once)
+        subject, handle = high().build(context.shapes), CountingHandle(harness.handle, at_once)
         cycle = Cycle(harness.now, "default-scheduler", "high", attempt)
         diagnosis = context.deciders["default-scheduler"].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
         plugin: Any = DefaultPreemption(DefaultPreemption.Args(0, 9), cast(Handle, handle))
-        answer = plugin.post_filter(cycle, subject, diagnosis)
-        assert answer.node_name in handle.tried
+        result = plugin.post_filter(cycle, subject, diagnosis)
+        assert result.node_name in handle.tried
         assert len(handle.tried) == tried
         seen.add(frozenset(handle.tried[:9]))
     assert len(seen) > 3, "it starts somewhere else each time"
@@ -315,25 +319,25 @@ def test_an_attempt_looks_no_further_than_asked(guarded: frozenset[int], tried: 
         ),
     ],
 )
-def test_args_are_checked(percentage: int, absolute: int, problem: str) -> None:
-    with pytest.raises(ValueError, match=r".") as refused:
+def test_invalid_args_are_rejected(percentage: int, absolute: int, problem: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
         DefaultPreemption.Args(percentage, absolute)
-    assert str(refused.value) == problem
+    assert str(caught.value) == problem
 
 
-def test_only_deletions_open_its_gate_and_none_is_a_reason_to_try() -> None:
+def test_pre_enqueue_reruns_on_deletion_without_requeueing() -> None:
     plugin = build(DefaultPreemption)
-    assert not wakes(plugin, high(), pod_deleted(low("a")))
+    assert not requeues(plugin, high(), pod_deleted(low("a")))
     assert [(i.resource, i.actions) for i in plugin.events_to_register()] == [(POD, Action.DELETE)]
     assert plugin.events_to_register()[0].covers(ClusterEvent("AssignedPod", Action.DELETE))
     assert plugin.pre_enqueue(high().build()) is None
 
 
-# -- what is remembered from one preemptor to the next --------------------------------------------------------------
+# -- dry-run cache -----------------------------------------------------------------------------------------------------
 
 
-class Seeker:
-    """Looks for room time and again, as one scheduler does."""
+class RepeatedSearch:
+    """Searches for victims repeatedly with one plugin, as a scheduler does."""
 
     def __init__(self, *objects: Any, budgets: tuple[dict[str, Any], ...] = ()) -> None:
         self.harness = Harness()
@@ -341,51 +345,51 @@ class Seeker:
             self.harness.add_object(PDB, each)
         self.harness.add(*objects)
         self._plugin = DefaultPreemption(DefaultPreemption.Args(), self.harness.handle)
-        self._sought: list[Pod] = []
+        self._preemptors: list[Pod] = []
 
     def victims(self, of: PodBuilder) -> list[str]:
         context = self.harness.machine.context
         subject = of.build(context.shapes)
-        self._sought.append(subject)  # a signature is kept while there is a pod of it
+        self._preemptors.append(subject)  # a signature is cached while there is a pod of it
         cycle = Cycle(self.harness.now, subject.scheduler_name, subject.uid)
         diagnosis = context.deciders[subject.scheduler_name].decide(cycle, subject)
         assert isinstance(diagnosis, Diagnosis)
         return victims(self._plugin.search(cycle, subject, diagnosis))
 
 
-def test_a_node_that_others_were_promised_since_is_tried_again() -> None:
-    seeker = Seeker(node("n1", cpu="3"), low("a"), low("b", started=LATE), low("c", priority=1))
-    assert seeker.victims(high()) == ["b"]
-    seeker.harness.add(pod("rival").priority(100).requests(cpu="1").nominated("n1"))
-    assert seeker.victims(high()) == ["a", "b"]
+def test_dry_run_is_repeated_after_new_nomination() -> None:
+    searches = RepeatedSearch(node("n1", cpu="3"), low("a"), low("b", started=LATE), low("c", priority=1))
+    assert searches.victims(high()) == ["b"]
+    searches.harness.add(pod("rival").priority(100).requests(cpu="1").nominated("n1"))
+    assert searches.victims(high()) == ["a", "b"]
 
 
-def test_a_budget_that_changed_since_counts() -> None:
-    seeker = Seeker(node("n1", cpu="2"), low("a"), low("b", priority=5), budgets=(budget("x", 0, ALL_A),))
-    assert seeker.victims(high()) == ["b"]
-    seeker.harness.add_object(PDB, budget("x", 1, ALL_A))
-    assert seeker.victims(high()) == ["a"]
+def test_changed_budget_invalidates_dry_runs() -> None:
+    searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", priority=5), budgets=(budget("x", 0, ALL_A),))
+    assert searches.victims(high()) == ["b"]
+    searches.harness.add_object(PDB, budget("x", 1, ALL_A))
+    assert searches.victims(high()) == ["a"]
 
 
-def test_a_node_that_came_back_as_another_is_tried_again() -> None:
-    seeker = Seeker(node("n1", cpu="2"), low("a"), low("b", priority=5))
-    assert seeker.victims(high()) == ["a"]
+def test_dry_run_is_repeated_for_recreated_node() -> None:
+    searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", priority=5))
+    assert searches.victims(high()) == ["a"]
     for name in ("a", "b"):
-        seeker.harness.delete_pod(name)
-    seeker.harness.delete_node("n1")
-    seeker.harness.add(node("n1", cpu="1"), low("c", cpu="500m"), low("d", cpu="500m", started=LATE))
-    assert seeker.victims(high()) == ["c", "d"]
+        searches.harness.delete_pod(name)
+    searches.harness.delete_node("n1")
+    searches.harness.add(node("n1", cpu="1"), low("c", cpu="500m"), low("d", cpu="500m", started=LATE))
+    assert searches.victims(high()) == ["c", "d"]
 
 
-def test_pods_that_ask_for_more_hear_their_own() -> None:
-    seeker = Seeker(node("n1", cpu="2"), low("a"), low("b", priority=5))
-    assert seeker.victims(high("1")) == ["a"]
-    assert seeker.victims(high("2")) == ["b", "a"]
+def test_dry_runs_are_cached_per_request() -> None:
+    searches = RepeatedSearch(node("n1", cpu="2"), low("a"), low("b", priority=5))
+    assert searches.victims(high("1")) == ["a"]
+    assert searches.victims(high("2")) == ["b", "a"]
 
 
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The nodes that are tried."""
+    """Names of the nodes that are dry-run."""
     nodes: list[str] = []
 
     def counted(pod: Pod, node: NodeInfo, budgets: Budgets) -> ReprieveCandidates:
@@ -396,33 +400,33 @@ def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return nodes
 
 
-def test_what_has_been_tried_is_not_tried_again(tried: list[str]) -> None:
-    seeker = Seeker(*(node(f"n{i}", cpu="1") for i in range(3)), *(low(f"a{i}", f"n{i}") for i in range(3)))
-    seeker.victims(high())
+def test_dry_run_outcome_is_cached(tried: list[str]) -> None:
+    searches = RepeatedSearch(*(node(f"n{i}", cpu="1") for i in range(3)), *(low(f"a{i}", f"n{i}") for i in range(3)))
+    searches.victims(high())
     assert sorted(tried) == ["n0", "n1", "n2"]
-    seeker.harness.add(low("a1", "n1", priority=1))
-    seeker.victims(high())
+    searches.harness.add(low("a1", "n1", priority=1))
+    searches.victims(high())
     assert tried[3:] == ["n1"]
 
 
 IN_A_ZONE = {"nodeAffinity": within("z1")}
 
 
-def test_claims_that_can_be_had_anywhere_do_not_have_a_node_tried_again(tried: list[str]) -> None:
-    seeker = Seeker(node("n1", cpu="1"), low("a"))
+def test_unrestricted_claims_keep_dry_runs_cached(tried: list[str]) -> None:
+    searches = RepeatedSearch(node("n1", cpu="1"), low("a"))
     volumes = {"here": volume("here"), "there": volume("there"), "in-a-zone": spec(volume("in-a-zone"), **IN_A_ZONE)}
     for name, made in volumes.items():
         for each in (bound(name, name), made):
-            seeker.harness.add_object(KINDS[each["kind"]], each)
+            searches.harness.add_object(KINDS[each["kind"]], each)
     found = [
-        seeker.victims(using(claim, name=f"with-{claim}").priority(100).requests(cpu="1"))
+        searches.victims(using(claim, name=f"with-{claim}").priority(100).requests(cpu="1"))
         for claim in ("here", "there", "in-a-zone")
     ]
     assert found == [["a"], ["a"], []]
     assert tried == ["n1"]
 
 
-def test_a_node_that_ended_in_an_error_is_tried_again() -> None:
+def test_dry_run_is_repeated_after_error() -> None:
     outcomes = NodeOutcomes()
     outcomes.store("n1", "as it is", Status(Code.ERROR, "Broken", ("for a moment",)))
     outcomes.store("n2", "as it is", Status(Code.UNSCHEDULABLE, "Full", ("for good",)))

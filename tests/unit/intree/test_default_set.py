@@ -1,4 +1,4 @@
-"""The default set is kube-scheduler's, and every plugin in it is whole."""
+"""The default plugins are kube-scheduler's, and each is complete."""
 
 from __future__ import annotations
 
@@ -67,22 +67,22 @@ POINTS: Mapping[type[Plugin], list[str]] = {
     ],
     BindPlugin: ["DefaultBinder"],
 }
-"""Kube-scheduler's order (1.36); plugins that are not here yet are left out of the comparison."""
+"""Kube-scheduler's order (1.36); unsupported plugins are ignored in the comparison."""
 
 
 @pytest.mark.parametrize(("point", "names"), POINTS.items(), ids=lambda v: getattr(v, "__name__", None))
-def test_the_order_at_each_point_is_kube_schedulers(point: type[Plugin], names: list[str]) -> None:
+def test_plugin_order_equals_kube_schedulers(point: type[Plugin], names: list[str]) -> None:
     assert [p.name for p in PLUGINS if issubclass(p, point)] == [
         name for name in names if name not in UNSUPPORTED_PLUGINS
     ]
 
 
-def test_plugins_that_kube_scheduler_lists_at_pre_score_can_be_listed_there() -> None:
+def test_pre_score_plugins_of_kube_scheduler_have_pre_score() -> None:
     here = {p.name for p in PLUGINS if issubclass(p, PreScorePlugin)}
     assert here >= {"TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"}
 
 
-def test_weights_are_kube_schedulers() -> None:
+def test_default_weights_equal_kube_schedulers() -> None:
     stated = {"TaintToleration": 3, "NodeAffinity": 2, "DynamicResources": 2} | dict.fromkeys(PODS, 2)
     assert {n: w for n, w in DEFAULT_MULTIPOINT if w} == {
         n: w for n, w in stated.items() if n not in UNSUPPORTED_PLUGINS
@@ -90,7 +90,7 @@ def test_weights_are_kube_schedulers() -> None:
     assert [n for n, _ in DEFAULT_MULTIPOINT] == [p.name for p in PLUGINS]
 
 
-def test_every_plugin_of_kube_scheduler_is_here_or_known_to_be_missing() -> None:
+def test_every_kube_scheduler_plugin_is_present_or_listed_as_unsupported() -> None:
     assert len({p.name for p in PLUGINS} | set(UNSUPPORTED_PLUGINS)) == 23 == len(PLUGINS) + len(UNSUPPORTED_PLUGINS)
 
 
@@ -102,12 +102,12 @@ def test_every_plugin_starts_with_its_default_args(plugin: type[Plugin]) -> None
 @pytest.mark.parametrize(
     "plugin", [p for p in PLUGINS if issubclass(p, FilterPlugin | ScorePlugin)], ids=lambda p: p.name
 )
-def test_answers_are_kept_unless_they_depend_on_volumes_or_on_pods_elsewhere(plugin: Any) -> None:
+def test_results_are_cacheable_unless_they_depend_on_volumes_or_other_nodes(plugin: Any) -> None:
     assert (plugin.reads <= Reads.ALL_NODES) == (plugin.name not in (*VOLUMES, *PODS))
 
 
 class BindingApi:
-    """Takes bindings, or refuses them."""
+    """API client that records bindings, or rejects them."""
 
     def __init__(self, refuses: bool = False) -> None:
         self.bound: list[tuple[str, str]] = []
@@ -119,7 +119,7 @@ class BindingApi:
         self.bound.append((of.key, node_name))
 
 
-async def test_binding_asks_the_server_and_hands_its_refusal_on() -> None:
+async def test_default_binder_binds_and_raises_api_errors() -> None:
     server: Any = BindingApi()
     attempt = Cycle(0.0, "default-scheduler", "a")
     await build(DefaultBinder).bind(attempt, pod("a").build(), "node", server)

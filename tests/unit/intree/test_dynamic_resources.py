@@ -1,4 +1,4 @@
-"""DynamicResources: its part in what happens to pods without claims, and its plain "no" to pods with claims."""
+"""DynamicResources: kube-scheduler's results for pods without claims, and the rejection of pods with claims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.intree import DynamicResources
 from pyscheduler.intree.dynamic_resources import DEVICE_CLASS
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import build, cycle, node_added, scores, table, wakes
+from .cluster import build, cycle, node_added, requeues, scores, table
 
 CLAIMS = pod("claims").spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
 GPU = "example.com/gpu"
@@ -37,23 +37,23 @@ def plugin(*classes: dict[str, Any]) -> DynamicResources:
         pytest.param(pod(), [node()], False, id="no claims"),
         pytest.param(pod().spec(resourceClaims=[]), [node()], False, id="an empty list of claims"),
         pytest.param(CLAIMS, [node()], True, id="claims"),
-        pytest.param(pod().request(GPU, "1"), [node()], True, id="a resource that only a device class has"),
-        pytest.param(pod().request(GPU, "0"), [node()], False, id="none of it"),
-        pytest.param(pod().request(GPU, "1"), [node().has(GPU, "0")], True, id="a node had it once"),
-        pytest.param(pod().request(GPU, "1"), [node("a"), node("b").has(GPU, "2")], False, id="a node offers it"),
+        pytest.param(pod().request(GPU, "1"), [node()], True, id="resource of a device class only"),
+        pytest.param(pod().request(GPU, "0"), [node()], False, id="request of 0"),
+        pytest.param(pod().request(GPU, "1"), [node().has(GPU, "0")], True, id="node with allocatable 0"),
+        pytest.param(pod().request(GPU, "1"), [node("a"), node("b").has(GPU, "2")], False, id="node with the resource"),
         pytest.param(pod().request(NAMED, "1"), [node()], True, id="a device class by its name"),
         pytest.param(pod().request(f"{NAMED}x", "1"), [node()], False, id="a class that does not exist"),
         pytest.param(pod().request("example.com/nic", "1"), [node()], False, id="a resource of no class"),
     ],
 )
-def test_only_pods_that_need_devices_are_refused(of: PodBuilder, nodes: list[NodeBuilder], refused: bool) -> None:
+def test_only_pods_that_need_devices_are_rejected(of: PodBuilder, nodes: list[NodeBuilder], refused: bool) -> None:
     subject = plugin(device_class("gpu", GPU), device_class("plain"), {"metadata": {"name": "bare"}})
-    answer = subject.pre_filter(cycle(), of.build(), table(nodes))
-    assert answer == (Rejection(NO, resolvable=False) if refused else SKIP)
+    result = subject.pre_filter(cycle(), of.build(), table(nodes))
+    assert result == (Rejection(NO, resolvable=False) if refused else SKIP)
     assert subject.pre_enqueue(of.build()) is None
 
 
-def test_every_node_scores_nothing_and_fits() -> None:
+def test_every_node_passes_with_score_0() -> None:
     assert scores(plugin(), pod(), [node("a"), node("b")]) == [0, 0]
     subject, cluster = plugin(), table([node("a"), node("b")])
     assert [subject.filter(cycle(), pod().build(), n) for n in cluster] == [None, None]
@@ -61,14 +61,14 @@ def test_every_node_scores_nothing_and_fits() -> None:
 
 
 @pytest.mark.parametrize("of", [pod(), CLAIMS], ids=["no claims", "claims"])
-def test_post_filter_has_nothing_to_take_back(of: PodBuilder) -> None:
+def test_post_filter_rejects_without_claims_to_deallocate(of: PodBuilder) -> None:
     subject, attempt = plugin(), cycle()
     subject.pre_filter(attempt, of.build(), table([node()]))
-    answer = subject.post_filter(attempt, of.build(), Diagnosis(1))
-    assert answer == Rejection("no new claims to deallocate")
+    result = subject.post_filter(attempt, of.build(), Diagnosis(1))
+    assert result == Rejection("no new claims to deallocate")
 
 
-def test_post_filter_fails_where_pre_filter_did_not_get_as_far_as_here() -> None:
+def test_post_filter_raises_if_pre_filter_did_not_run() -> None:
     with pytest.raises(StatusError, match=r"^not found$"):
         plugin().post_filter(cycle(), pod().build(), Diagnosis(1))
 
@@ -77,9 +77,9 @@ CLASS_ADDED = ClusterEvent("DeviceClass", Action.ADD, None, device_class("x"))
 
 
 @pytest.mark.parametrize("event", [node_added(node()), CLASS_ADDED], ids=["a node", "a device class"])
-def test_only_pods_that_request_devices_as_resources_are_woken(event: ClusterEvent) -> None:
-    assert wakes(plugin(), pod().request(GPU, "1"), event)
-    assert not wakes(plugin(), CLAIMS, event)
+def test_only_pods_with_extended_device_resources_are_requeued(event: ClusterEvent) -> None:
+    assert requeues(plugin(), pod().request(GPU, "1"), event)
+    assert not requeues(plugin(), CLAIMS, event)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_only_pods_that_request_devices_as_resources_are_woken(event: ClusterEve
         ({"binding_timeout": 0.5}, 'bindingTimeout: Invalid value: "500ms": must be at least 1 second'),
     ],
 )
-def test_timeouts_are_checked(args: dict[str, float], problem: str) -> None:
+def test_invalid_timeouts_are_rejected(args: dict[str, float], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         build(DynamicResources, **args)
     build(DynamicResources, filter_timeout=0.0, binding_timeout=1.0)

@@ -1,4 +1,4 @@
-"""GangScheduling: who may enter the queue, who waits in Permit, whom the last one lets go, and what wakes them."""
+"""GangScheduling: gating in PreEnqueue, waiting in Permit, and the events that requeue members."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def member(name: str, group: Any = "team") -> PodBuilder:
 
 
 def policy(**policy: Any) -> dict[str, Any]:
-    """A PodGroup named team with this scheduling policy."""
+    """Return a PodGroup named team with this scheduling policy."""
     return {"metadata": {"namespace": "default", "name": "team"}, "spec": {"schedulingPolicy": policy}}
 
 
-class Books(NoHandle):
-    """What the plugin finds: PodGroups, their members, who has a place and who waits."""
+class GangHandle(NoHandle):
+    """Handle with PodGroups, their members, and the members that are placed or waiting."""
 
     def __init__(self, *groups: dict[str, Any], members: Iterable[PodBuilder] = (), placed: Iterable[str] = ()) -> None:
         self.groups = {(g["metadata"]["namespace"], g["metadata"]["name"]): g for g in groups}
@@ -83,7 +83,7 @@ THREE = [member("a"), member("b"), member("c")]
 
 
 @pytest.mark.parametrize(
-    ("of", "groups", "known", "says"),
+    ("of", "groups", "known", "rejection"),
     [
         (pod("alone"), [], [], None),
         (member("a", None), [], [], None),
@@ -103,41 +103,41 @@ THREE = [member("a"), member("b"), member("c")]
         "null policy", "no minCount", "odd minCount", "no spec", "odd spec",
     ],
 )  # fmt: skip
-def test_a_member_may_enter_once_its_group_and_enough_members_are_there(
-    of: PodBuilder, groups: list[dict[str, Any]], known: list[PodBuilder], says: Rejection | None
+def test_pre_enqueue_gates_members_until_group_and_min_count_exist(
+    of: PodBuilder, groups: list[dict[str, Any]], known: list[PodBuilder], rejection: Rejection | None
 ) -> None:
-    assert Books(*groups, members=known).plugin.pre_enqueue(of.build()) == says
+    assert GangHandle(*groups, members=known).plugin.pre_enqueue(of.build()) == rejection
 
 
-def test_a_member_waits_for_the_quorum_and_calls_those_without_a_place() -> None:
-    books = Books(policy(gang={"minCount": 3}), members=THREE, placed=["a", "b"])
-    assert books.plugin.permit(cycle(), THREE[1].build(), NODE) == Wait(300.0, QUORUM)
-    assert books.activated == ["c"]
-    assert not books.waiting["a"].is_decided
+def test_permit_waits_for_min_count_and_activates_unplaced_members() -> None:
+    handle = GangHandle(policy(gang={"minCount": 3}), members=THREE, placed=["a", "b"])
+    assert handle.plugin.permit(cycle(), THREE[1].build(), NODE) == Wait(300.0, QUORUM)
+    assert handle.activated == ["c"]
+    assert not handle.waiting["a"].is_decided
 
 
-def test_the_member_that_makes_the_quorum_lets_all_go() -> None:
-    books = Books(policy(gang={"minCount": 2}), members=THREE, placed=["a", "b"])
-    assert books.plugin.permit(cycle(), THREE[1].build(), NODE) is None
-    assert books.waiting["a"].is_decided
-    assert books.activated == []
+def test_permit_allows_all_waiting_members_at_min_count() -> None:
+    handle = GangHandle(policy(gang={"minCount": 2}), members=THREE, placed=["a", "b"])
+    assert handle.plugin.permit(cycle(), THREE[1].build(), NODE) is None
+    assert handle.waiting["a"].is_decided
+    assert handle.activated == []
 
 
 @pytest.mark.parametrize(
     ("of", "groups"),
     [(pod("alone"), []), (member("a"), [policy(basic={})]), (member("a"), [policy(gang={"minCount": 0})])],
 )
-def test_others_do_not_wait(of: PodBuilder, groups: list[dict[str, Any]]) -> None:
-    books = Books(*groups)
-    assert books.plugin.permit(cycle(), of.build(), NODE) is None
-    assert books.activated == []
+def test_permit_passes_pods_without_gang(of: PodBuilder, groups: list[dict[str, Any]]) -> None:
+    handle = GangHandle(*groups)
+    assert handle.plugin.permit(cycle(), of.build(), NODE) is None
+    assert handle.activated == []
 
 
-def test_a_group_that_went_meanwhile_is_an_error() -> None:
-    said = 'failed to get podGroup default/team: podgroup.scheduling.k8s.io "team" not found'
+def test_permit_raises_if_pod_group_is_deleted() -> None:
+    message = 'failed to get podGroup default/team: podgroup.scheduling.k8s.io "team" not found'
     with pytest.raises(StatusError) as caught:
-        Books(members=THREE, placed=["a"]).plugin.permit(cycle(), THREE[0].build(), NODE)
-    assert str(caught.value) == said
+        GangHandle(members=THREE, placed=["a"]).plugin.permit(cycle(), THREE[0].build(), NODE)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("resource", [ASSIGNED_POD, UNSCHEDULABLE_POD])
@@ -151,9 +151,7 @@ def test_a_group_that_went_meanwhile_is_an_error() -> None:
         (pod("a"), pod("b"), QueueingHint.SKIP),
     ],
 )
-def test_a_new_member_wakes_its_own_group(
-    resource: str, waits: PodBuilder, came: PodBuilder, hint: QueueingHint
-) -> None:
+def test_new_member_requeues_its_group(resource: str, waits: PodBuilder, came: PodBuilder, hint: QueueingHint) -> None:
     assert hints(ClusterEvent(resource, Action.ADD, None, came.build()), waits) == [hint]
 
 
@@ -161,7 +159,7 @@ def test_a_new_member_wakes_its_own_group(
     ("waits", "hint"),
     [(member("a"), QueueingHint.QUEUE), (member("a", "others"), QueueingHint.SKIP), (pod("a"), QueueingHint.SKIP)],
 )
-def test_a_new_pod_group_wakes_its_members(waits: PodBuilder, hint: QueueingHint) -> None:
+def test_new_pod_group_requeues_its_members(waits: PodBuilder, hint: QueueingHint) -> None:
     assert hints(ClusterEvent("PodGroup", Action.ADD, None, policy()), waits) == [hint]
     assert hints(ClusterEvent("PodGroup", Action.ADD, None, {}), waits) == [QueueingHint.SKIP]
 
@@ -170,12 +168,12 @@ def test_a_new_pod_group_wakes_its_members(waits: PodBuilder, hint: QueueingHint
     ("resource", "action"),
     [(UNSCHEDULABLE_POD, Action.UPDATE_POD_LABEL), (ASSIGNED_POD, Action.DELETE), ("PodGroup", Action.UPDATE_OTHER)],
 )
-def test_nothing_else_wakes_them(resource: str, action: Action) -> None:
+def test_other_events_do_not_requeue_members(resource: str, action: Action) -> None:
     event = ClusterEvent(resource, action, member("b").build(), member("b").build())
-    assert not any(interest.covers(event) for interest in Books().plugin.events_to_register())
+    assert not any(interest.covers(event) for interest in GangHandle().plugin.events_to_register())
 
 
 def hints(event: ClusterEvent, waits: PodBuilder) -> list[QueueingHint]:
-    """What the plugin's hints say of an event, as far as they are about such events."""
-    asked = [i.hint for i in Books().plugin.events_to_register() if i.covers(event) and i.hint is not None]
-    return [hint(waits.build(), event) for hint in asked]
+    """Return the results of the hints that cover the event."""
+    relevant = [i.hint for i in GangHandle().plugin.events_to_register() if i.covers(event) and i.hint is not None]
+    return [hint(waits.build(), event) for hint in relevant]

@@ -1,4 +1,4 @@
-"""Sorting as Go does. What is expected was made by Go's own sort.Slice; the longest orders are told by their CRC-32."""
+"""Sorting as Go does. Expected orders come from Go's sort.Slice; the longest are given as CRC-32."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ from pyscheduler.intree.preemption.go_sort import go_sort
         (3000, 1, 2, True, 2375749413),
     ],
 )
-def test_equals_end_up_where_go_puts_them(
-    n: int, factor: int, modulus: int, contradicts: bool, order: str | int
-) -> None:
-    """Items are told apart by their first number and compared by the second; of odd ones either may come first."""
+def test_order_of_equal_items_is_gos(n: int, factor: int, modulus: int, contradicts: bool, order: str | int) -> None:
+    """Identify items by their first number and compare the second; with `contradicts`, odd ones precede each other."""
     items = [(i, (factor * i * i + i) % modulus) for i in range(n)]
     go_sort(items, lambda a, b: a[1] < b[1] or (a[1] == b[1] and contradicts and a[1] % 2 == 1))
     found = " ".join(str(i) for i, _ in items)
@@ -35,7 +33,7 @@ def test_equals_end_up_where_go_puts_them(
 
 @pytest.mark.parametrize("n", [0, 1, 2, 13, 49, 51, 300, 5000])
 @pytest.mark.parametrize("modulus", [1, 2, 10, 100_000])
-def test_what_is_sorted_is_sorted(n: int, modulus: int) -> None:
+def test_result_is_sorted(n: int, modulus: int) -> None:
     for numbers in (range(n), range(n, 0, -1), [i * 7919 % 10007 for i in range(n)], [min(i, n - i) for i in range(n)]):
         items = [number % modulus for number in numbers]
         go_sort(items, lambda a, b: a < b)

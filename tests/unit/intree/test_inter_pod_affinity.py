@@ -1,4 +1,4 @@
-"""InterPodAffinity as a filter: which nodes are near enough to some pods and far enough from others."""
+"""InterPodAffinity as a filter: required affinity and anti-affinity, namespaces, dry runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyscheduler.core.state import ClusterState
 from pyscheduler.intree import InterPodAffinity
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .affinity import APART, DB, HOST, IS_DB, IS_WEB, NEAR, NODES, OFF, WEB, has, kept_out, plugin, term
+from .affinity import APART, DB, HOST, IS_DB, IS_WEB, NEAR, NODES, OFF, WEB, has, plugin, rejected_nodes, term
 from .cluster import cycle, table
 
 FRONT = pod("front").label("app", "front")
@@ -22,66 +22,82 @@ WEB_ON_A = [WEB.on("a1")]
     ("of", "running", "out"),
     [
         pytest.param(FRONT.pod_affinity(term()), WEB_ON_A, FAR_B, id="the zone of a web pod"),
-        pytest.param(FRONT.pod_affinity(term(key=HOST)), WEB_ON_A, {"a2": NEAR, **FAR_B}, id="its very node"),
-        pytest.param(FRONT.pod_affinity(term(IS_DB)), WEB_ON_A, ALL_NEAR, id="nobody to be near to"),
+        pytest.param(FRONT.pod_affinity(term(key=HOST)), WEB_ON_A, {"a2": NEAR, **FAR_B}, id="the node of a web pod"),
+        pytest.param(FRONT.pod_affinity(term(IS_DB)), WEB_ON_A, ALL_NEAR, id="no matching pod"),
         pytest.param(
-            FRONT.pod_affinity(term({})), [DB.on("b1")], {"a1": NEAR, "a2": NEAR, "none": NEAR}, id="{} means anyone"
+            FRONT.pod_affinity(term({})),
+            [DB.on("b1")],
+            {"a1": NEAR, "a2": NEAR, "none": NEAR},
+            id="{} matches all pods",
         ),
-        pytest.param(FRONT.pod_affinity(term(None)), WEB_ON_A, ALL_NEAR, id="no selector means nobody"),
+        pytest.param(FRONT.pod_affinity(term(None)), WEB_ON_A, ALL_NEAR, id="missing selector matches no pod"),
         pytest.param(FRONT.pod_affinity(term(has("app", "NotIn", "db"))), WEB_ON_A, FAR_B, id="NotIn"),
         pytest.param(FRONT.pod_affinity(term(has("app", "Exists"))), WEB_ON_A, FAR_B, id="Exists"),
         pytest.param(FRONT.pod_affinity(term(has("app", "DoesNotExist"))), WEB_ON_A, ALL_NEAR, id="DoesNotExist"),
         pytest.param(FRONT.pod_affinity(term()), [WEB.on("none")], ALL_NEAR, id="on a node outside the topology"),
-        pytest.param(FRONT.pod_affinity(term()), [WEB.on("gone")], ALL_NEAR, id="on a node that is not known"),
-        pytest.param(
-            FRONT.pod_affinity(term()), [WEB.on("a2").deleting()], FAR_B, id="on its way out, but still there"
-        ),
+        pytest.param(FRONT.pod_affinity(term()), [WEB.on("gone")], ALL_NEAR, id="on a deleted node"),
+        pytest.param(FRONT.pod_affinity(term()), [WEB.on("a2").deleting()], FAR_B, id="terminating pod counts"),
         pytest.param(
             FRONT.pod_affinity(term()), [WEB.on("a1").namespace("other")], ALL_NEAR, id="in another namespace"
         ),
     ],
 )
-def test_affinity_wants_the_domain_of_others(of: PodBuilder, running: list[PodBuilder], out: dict[str, str]) -> None:
-    assert kept_out(plugin(), of, running) == out
+def test_required_affinity_needs_domain_of_matching_pod(
+    of: PodBuilder, running: list[PodBuilder], out: dict[str, str]
+) -> None:
+    assert rejected_nodes(plugin(), of, running) == out
 
 
-def test_one_pod_must_answer_all_terms() -> None:
+def test_one_pod_must_match_all_affinity_terms() -> None:
     both = FRONT.pod_affinity(term(), term(has("tier", "Exists"), HOST))
-    assert kept_out(plugin(), both, [WEB.on("a1"), pod("t").label("tier").on("a1")]) == ALL_NEAR
+    assert rejected_nodes(plugin(), both, [WEB.on("a1"), pod("t").label("tier").on("a1")]) == ALL_NEAR
     of_both = WEB.label("tier").on("a1")
-    assert kept_out(plugin(), both, [of_both]) == {"a2": NEAR, **FAR_B}
+    assert rejected_nodes(plugin(), both, [of_both]) == {"a2": NEAR, **FAR_B}
 
 
-def test_terms_of_two_topologies_may_be_met_by_two_pods() -> None:
+def test_terms_of_two_topologies_may_be_satisfied_by_two_pods() -> None:
     rack = [node("n1").zone("a").label("rack", "1"), node("n2").zone("b").label("rack", "2")]
     rack += [node("n3").zone("a").label("rack", "2"), node("n4").zone("a")]
     both = FRONT.pod_affinity(term(), term(key="rack"))
-    assert kept_out(plugin(), both, [WEB.on("n1"), WEB.uid("w2").on("n2")], rack) == {"n4": NEAR}
+    assert rejected_nodes(plugin(), both, [WEB.on("n1"), WEB.uid("w2").on("n2")], rack) == {"n4": NEAR}
 
 
 @pytest.mark.parametrize(
     ("of", "running", "out"),
     [
-        pytest.param(WEB.pod_affinity(term()), [], {"none": NEAR}, id="the first goes where the topology is"),
-        pytest.param(WEB.pod_affinity(term(), term(key="rack")), [], ALL_NEAR, id="all of the topologies"),
-        pytest.param(WEB.pod_affinity(term(), term(IS_DB)), [], ALL_NEAR, id="it must be meant by all of its terms"),
-        pytest.param(WEB.namespace("x").pod_affinity(term(namespaces=["y"])), [], ALL_NEAR, id="in its own namespace"),
+        pytest.param(WEB.pod_affinity(term()), [], {"none": NEAR}, id="first pod needs the topology key"),
+        pytest.param(WEB.pod_affinity(term(), term(key="rack")), [], ALL_NEAR, id="first pod needs all topology keys"),
+        pytest.param(WEB.pod_affinity(term(), term(IS_DB)), [], ALL_NEAR, id="pod must match all of its own terms"),
         pytest.param(
-            WEB.pod_affinity(term()), [WEB.uid("w").on("b1")], {"a1": NEAR, "a2": NEAR, "none": NEAR}, id="the next"
+            WEB.namespace("x").pod_affinity(term(namespaces=["y"])),
+            [],
+            ALL_NEAR,
+            id="pod must be in a selected namespace",
         ),
         pytest.param(
-            WEB.pod_affinity(term()), [WEB.uid("w").on("none")], {"none": NEAR}, id="one outside does not count"
+            WEB.pod_affinity(term()),
+            [WEB.uid("w").on("b1")],
+            {"a1": NEAR, "a2": NEAR, "none": NEAR},
+            id="second pod joins the first",
+        ),
+        pytest.param(
+            WEB.pod_affinity(term()),
+            [WEB.uid("w").on("none")],
+            {"none": NEAR},
+            id="pod outside the topology does not count",
         ),
         pytest.param(
             WEB.pod_affinity(term(), term(key="rack")),
             [WEB.uid("w").on("a1")],
             ALL_NEAR,
-            id="one in any of the topologies does",
+            id="pod in any of the topologies counts",
         ),
     ],
 )
-def test_the_first_of_its_kind(of: PodBuilder, running: list[PodBuilder], out: dict[str, str]) -> None:
-    assert kept_out(plugin(), of, running) == out
+def test_first_pod_of_group_satisfies_own_affinity(
+    of: PodBuilder, running: list[PodBuilder], out: dict[str, str]
+) -> None:
+    assert rejected_nodes(plugin(), of, running) == out
 
 
 @pytest.mark.parametrize(
@@ -97,24 +113,27 @@ def test_the_first_of_its_kind(of: PodBuilder, running: list[PodBuilder], out: d
             {"a1": APART, "b1": APART},
             id="any term",
         ),
-        pytest.param(FRONT.pod_anti_affinity(term(None)), WEB_ON_A, {}, id="own: no selector means nobody"),
+        pytest.param(FRONT.pod_anti_affinity(term(None)), WEB_ON_A, {}, id="own: missing selector matches no pod"),
         pytest.param(
             FRONT.pod_anti_affinity(term()),
             [WEB.on("a1").deleting()],
             {"a1": APART, "a2": APART},
-            id="own: on its way out",
+            id="own: terminating pod counts",
         ),
-        pytest.param(WEB, [DB.pod_anti_affinity(term()).on("a1")], {"a1": OFF, "a2": OFF}, id="theirs"),
+        pytest.param(WEB, [DB.pod_anti_affinity(term()).on("a1")], {"a1": OFF, "a2": OFF}, id="existing pod"),
         pytest.param(
-            WEB, [DB.pod_anti_affinity(term()).on("a1").deleting()], {"a1": OFF, "a2": OFF}, id="theirs: on its way out"
+            WEB,
+            [DB.pod_anti_affinity(term()).on("a1").deleting()],
+            {"a1": OFF, "a2": OFF},
+            id="existing pod: terminating",
         ),
         pytest.param(
             WEB,
             [DB.pod_anti_affinity(term()).on("none"), DB.pod_anti_affinity(term()).uid("g").on("gone")],
             {},
-            id="theirs: nowhere",
+            id="existing pod: outside the topology",
         ),
-        pytest.param(FRONT, [DB.pod_anti_affinity(term()).on("a1")], {}, id="theirs: about others"),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term()).on("a1")], {}, id="existing pod: other selector"),
         pytest.param(
             WEB,
             [
@@ -122,28 +141,30 @@ def test_the_first_of_its_kind(of: PodBuilder, running: list[PodBuilder], out: d
                 DB.uid("2").pod_anti_affinity(term(key=HOST)).on("b1"),
             ],
             {"a1": OFF, "a2": OFF, "b1": OFF},
-            id="theirs: any term of any pod",
+            id="existing pods: any term of any pod",
         ),
         pytest.param(
             WEB,
             [DB.pod_anti_affinity(term(key=HOST), term(IS_DB)).on("a1")],
             {"a1": OFF},
-            id="theirs: each in its own topology",
+            id="existing pods: each in its own topology",
         ),
-        pytest.param(WEB, [DB.pod_affinity(term(IS_DB)).on("a1")], {}, id="their affinity keeps nobody off"),
+        pytest.param(WEB, [DB.pod_affinity(term(IS_DB)).on("a1")], {}, id="existing pod: affinity rejects no pod"),
         pytest.param(
             WEB.pod_affinity(term(IS_DB)).pod_anti_affinity(term(key=HOST)),
             [DB.pod_anti_affinity(term()).on("a1"), WEB.uid("w").on("a1")],
             {"a1": APART, "a2": OFF, **FAR_B},
-            id="the first reason is told",
+            id="first reason is reported",
         ),
     ],
 )
-def test_anti_affinity_of_either_side(of: PodBuilder, running: list[PodBuilder], out: dict[str, str]) -> None:
-    assert kept_out(plugin(), of, running) == out
+def test_anti_affinity_of_incoming_and_existing_pods(
+    of: PodBuilder, running: list[PodBuilder], out: dict[str, str]
+) -> None:
+    assert rejected_nodes(plugin(), of, running) == out
 
 
-def test_what_evicting_pods_may_change() -> None:
+def test_only_anti_affinity_rejections_are_resolvable() -> None:
     cluster, attempt = (
         table(NODES, [*WEB_ON_A, DB.pod_anti_affinity(term(has("app", "In", "front"))).on("b1")]),
         cycle(),
@@ -157,25 +178,25 @@ def test_what_evicting_pods_may_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "running", "left_alone"),
+    ("of", "running", "skipped"),
     [
-        pytest.param(FRONT, [WEB.on("a1")], True, id="nobody has terms"),
+        pytest.param(FRONT, [WEB.on("a1")], True, id="no pod has terms"),
         pytest.param(
             FRONT.preferred_pod_affinity(1, term()),
             [WEB.preferred_pod_anti_affinity(1, term()).on("a1")],
             True,
             id="preferences",
         ),
-        pytest.param(FRONT, [DB.pod_anti_affinity(term()).on("a1")], True, id="terms about others"),
-        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("none")], True, id="terms without a place"),
-        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("a1")], False, id="kept off"),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term()).on("a1")], True, id="terms with other selector"),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("none")], True, id="terms outside the topology"),
+        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("a1")], False, id="matched by existing anti-affinity"),
         pytest.param(FRONT.pod_affinity(term()), [], False, id="own affinity"),
         pytest.param(FRONT.pod_anti_affinity(term()), [], False, id="own anti-affinity"),
     ],
 )
-def test_pods_without_a_say_are_left_alone(of: PodBuilder, running: list[PodBuilder], left_alone: bool) -> None:
-    answer = plugin().pre_filter(cycle(), of.build(), table(NODES, running))
-    assert isinstance(answer, Skip) == left_alone
+def test_pre_filter_skips_pods_that_no_term_concerns(of: PodBuilder, running: list[PodBuilder], skipped: bool) -> None:
+    result = plugin().pre_filter(cycle(), of.build(), table(NODES, running))
+    assert isinstance(result, Skip) == skipped
 
 
 # -- namespaces --------------------------------------------------------------------------------------------------
@@ -189,48 +210,50 @@ IN_A = {"b1": NEAR, "none": NEAR}
     ("wanted", "running", "out"),
     [
         pytest.param(term(namespaces=["blue"]), BLUE, IN_A, id="by name"),
-        pytest.param(term(namespaces=["blue"]), WEB.on("a1"), ALL_NEAR, id="then its own is not meant"),
+        pytest.param(term(namespaces=["blue"]), WEB.on("a1"), ALL_NEAR, id="own namespace is not selected"),
         pytest.param(term(namespaceSelector=IS_BLUE), BLUE, IN_A, id="by label"),
-        pytest.param(term(namespaceSelector=IS_BLUE), WEB.on("a1"), ALL_NEAR, id="by label, others not"),
-        pytest.param(term(namespaces=["bare"], namespaceSelector=IS_BLUE), BLUE, IN_A, id="either will do: label"),
+        pytest.param(term(namespaceSelector=IS_BLUE), WEB.on("a1"), ALL_NEAR, id="by label, other namespace"),
+        pytest.param(term(namespaces=["bare"], namespaceSelector=IS_BLUE), BLUE, IN_A, id="name or label: label"),
         pytest.param(
             term(namespaces=["bare"], namespaceSelector=IS_BLUE), WEB.namespace("bare").on("a1"), IN_A, id="name"
         ),
-        pytest.param(term(namespaceSelector={}), WEB.namespace("unseen").on("a1"), IN_A, id="{} means all"),
+        pytest.param(
+            term(namespaceSelector={}), WEB.namespace("unseen").on("a1"), IN_A, id="{} selects all namespaces"
+        ),
         pytest.param(
             term(namespaceSelector=has("team", "NotIn", "blue")),
             BLUE,
             IN_A,
-            id="what chooses unlabelled ones, chooses all",
+            id="selector of unlabelled namespaces selects all",
         ),
         pytest.param(
             term(namespaceSelector=has("team", "Exists")),
             WEB.namespace("bare").on("a1"),
             ALL_NEAR,
-            id="Exists does not",
+            id="Exists selects labelled namespaces only",
         ),
     ],
 )
-def test_namespaces_of_the_pods_own_terms(wanted: dict[str, object], running: PodBuilder, out: dict[str, str]) -> None:
-    assert kept_out(plugin(NAMESPACES), FRONT.pod_affinity(wanted), [running]) == out
+def test_namespaces_of_incoming_pods_terms(wanted: dict[str, object], running: PodBuilder, out: dict[str, str]) -> None:
+    assert rejected_nodes(plugin(NAMESPACES), FRONT.pod_affinity(wanted), [running]) == out
 
 
 @pytest.mark.parametrize(
-    ("namespace", "selector", "kept_off"),
+    ("namespace", "selector", "rejected"),
     [
         pytest.param("blue", IS_BLUE, True, id="by label"),
         pytest.param("default", IS_BLUE, False, id="other labels"),
-        pytest.param("blue", has("team", "NotIn", "blue"), False, id="negative selectors are taken at their word"),
-        pytest.param("bare", has("team", "NotIn", "blue"), True, id="no labels"),
-        pytest.param("unseen", has("team", "DoesNotExist"), True, id="not seen: as if without labels"),
-        pytest.param("unseen", IS_BLUE, False, id="not seen: no label matches"),
-        pytest.param("unseen", {}, True, id="{} means all"),
+        pytest.param("blue", has("team", "NotIn", "blue"), False, id="NotIn does not match"),
+        pytest.param("bare", has("team", "NotIn", "blue"), True, id="namespace without labels"),
+        pytest.param("unseen", has("team", "DoesNotExist"), True, id="unknown namespace counts as unlabelled"),
+        pytest.param("unseen", IS_BLUE, False, id="unknown namespace: label does not match"),
+        pytest.param("unseen", {}, True, id="{} selects all namespaces"),
     ],
 )
-def test_namespaces_of_the_terms_of_others(namespace: str, selector: dict[str, object], kept_off: bool) -> None:
+def test_namespaces_of_existing_pods_terms(namespace: str, selector: dict[str, object], rejected: bool) -> None:
     keeper = DB.namespace("keepers").pod_anti_affinity(term({}, namespaceSelector=selector)).on("a1")
-    expected = {"a1": OFF, "a2": OFF} if kept_off else {}
-    assert kept_out(plugin(NAMESPACES), FRONT.namespace(namespace), [keeper]) == expected
+    expected = {"a1": OFF, "a2": OFF} if rejected else {}
+    assert rejected_nodes(plugin(NAMESPACES), FRONT.namespace(namespace), [keeper]) == expected
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------
@@ -245,7 +268,7 @@ EMPTY_KEY = (
 
 
 @pytest.mark.parametrize(
-    ("of", "told"),
+    ("of", "message"),
     [
         pytest.param(pod().pod_affinity(GT), f"requiredAffinityTerms: {NO_OPERATOR}", id="affinity"),
         pytest.param(pod().pod_anti_affinity(GT), f"requiredAntiAffinityTerms: {NO_OPERATOR}", id="anti-affinity"),
@@ -254,28 +277,32 @@ EMPTY_KEY = (
             pod().pod_affinity(GT).preferred_pod_anti_affinity(1, term(namespaceSelector=has("", "Exists", "x"))),
             f"[requiredAffinityTerms: {NO_OPERATOR}, preferredAntiAffinityTerms: [{EMPTY_KEY}, values: Invalid value: "
             '["x"]: values set must be empty for exists and does not exist]]',
-            id="everything that is wrong",
+            id="all errors",
         ),
     ],
 )
-def test_terms_that_cannot_be_read_reject_the_pod(of: PodBuilder, told: str) -> None:
-    answer = plugin().pre_filter(cycle(), of.build(), table(NODES))
-    assert answer == Rejection(f"parsing pod: {told}", resolvable=False)
+def test_invalid_terms_reject_the_pod(of: PodBuilder, message: str) -> None:
+    result = plugin().pre_filter(cycle(), of.build(), table(NODES))
+    assert result == Rejection(f"parsing pod: {message}", resolvable=False)
 
 
-def test_terms_of_others_that_cannot_be_read_are_passed_over() -> None:
+def test_invalid_terms_of_existing_pods_are_ignored() -> None:
     half = DB.pod_anti_affinity(GT, term({})).preferred_pod_affinity(1, term({})).on("a1")
-    assert kept_out(plugin(), WEB, [half, DB.uid("d").pod_anti_affinity(term(IS_WEB, HOST)).on("b1")]) == {"b1": OFF}
+    assert rejected_nodes(plugin(), WEB, [half, DB.uid("d").pod_anti_affinity(term(IS_WEB, HOST)).on("b1")]) == {
+        "b1": OFF
+    }
 
 
-def test_more_topology_keys_than_are_remembered() -> None:
+def test_more_topology_keys_than_are_cached() -> None:
     keys = [f"key-{i}" for i in range(300)]
     state = ClusterState()
     labelled = node("n3")._with("metadata.labels", dict.fromkeys(keys, "y"))
     for built in (node("n1"), node("n2").label("key-0", "x").label("key-299", "x"), labelled):
         state.set_node(built.build())
     state.table().topology("key-0")
-    state.set_node(node("n1").label("key-0", "z").build())  # first now, but last when the values were numbered
+    state.set_node(
+        node("n1").label("key-0", "z").build()
+    )  # first by node order, but last in the numbering of the values
     state.add_pod(DB.on("n3").build())
     state.add_pod(DB.uid("d").pod_anti_affinity(*(term(key=key) for key in keys)).on("n2").build())
     subject, attempt, cluster = plugin(), cycle(), state.table()
@@ -283,11 +310,11 @@ def test_more_topology_keys_than_are_remembered() -> None:
     assert subject.pre_filter(attempt, of, cluster) is None
     plain = [subject.filter(attempt, of, n) for n in cluster]
     assert [r.message for r in plain if r] == ["node(s) didn't match pod anti-affinity rules"] * 2
-    verdicts = subject.filter_all(attempt, of, cluster)
-    assert [verdicts.at(i) for i in range(3)] == plain == [None, plain[1], plain[2]]
+    statuses = subject.filter_all(attempt, of, cluster)
+    assert [statuses.at(i) for i in range(3)] == plain == [None, plain[1], plain[2]]
 
 
-# -- trials ------------------------------------------------------------------------------------------------------
+# -- dry runs ----------------------------------------------------------------------------------------------------
 
 REMOVED, ADDED = -1, 1
 
@@ -300,73 +327,83 @@ REMOVED, ADDED = -1, 1
             [WEB.on("a1")],
             (REMOVED, WEB, "a1"),
             {},
-            id="the one to keep apart from goes",
+            id="conflicting pod is removed",
         ),
         pytest.param(
             FRONT.pod_anti_affinity(term()),
             [WEB.on("a1"), WEB.uid("2").on("a2")],
             (REMOVED, WEB, "a1"),
             {"a1": APART, "a2": APART},
-            id="one of two goes",
+            id="one of two conflicting pods is removed",
         ),
         pytest.param(
-            FRONT.pod_anti_affinity(term()), [], (ADDED, WEB, "b1"), {"b1": APART}, id="one to keep apart from comes"
-        ),
-        pytest.param(FRONT.pod_anti_affinity(term()), [], (ADDED, WEB, "none"), {}, id="outside the topology"),
-        pytest.param(
-            FRONT.pod_affinity(term()), [WEB.on("a1")], (REMOVED, WEB, "a1"), ALL_NEAR, id="the one to be near to goes"
+            FRONT.pod_anti_affinity(term()), [], (ADDED, WEB, "b1"), {"b1": APART}, id="conflicting pod is added"
         ),
         pytest.param(
-            FRONT.pod_affinity(term()), [WEB.on("a1")], (ADDED, WEB.uid("2"), "b1"), {"none": NEAR}, id="another comes"
+            FRONT.pod_anti_affinity(term()), [], (ADDED, WEB, "none"), {}, id="pod is added outside the topology"
         ),
-        pytest.param(FRONT.pod_affinity(term()), [], (ADDED, DB, "b1"), ALL_NEAR, id="somebody else comes"),
         pytest.param(
-            FRONT.pod_affinity(term(), term(IS_DB)), [], (ADDED, DB, "b1"), ALL_NEAR, id="one term is not enough"
+            FRONT.pod_affinity(term()), [WEB.on("a1")], (REMOVED, WEB, "a1"), ALL_NEAR, id="matching pod is removed"
+        ),
+        pytest.param(
+            FRONT.pod_affinity(term()),
+            [WEB.on("a1")],
+            (ADDED, WEB.uid("2"), "b1"),
+            {"none": NEAR},
+            id="second matching pod is added",
+        ),
+        pytest.param(FRONT.pod_affinity(term()), [], (ADDED, DB, "b1"), ALL_NEAR, id="other pod is added"),
+        pytest.param(
+            FRONT.pod_affinity(term(), term(IS_DB)),
+            [],
+            (ADDED, DB, "b1"),
+            ALL_NEAR,
+            id="added pod matches one of two terms",
         ),
         pytest.param(
             WEB.uid("n").pod_affinity(term()),
             [WEB.on("a1")],
             (REMOVED, WEB, "a1"),
             {"none": NEAR},
-            id="it becomes the first",
+            id="pod becomes the first of its group",
         ),
         pytest.param(
             WEB.uid("n").pod_affinity(term()),
             [],
             (ADDED, WEB, "a1"),
             {"b1": NEAR, "none": NEAR},
-            id="it is no longer the first",
+            id="pod is no longer the first of its group",
         ),
         pytest.param(
             WEB,
             [DB.pod_anti_affinity(term({})).on("a1")],
             (REMOVED, DB.pod_anti_affinity(term({})), "a1"),
             {},
-            id="a keeper goes",
+            id="pod with anti-affinity is removed",
         ),
         pytest.param(
             FRONT.pod_affinity(term({})),
             [WEB.on("a1")],
             (ADDED, DB.pod_anti_affinity(term({}, HOST)), "a2"),
             {"a2": OFF, **FAR_B},
-            id="comes",
+            id="pod with anti-affinity is added",
         ),
     ],
 )
-def test_trials_are_counted_and_leave_no_trace(
+def test_dry_run_changes_counts_and_is_reverted(
     of: PodBuilder, running: list[PodBuilder], change: tuple[int, PodBuilder, str], out: dict[str, str]
 ) -> None:
     subject, attempt, cluster, incoming = plugin(), cycle(), table(NODES, running), of.build()
     assert subject.pre_filter(attempt, incoming, cluster) is None
     before, state = [subject.filter(attempt, incoming, n) for n in cluster], attempt.state()
     pods, other, name = change
-    tell = subject.add_pod if pods == ADDED else subject.remove_pod
-    tell(attempt, incoming, other.build(), next(n for n in cluster if n.name == name))
+    update = subject.add_pod if pods == ADDED else subject.remove_pod
+    update(attempt, incoming, other.build(), next(n for n in cluster if n.name == name))
     plain = [subject.filter(attempt, incoming, n) for n in cluster]
-    verdicts = subject.filter_all(attempt, incoming, cluster)
+    statuses = subject.filter_all(attempt, incoming, cluster)
     assert {n.name for n, r in zip(cluster, plain, strict=True) if r} == set(out)
     assert [r.message.endswith(out[n.name]) for n, r in zip(cluster, plain, strict=True) if r] == [True] * len(out)
-    assert [verdicts.at(i) for i in range(len(plain))] == plain
+    assert [statuses.at(i) for i in range(len(plain))] == plain
     attempt.update_state(state)
     assert [subject.filter(attempt, incoming, n) for n in cluster] == before
 
@@ -375,13 +412,13 @@ def test_trials_are_counted_and_leave_no_trace(
 
 
 @pytest.mark.parametrize("weight", [-1, 101])
-def test_weights_out_of_range_are_refused(weight: int) -> None:
-    told = rf"^hardPodAffinityWeight: Invalid value: {weight}: not in valid range \[0, 100\]$"
-    with pytest.raises(ValueError, match=told):
+def test_weights_out_of_range_are_rejected(weight: int) -> None:
+    message = rf"^hardPodAffinityWeight: Invalid value: {weight}: not in valid range \[0, 100\]$"
+    with pytest.raises(ValueError, match=message):
         InterPodAffinity.Args(hard_pod_affinity_weight=weight)
 
 
-def test_topologies_that_no_node_has_are_not_counted_by() -> None:
+def test_topology_keys_without_nodes_are_not_counted() -> None:
     state = ClusterState()
     state.set_node(node("n1").label("key-1", "x").build())
     state.add_pod(DB.pod_anti_affinity(*(term(IS_WEB, f"key-{i}") for i in range(1_000))).on("n1").build())

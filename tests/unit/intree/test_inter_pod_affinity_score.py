@@ -1,4 +1,4 @@
-"""InterPodAffinity as a score: the terms of both sides draw the pod to some domains and away from others."""
+"""InterPodAffinity as a score: terms of the incoming and of existing pods add to or subtract from domains."""
 
 from __future__ import annotations
 
@@ -34,23 +34,31 @@ WEBS = [WEB.on("a1"), WEB.uid("2").on("a2"), WEB.uid("3").on("b1")]
             FRONT.preferred_pod_affinity(5, term()).preferred_pod_affinity(2, term(has("app", "Exists"))),
             [*WEBS, DB.on("b1")],
             [14, 14, 9, 0],
-            id="each term for itself",
+            id="each term counts",
         ),
         pytest.param(
-            FRONT.preferred_pod_affinity(5, term()), [w.deleting() for w in WEBS], [10, 10, 5, 0], id="on their way out"
+            FRONT.preferred_pod_affinity(5, term()),
+            [w.deleting() for w in WEBS],
+            [10, 10, 5, 0],
+            id="terminating pods count",
         ),
         pytest.param(
-            FRONT, [DB.preferred_pod_affinity(6, term(IS_FRONT)).on("a1")], [6, 6, 0, 0], id="their preference"
+            FRONT, [DB.preferred_pod_affinity(6, term(IS_FRONT)).on("a1")], [6, 6, 0, 0], id="existing pod's preference"
         ),
         pytest.param(
-            FRONT, [DB.preferred_pod_anti_affinity(6, term(IS_FRONT)).on("b1")], [0, 0, -6, 0], id="their aversion"
+            FRONT,
+            [DB.preferred_pod_anti_affinity(6, term(IS_FRONT)).on("b1")],
+            [0, 0, -6, 0],
+            id="existing pod's preferred anti-affinity",
         ),
-        pytest.param(FRONT, [DB.pod_affinity(term(IS_FRONT)).on("a1")], [1, 1, 0, 0], id="what they require, a little"),
+        pytest.param(
+            FRONT, [DB.pod_affinity(term(IS_FRONT)).on("a1")], [1, 1, 0, 0], id="existing pod's required affinity"
+        ),
         pytest.param(
             FRONT,
             [DB.pod_affinity(term(IS_FRONT), term(IS_WEB)).on("a1")],
             [1, 1, 0, 0],
-            id="each required term for itself",
+            id="each required term counts",
         ),
         pytest.param(
             FRONT,
@@ -68,32 +76,42 @@ WEBS = [WEB.on("a1"), WEB.uid("2").on("a2"), WEB.uid("3").on("b1")]
             FRONT.preferred_pod_affinity(5, term(key=HOST)).preferred_pod_anti_affinity(5, term(key=HOST)),
             WEBS,
             [0, 0, 0, 0],
-            id="to naught",
+            id="weights cancel out",
         ),
-        pytest.param(FRONT.preferred_pod_affinity(0, term()), WEBS, [0, 0, 0, 0], id="without weight"),
+        pytest.param(FRONT.preferred_pod_affinity(0, term()), WEBS, [0, 0, 0, 0], id="weight 0"),
         pytest.param(
             FRONT.pod_affinity(term()).pod_anti_affinity(term()), WEBS, None, id="own requirements do not score"
         ),
-        pytest.param(FRONT.preferred_pod_affinity(5, term(IS_DB)), WEBS, None, id="nobody there"),
+        pytest.param(FRONT.preferred_pod_affinity(5, term(IS_DB)), WEBS, None, id="no matching pod"),
         pytest.param(
-            FRONT.preferred_pod_affinity(5, term()), [WEB.on("none"), WEB.uid("g").on("gone")], None, id="nowhere"
+            FRONT.preferred_pod_affinity(5, term()),
+            [WEB.on("none"), WEB.uid("g").on("gone")],
+            None,
+            id="pods outside the topology",
         ),
-        pytest.param(FRONT, [DB.pod_anti_affinity(term({})).on("a1")], None, id="their anti-affinity does not score"),
-        pytest.param(FRONT, [DB.preferred_pod_affinity(5, term()).on("a1")], None, id="they like others"),
+        pytest.param(
+            FRONT,
+            [DB.pod_anti_affinity(term({})).on("a1")],
+            None,
+            id="existing pod's required anti-affinity does not score",
+        ),
+        pytest.param(
+            FRONT, [DB.preferred_pod_affinity(5, term()).on("a1")], None, id="existing pod's terms for other pods"
+        ),
         pytest.param(FRONT, WEBS, None, id="no terms"),
     ],
 )
-def test_both_sides_pull(of: PodBuilder, running: list[PodBuilder], raw: list[int] | None) -> None:
+def test_raw_score_of_terms_of_both_pods(of: PodBuilder, running: list[PodBuilder], raw: list[int] | None) -> None:
     assert raw_scores(plugin(), of, running) == raw
 
 
 @pytest.mark.parametrize(("weight", "raw"), [(0, None), (1, [1, 1, 0, 0]), (40, [40, 40, 0, 0])])
-def test_the_weight_of_what_others_require(weight: int, raw: list[int] | None) -> None:
+def test_hard_pod_affinity_weight_scores_required_terms(weight: int, raw: list[int] | None) -> None:
     running = [DB.pod_affinity(term(IS_FRONT)).on("a1")]
     assert raw_scores(plugin(hard_pod_affinity_weight=weight), FRONT, running) == raw
 
 
-def test_preferences_of_others_can_be_ignored_for_pods_without_any() -> None:
+def test_preferred_terms_of_existing_pods_can_be_ignored() -> None:
     running = [DB.preferred_pod_affinity(6, term(IS_FRONT)).pod_affinity(term(IS_FRONT)).on("a1"), WEB.on("b1")]
     ignoring = plugin(ignore_preferred_terms_of_existing_pods=True)
     assert raw_scores(ignoring, FRONT, running) is None
@@ -101,7 +119,7 @@ def test_preferences_of_others_can_be_ignored_for_pods_without_any() -> None:
     assert raw_scores(ignoring, FRONT.preferred_pod_affinity(2, term()), running) == [7, 7, 2, 0]
 
 
-def test_namespaces_of_either_side() -> None:
+def test_score_uses_namespaces_of_both_pods() -> None:
     known = {"default": {"team": "red"}, "blue": {"team": "blue"}}
     is_red, is_blue = {"matchLabels": {"team": "red"}}, {"matchLabels": {"team": "blue"}}
     running = [WEB.namespace("blue").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_red)).on("b1")]
@@ -110,7 +128,7 @@ def test_namespaces_of_either_side() -> None:
     assert raw_scores(plugin({"default": {}}), of, running) is None
 
 
-def test_what_is_counted_does_not_depend_on_which_nodes_are_feasible() -> None:
+def test_counts_cover_infeasible_nodes() -> None:
     state = ClusterState()
     for built in NODES:
         state.set_node(built.build())
@@ -132,22 +150,22 @@ def test_what_is_counted_does_not_depend_on_which_nodes_are_feasible() -> None:
         pytest.param([9007199254740993, 0], [100, 0], id="beyond what a float holds"),
     ],
 )
-def test_scores_are_spread_over_the_range(raw: list[int], final: list[int]) -> None:
+def test_scores_are_normalized_to_the_range(raw: list[int], final: list[int]) -> None:
     given = np.array(raw, np.int64)
     assert plugin().normalize(cycle(), FRONT.build(), given).tolist() == final
 
 
-def test_terms_that_cannot_be_read_are_an_error_where_pre_filter_is_off() -> None:
+def test_invalid_terms_raise_if_pre_filter_is_disabled() -> None:
     unreadable = FRONT.preferred_pod_affinity(1, term(has("app", "Gt", "1"))).preferred_pod_anti_affinity(1, term())
     with pytest.raises(StatusError, match=r'^failed to parse pod: preferredAffinityTerms: "Gt" is not a valid'):
         plugin().pre_score(cycle(), unreadable.build(), table(NODES))
 
 
-# -- the same plugin, asked again and again ----------------------------------------------------------------------
+# -- one plugin over several cycles -----------------------------------------------------------------------------
 
 
-class Story:
-    """A cluster in which things happen, and what the plugin says in between."""
+class Scenario:
+    """One plugin and a cluster that changes between scores."""
 
     def __init__(self) -> None:
         self.state, self.handle = ClusterState(), CoreHandle()
@@ -163,46 +181,46 @@ class Story:
         return scores
 
 
-def test_pods_come_and_go_and_nodes_move() -> None:
-    story, of = Story(), FRONT.preferred_pod_affinity(5, term())
-    assert story.scores(of) is None
+def test_score_follows_pods_and_nodes() -> None:
+    scenario, of = Scenario(), FRONT.preferred_pod_affinity(5, term())
+    assert scenario.scores(of) is None
     for web in WEBS:
-        story.state.add_pod(web.build())
-    assert story.scores(of) == [10, 10, 5, 0]
-    story.state.remove("web")
-    assert story.scores(of) == [5, 5, 5, 0]
-    story.state.set_node(NODES[1].zone("b").build())
-    assert story.scores(of) == [0, 10, 10, 0]
-    story.state.set_node(NODES[3].zone("b").build())
-    assert story.scores(of) == [0, 10, 10, 10]
-    story.state.remove_node("a2")
-    assert story.scores(of) == [0, 5, 5]
+        scenario.state.add_pod(web.build())
+    assert scenario.scores(of) == [10, 10, 5, 0]
+    scenario.state.remove("web")
+    assert scenario.scores(of) == [5, 5, 5, 0]
+    scenario.state.set_node(NODES[1].zone("b").build())
+    assert scenario.scores(of) == [0, 10, 10, 0]
+    scenario.state.set_node(NODES[3].zone("b").build())
+    assert scenario.scores(of) == [0, 10, 10, 10]
+    scenario.state.remove_node("a2")
+    assert scenario.scores(of) == [0, 5, 5]
     for i in range(20):
-        story.state.add_pod(WEB.uid(f"more-{i}").on("a1").build())
-    assert story.scores(of) == [100, 5, 5]
+        scenario.state.add_pod(WEB.uid(f"more-{i}").on("a1").build())
+    assert scenario.scores(of) == [100, 5, 5]
 
 
-def test_namespaces_are_relabelled() -> None:
-    story, is_blue = Story(), {"matchLabels": {"team": "blue"}}
+def test_score_follows_namespace_labels() -> None:
+    scenario, is_blue = Scenario(), {"matchLabels": {"team": "blue"}}
     of = FRONT.preferred_pod_affinity(5, term(namespaceSelector=is_blue))
-    theirs = WEB.namespace("other").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1")
-    story.state.add_pod(theirs.build())
-    assert story.scores(of) is None
-    label_namespace(story.handle, "other", {"team": "blue"})
-    assert story.scores(of) == [5, 5, 0, 0]
-    label_namespace(story.handle, "default", {"team": "blue"})
-    assert story.scores(of) == [8, 8, 0, 0]
-    label_namespace(story.handle, "other", {"team": "red"})
-    assert story.scores(of) == [3, 3, 0, 0]
+    existing = WEB.namespace("other").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1")
+    scenario.state.add_pod(existing.build())
+    assert scenario.scores(of) is None
+    label_namespace(scenario.handle, "other", {"team": "blue"})
+    assert scenario.scores(of) == [5, 5, 0, 0]
+    label_namespace(scenario.handle, "default", {"team": "blue"})
+    assert scenario.scores(of) == [8, 8, 0, 0]
+    label_namespace(scenario.handle, "other", {"team": "red"})
+    assert scenario.scores(of) == [3, 3, 0, 0]
 
 
-def test_the_namespace_of_the_pod_itself_is_relabelled() -> None:
-    story, is_blue = Story(), {"matchLabels": {"team": "blue"}}
-    story.state.add_pod(
+def test_score_follows_labels_of_pods_own_namespace() -> None:
+    scenario, is_blue = Scenario(), {"matchLabels": {"team": "blue"}}
+    scenario.state.add_pod(
         WEB.namespace("other").preferred_pod_affinity(3, term(IS_FRONT, namespaceSelector=is_blue)).on("a1").build()
     )
-    assert story.scores(FRONT) is None
-    label_namespace(story.handle, "default", {"team": "blue"})
-    assert story.scores(FRONT) == [3, 3, 0, 0]
-    label_namespace(story.handle, "default", {"team": "red"})
-    assert story.scores(FRONT) is None
+    assert scenario.scores(FRONT) is None
+    label_namespace(scenario.handle, "default", {"team": "blue"})
+    assert scenario.scores(FRONT) == [3, 3, 0, 0]
+    label_namespace(scenario.handle, "default", {"team": "red"})
+    assert scenario.scores(FRONT) is None

@@ -1,4 +1,4 @@
-"""Label selectors: what they match, and what is said of those that cannot be read."""
+"""Label selectors: matching, and the errors of invalid ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_selectors_are_compiled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         pytest.param(expression("a", "Lt", "1"), '"Lt" is not a valid label selector operator', id="operator"),
         pytest.param(
@@ -56,7 +56,7 @@ def test_selectors_are_compiled() -> None:
         pytest.param(
             expression("a", "DoesNotExist", "1", "2"),
             'values: Invalid value: ["1","2"]: values set must be empty for exists and does not exist',
-            id="values that nobody asks for",
+            id="unexpected values",
         ),
         pytest.param(
             expression("a", "NotIn", "1", "-"), f'values[1][a]: Invalid value: "-": {VALUE_RULE}', id="not a value"
@@ -91,11 +91,11 @@ def test_selectors_are_compiled() -> None:
             expression("-", "In", "-", "-"),
             f'[key: Invalid value: "-": name part {NAME_RULE}, values[0][-]: Invalid value: "-": {VALUE_RULE}, '
             f'values[1][-]: Invalid value: "-": {VALUE_RULE}]',
-            id="all that is wrong with one requirement",
+            id="all errors of one requirement",
         ),
     ],
 )
-def test_what_breaks_the_rules_is_told_in_kubernetes_words(source: LabelSelector, told: str) -> None:
-    with pytest.raises(SelectorError) as refused:
+def test_invalid_selector_raises_kubernetes_error(source: LabelSelector, message: str) -> None:
+    with pytest.raises(SelectorError) as caught:
         read_selector(source)
-    assert str(refused.value) == told
+    assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""NodeAffinity: which nodes a pod's selector and affinity allow, narrow down and prefer."""
+"""NodeAffinity: filtering, node names and scores by nodeSelector and node affinity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyscheduler.api.objects import NodeAffinity as NodeAffinityObject
 from pyscheduler.intree import NodeAffinity
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import Answer, build, cycle, final_scores, node_added, node_updated, reasons, scores, table, wakes
+from .cluster import Reasons, build, cycle, final_scores, node_added, node_updated, reasons, requeues, scores, table
 
 MISMATCH = ("node(s) didn't match Pod's node affinity/selector",)
 ENFORCED = ("node(s) didn't match scheduler-enforced node affinity",)
@@ -43,9 +43,9 @@ def plugin(**added: Any) -> NodeAffinity:
         pytest.param(pod().node_affinity(labels("disk", "Exists")), ["ssd", "hdd"], id="Exists"),
         pytest.param(pod().node_affinity(labels("disk", "DoesNotExist")), ["bare"], id="DoesNotExist"),
         pytest.param(pod().node_affinity(labels("gen", "Gt", "6")), ["ssd"], id="Gt"),
-        pytest.param(pod().node_affinity(labels("gen", "Gt", "7")), [], id="Gt is not at least"),
+        pytest.param(pod().node_affinity(labels("gen", "Gt", "7")), [], id="Gt excludes equal"),
         pytest.param(pod().node_affinity(labels("gen", "Lt", "10")), ["ssd"], id="Lt compares numbers"),
-        pytest.param(pod().node_affinity(labels("disk", "Lt", "10")), [], id="Lt of what is no number"),
+        pytest.param(pod().node_affinity(labels("disk", "Lt", "10")), [], id="Lt of a label that is no number"),
         pytest.param(pod().node_affinity(names("In", "hdd")), ["hdd"], id="by name"),
         pytest.param(pod().node_affinity(names("NotIn", "hdd")), ["ssd", "bare"], id="by name, not"),
         pytest.param(
@@ -56,31 +56,31 @@ def plugin(**added: Any) -> NodeAffinity:
         ),
         pytest.param(pod().node_affinity({}), [], id="an empty term matches nothing"),
         pytest.param(pod().node_affinity(), [], id="no terms match nothing"),
-        pytest.param(pod().node_affinity(names("In", "ssd", "hdd")), [], id="a term against the rules: two names"),
-        pytest.param(pod().node_affinity(labels("disk", "Exists", "x")), [], id="a term against the rules: Exists x"),
-        pytest.param(pod().node_affinity(labels("disk", "Near", "x")), [], id="a term against the rules: operator"),
+        pytest.param(pod().node_affinity(names("In", "ssd", "hdd")), [], id="invalid term: two names"),
+        pytest.param(pod().node_affinity(labels("disk", "Exists", "x")), [], id="invalid term: Exists with value"),
+        pytest.param(pod().node_affinity(labels("disk", "Near", "x")), [], id="invalid term: operator"),
         pytest.param(pod().node_selector(disk="ssd").node_affinity(labels("gen", "Lt", "7")), [], id="both must match"),
     ],
 )
-def test_which_nodes_are_allowed(of: PodBuilder, fits: list[str]) -> None:
-    wanted: list[Answer] = [None if n.manifest["metadata"]["name"] in fits else MISMATCH for n in NODES]
+def test_filter_by_node_selector_and_affinity(of: PodBuilder, fits: list[str]) -> None:
+    wanted: list[Reasons] = [None if n.manifest["metadata"]["name"] in fits else MISMATCH for n in NODES]
     affinity = plugin()
-    verdicts = affinity.filter_all(cycle(), of.build(), table(NODES))
-    assert [r.reasons if (r := verdicts.at(i)) else None for i in range(len(NODES))] == wanted
+    statuses = affinity.filter_all(cycle(), of.build(), table(NODES))
+    assert [r.reasons if (r := statuses.at(i)) else None for i in range(len(NODES))] == wanted
     plain = [affinity.filter(cycle(), of.build(), n) for n in table(NODES)]
     assert [r.reasons if r else None for r in plain] == wanted
     assert not any(r.resolvable for r in plain if r)
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
-        pytest.param(pod(), SKIP, id="a pod that asks for nothing"),
-        pytest.param(pod().node_selector(disk="ssd"), None, id="a selector names no nodes"),
+        pytest.param(pod(), SKIP, id="no selector or affinity"),
+        pytest.param(pod().node_selector(disk="ssd"), None, id="nodeSelector gives no names"),
         pytest.param(pod().node_affinity(names("In", "a")), NodeNames(frozenset("a")), id="one name"),
         pytest.param(pod().node_affinity(names("In", "a"), names("In", "b")), NodeNames(frozenset("ab")), id="or"),
-        pytest.param(pod().node_affinity(names("In", "a"), labels("disk", "Exists")), None, id="an open term"),
-        pytest.param(pod().node_affinity(names("NotIn", "a")), None, id="NotIn names nobody"),
+        pytest.param(pod().node_affinity(names("In", "a"), labels("disk", "Exists")), None, id="term without names"),
+        pytest.param(pod().node_affinity(names("NotIn", "a")), None, id="NotIn gives no names"),
         pytest.param(
             pod().node_affinity({"matchFields": names("In", "a")["matchFields"] + names("In", "b")["matchFields"]}),
             Rejection("pod affinity terms conflict", resolvable=False),
@@ -88,11 +88,11 @@ def test_which_nodes_are_allowed(of: PodBuilder, fits: list[str]) -> None:
         ),
     ],
 )
-def test_names_narrow_the_search(of: PodBuilder, answer: object) -> None:
-    assert plugin().pre_filter(cycle(), of.build(), table(NODES)) == answer
+def test_pre_filter_returns_node_names(of: PodBuilder, expected: object) -> None:
+    assert plugin().pre_filter(cycle(), of.build(), table(NODES)) == expected
 
 
-def test_the_best_match_of_preferences_gets_the_best_score() -> None:
+def test_preferred_terms_are_scored() -> None:
     of = (
         pod()
         .preferred_node_affinity(30, labels("disk", "Exists"))
@@ -107,7 +107,7 @@ def test_the_best_match_of_preferences_gets_the_best_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "value", "says"),
+    ("operator", "value", "error"),
     [
         ("Gt", "high", "values[0]: Invalid value: \"high\": for 'Gt', 'Lt' operators, the value must be an integer"),
         ("Gt", "-4", 'values[0][disk]: Invalid value: "-4": a valid label must be an empty string or consist of'),
@@ -115,9 +115,9 @@ def test_the_best_match_of_preferences_gets_the_best_score() -> None:
         ("Near", "a", 'operator: Unsupported value: "Near": supported values: "In", "NotIn", "Exists"'),
     ],
 )
-def test_a_preference_that_cannot_be_parsed_is_an_error(operator: str, value: str, says: str) -> None:
-    """The API server lets values of preferences pass unchecked."""
-    with pytest.raises(StatusError, match=re.escape(f"[1].matchExpressions[0].{says}")):
+def test_invalid_preference_raises(operator: str, value: str, error: str) -> None:
+    """The API server does not validate values of preferences."""
+    with pytest.raises(StatusError, match=re.escape(f"[1].matchExpressions[0].{error}")):
         scores(
             plugin(),
             pod().preferred_node_affinity(1, {}).preferred_node_affinity(1, labels("disk", operator, value)),
@@ -125,11 +125,11 @@ def test_a_preference_that_cannot_be_parsed_is_an_error(operator: str, value: st
         )
 
 
-def test_without_preferences_there_is_nothing_to_score() -> None:
+def test_pre_score_skips_pod_without_preferences() -> None:
     assert plugin().pre_score(cycle(), pod().build(), table(NODES)) is SKIP
 
 
-def test_added_affinity_counts_for_every_pod() -> None:
+def test_added_affinity_applies_to_every_pod() -> None:
     required = {"nodeSelectorTerms": [labels("disk", "Exists")]}
     enforced = plugin(requiredDuringSchedulingIgnoredDuringExecution=required)
     assert reasons(enforced, pod(), NODES) == [None, None, ENFORCED]
@@ -140,7 +140,7 @@ def test_added_affinity_counts_for_every_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_added(NODES[0]), True, id="a matching node is added"),
         pytest.param(node_added(NODES[2]), False, id="another node is added"),
@@ -149,19 +149,19 @@ def test_added_affinity_counts_for_every_pod() -> None:
         pytest.param(node_updated(Action.UPDATE_NODE_LABEL, NODES[0], NODES[2]), False, id="it no longer matches"),
     ],
 )
-def test_what_helps_a_pod_without_a_match(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(), pod().node_selector(disk="ssd"), event) is woken
+def test_requeue_of_pod_rejected_by_node_affinity(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(), pod().node_selector(disk="ssd"), event) is requeued
 
 
-def test_a_node_that_the_added_affinity_lets_in_now_helps() -> None:
+def test_requeue_when_node_newly_matches_added_affinity() -> None:
     required = {"nodeSelectorTerms": [labels("disk", "Exists")]}
     enforced = plugin(requiredDuringSchedulingIgnoredDuringExecution=required)
     opened = node_updated(Action.UPDATE_NODE_LABEL, node("n"), node("n").label("disk"))
-    assert wakes(enforced, pod(), opened)
-    assert not wakes(enforced, pod(), node_added(node("n")))
+    assert requeues(enforced, pod(), opened)
+    assert not requeues(enforced, pod(), node_added(node("n")))
 
 
-def test_added_affinity_that_can_never_match_is_refused() -> None:
+def test_invalid_added_affinity_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"^addedAffinity\.required.*\[1\]\.matchExpressions\[0\]\.values: Invalid"):
         plugin(
             requiredDuringSchedulingIgnoredDuringExecution={

@@ -1,4 +1,4 @@
-"""NodeName, NodeUnschedulable, NodePorts: the plain yes-or-no plugins."""
+"""NodeName, NodeUnschedulable and NodePorts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyscheduler.intree import NodeName, NodePorts, NodeUnschedulable
 from pyscheduler.testing import PodBuilder, node, pod
 
 from .cluster import (
-    Answer,
+    Reasons,
     build,
     cycle,
     node_added,
@@ -18,8 +18,8 @@ from .cluster import (
     pod_updated,
     reasons,
     rejections,
+    requeues,
     table,
-    wakes,
 )
 
 CORDONED = ("node(s) were unschedulable",)
@@ -27,19 +27,19 @@ TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
 CORDON_KEY = "node.kubernetes.io/unschedulable"
 
 
-def test_a_pod_that_names_its_node_fits_no_other() -> None:
+def test_pod_with_node_name_fits_that_node_only() -> None:
     nodes = [node("a"), node("b")]
     assert reasons(build(NodeName), pod(), nodes) == [None, None]
-    answers = rejections(build(NodeName), pod().on("b"), nodes)
-    assert answers[1] is None
-    assert answers[0] is not None
-    assert answers[0].reasons == ("node(s) didn't match the requested node name",)
-    assert not answers[0].resolvable
-    assert wakes(build(NodeName), pod(), node_added(node("b")))
+    results = rejections(build(NodeName), pod().on("b"), nodes)
+    assert results[1] is None
+    assert results[0] is not None
+    assert results[0].reasons == ("node(s) didn't match the requested node name",)
+    assert not results[0].resolvable
+    assert requeues(build(NodeName), pod(), node_added(node("b")))
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
         pytest.param(pod(), CORDONED, id="nothing tolerated"),
         pytest.param(pod().tolerates(CORDON_KEY, operator="Exists"), None, id="tolerates the cordon"),
@@ -48,14 +48,14 @@ def test_a_pod_that_names_its_node_fits_no_other() -> None:
         pytest.param(pod().tolerates(CORDON_KEY, value="x"), CORDONED, id="the cordon has no value"),
     ],
 )
-def test_a_cordoned_node_takes_only_pods_that_tolerate_it(of: PodBuilder, answer: Answer) -> None:
-    assert reasons(build(NodeUnschedulable), of, [node("open"), node("shut").unschedulable()]) == [None, answer]
+def test_cordoned_node_accepts_only_tolerating_pods(of: PodBuilder, expected: Reasons) -> None:
+    assert reasons(build(NodeUnschedulable), of, [node("open"), node("shut").unschedulable()]) == [None, expected]
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
-        pytest.param(node_added(node()), True, id="an open node is added"),
+        pytest.param(node_added(node()), True, id="schedulable node is added"),
         pytest.param(node_added(node().unschedulable()), False, id="a cordoned node is added"),
         pytest.param(
             node_updated(Action.UPDATE_NODE_TAINT, node().unschedulable(), node()), True, id="a node is uncordoned"
@@ -64,12 +64,12 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_it(of: PodBuilder, answer
         pytest.param(
             pod_updated(Action.UPDATE_POD_TOLERATION, pod("me"), pod("me").tolerates(operator="Exists")),
             True,
-            id="it tolerates now",
+            id="pod tolerates the cordon now",
         ),
         pytest.param(
             pod_updated(Action.UPDATE_POD_TOLERATION, pod("me"), pod("me").tolerates("x", operator="Exists")),
             False,
-            id="it tolerates something else",
+            id="pod tolerates another taint",
         ),
         pytest.param(
             pod_updated(Action.UPDATE_POD_TOLERATION, pod("it"), pod("it").tolerates(operator="Exists")),
@@ -78,12 +78,12 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_it(of: PodBuilder, answer
         ),
     ],
 )
-def test_what_helps_a_pod_that_met_a_cordon(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodeUnschedulable), pod("me"), event) is woken
+def test_requeue_of_pod_rejected_by_cordon(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodeUnschedulable), pod("me"), event) is requeued
 
 
 @pytest.mark.parametrize(
-    ("wanted", "used", "answer"),
+    ("wanted", "used", "expected"),
     [
         pytest.param(pod().host_port(80), pod("u").host_port(80), TAKEN, id="same port"),
         pytest.param(pod().host_port(80), pod("u").host_port(81), None, id="other port"),
@@ -99,12 +99,12 @@ def test_what_helps_a_pod_that_met_a_cordon(event: ClusterEvent, woken: bool) ->
         pytest.param(pod().host_port(81).host_port(80), pod("u").host_port(80), TAKEN, id="one port of two"),
     ],
 )
-def test_a_port_is_given_once(wanted: PodBuilder, used: PodBuilder, answer: Answer) -> None:
+def test_host_port_conflicts(wanted: PodBuilder, used: PodBuilder, expected: Reasons) -> None:
     nodes = [node("free"), node("busy")]
-    assert reasons(build(NodePorts), wanted, nodes, [used.on("busy")]) == [None, answer]
+    assert reasons(build(NodePorts), wanted, nodes, [used.on("busy")]) == [None, expected]
 
 
-def test_init_containers_take_no_ports_but_sidecars_do() -> None:
+def test_sidecars_use_host_ports_and_init_containers_do_not() -> None:
     ports = [{"containerPort": 80, "hostPort": 80}]
     ordinary = pod("u").init_container(ports=ports).on("busy")
     sidecar = pod("u").init_container(ports=ports, restartPolicy="Always").on("busy")
@@ -112,20 +112,22 @@ def test_init_containers_take_no_ports_but_sidecars_do() -> None:
     assert reasons(build(NodePorts), pod().host_port(80), [node("busy")], [sidecar]) == [TAKEN]
 
 
-def test_a_pod_without_host_ports_is_not_looked_at() -> None:
+def test_pre_filter_skips_pod_without_host_ports() -> None:
     assert build(NodePorts).pre_filter(cycle(), pod().build(), table([node()])) is SKIP
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_deleted(pod("u").host_port(80).on("n")), True, id="the port was freed"),
-        pytest.param(pod_deleted(pod("u").host_port(80).nominated("n")), True, id="the port would have been taken"),
+        pytest.param(
+            pod_deleted(pod("u").host_port(80).nominated("n")), True, id="nominated pod with the port deleted"
+        ),
         pytest.param(pod_deleted(pod("u").host_port(80)), False, id="the other pod had no node"),
         pytest.param(pod_deleted(pod("u").host_port(81).on("n")), False, id="another port was freed"),
         pytest.param(pod_deleted(pod("u").on("n")), False, id="no port was freed"),
         pytest.param(node_added(node()), True, id="a node is added"),
     ],
 )
-def test_what_helps_a_pod_without_a_port(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodePorts), pod("me").host_port(80), event) is woken
+def test_requeue_of_pod_rejected_by_ports(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodePorts), pod("me").host_port(80), event) is requeued

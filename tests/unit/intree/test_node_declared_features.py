@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod goes where the kubelet has what the pod makes use of."""
+"""NodeDeclaredFeatures: a node must declare the kubelet features that the pod uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyscheduler.api import SKIP, Action, ClusterEvent
 from pyscheduler.intree import NodeDeclaredFeatures
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import build, cycle, node_added, node_updated, pod_updated, rejections, table, wakes
+from .cluster import build, cycle, node_added, node_updated, pod_updated, rejections, requeues, table
 
 RESTART, NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 RULES: dict[str, Any] = {"restartPolicyRules": [{"action": "Restart"}, {"action": "RestartAllContainers"}]}
@@ -30,14 +30,14 @@ NODES = [node("silent"), declares("Other"), declares(RESTART), declares(NETWORK)
     [
         pytest.param(RESTARTS, [False, False, True, False, True], id="a container restarts all"),
         pytest.param(pod().init_container(**RULES), [False, False, True, False, True], id="an init container does"),
-        pytest.param(OWN_USERS, [False, False, False, True, True], id="own users on the node's network"),
+        pytest.param(OWN_USERS, [False, False, False, True, True], id="user namespace with host network"),
         pytest.param(OWN_USERS.container(**RULES), [False, False, False, False, True], id="both"),
     ],
 )
-def test_a_node_must_declare_every_feature_that_the_pod_needs(of: PodBuilder, fits: list[bool]) -> None:
-    answers = rejections(build(NodeDeclaredFeatures), of, NODES)
-    assert [answer is None for answer in answers] == fits
-    (no,) = {answer for answer in answers if answer is not None}
+def test_node_must_declare_every_needed_feature(of: PodBuilder, fits: list[bool]) -> None:
+    results = rejections(build(NodeDeclaredFeatures), of, NODES)
+    assert [result is None for result in results] == fits
+    (no,) = {result for result in results if result is not None}
     assert (no.message, no.resolvable) == ("node(s) didn't match Pod's required features", False)
 
 
@@ -46,13 +46,13 @@ def test_a_node_must_declare_every_feature_that_the_pod_needs(of: PodBuilder, fi
     [
         pytest.param(pod(), id="nothing"),
         pytest.param(pod().container(restartPolicyRules=[{"action": "Restart"}]), id="a container restarts itself"),
-        pytest.param(pod().container(restartPolicyRules=[{}]), id="a rule that says nothing"),
-        pytest.param(pod().spec(hostNetwork=True), id="the node's network, users not said"),
-        pytest.param(pod().spec(hostNetwork=True, hostUsers=True), id="the node's network and users"),
-        pytest.param(pod().spec(hostUsers=False), id="own users, own network"),
+        pytest.param(pod().container(restartPolicyRules=[{}]), id="empty rule"),
+        pytest.param(pod().spec(hostNetwork=True), id="host network, hostUsers unset"),
+        pytest.param(pod().spec(hostNetwork=True, hostUsers=True), id="host network and host users"),
+        pytest.param(pod().spec(hostUsers=False), id="user namespace, pod network"),
     ],
 )
-def test_a_pod_that_needs_no_feature_is_passed_over(of: PodBuilder) -> None:
+def test_pre_filter_skips_pod_without_needed_features(of: PodBuilder) -> None:
     assert build(NodeDeclaredFeatures).pre_filter(cycle(), of.build(), table(NODES)) is SKIP
 
 
@@ -60,19 +60,25 @@ DECLARED = Action.UPDATE_NODE_DECLARED_FEATURE
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(node_added(declares()), True, id="any node is added"),
         pytest.param(node_updated(DECLARED, declares(), declares("Other")), True, id="any feature is declared"),
-        pytest.param(node_updated(DECLARED, declares(RESTART), declares(RESTART)), False, id="none is"),
-        pytest.param(node_updated(DECLARED, node(), declares()), False, id="an empty list is none"),
-        pytest.param(node_updated(Action.UPDATE_NODE_LABEL, declares(), declares(RESTART)), False, id="another change"),
-        pytest.param(pod_updated(Action.UPDATE_OTHER, RESTARTS, pod("me")), True, id="it needs it no longer"),
-        pytest.param(pod_updated(Action.UPDATE_OTHER, RESTARTS, RESTARTS.label("a")), False, id="it needs it still"),
         pytest.param(
-            pod_updated(Action.UPDATE_OTHER, RESTARTS.uid("it"), pod("me").uid("it")), False, id="another pod does not"
+            node_updated(DECLARED, declares(RESTART), declares(RESTART)), False, id="declared features unchanged"
+        ),
+        pytest.param(node_updated(DECLARED, node(), declares()), False, id="empty list equals missing"),
+        pytest.param(node_updated(Action.UPDATE_NODE_LABEL, declares(), declares(RESTART)), False, id="another change"),
+        pytest.param(pod_updated(Action.UPDATE_OTHER, RESTARTS, pod("me")), True, id="pod no longer needs the feature"),
+        pytest.param(
+            pod_updated(Action.UPDATE_OTHER, RESTARTS, RESTARTS.label("a")), False, id="pod still needs the feature"
+        ),
+        pytest.param(
+            pod_updated(Action.UPDATE_OTHER, RESTARTS.uid("it"), pod("me").uid("it")),
+            False,
+            id="another pod no longer needs it",
         ),
     ],
 )
-def test_it_wakes_the_pod(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(NodeDeclaredFeatures), RESTARTS, event) is woken
+def test_requeue_of_pod_rejected_by_features(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(NodeDeclaredFeatures), RESTARTS, event) is requeued

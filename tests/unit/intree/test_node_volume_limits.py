@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: what counts as attached, and which nodes have room for more."""
+"""NodeVolumeLimits: volumes that count as attached, and nodes at their limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.intree import NodeVolumeLimits
 from pyscheduler.intree.volumes import objects as kinds
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes
+from .cluster import Reasons, cycle, node_added, pod_deleted, reasons, rejections, requeues, table
 
 FULL = ("node(s) exceed max volume count",)
 DRIVER = "csi.example.com"
@@ -26,7 +26,7 @@ def named(name: str, namespace: str = "", **more: Any) -> Json:
 
 
 def csi_node(name: str, **limits: int | None) -> Json:
-    """A CSINode; drivers are given with `_` for `.`."""
+    """Return a CSINode; `_` in the names of drivers stands for `.`."""
     drivers = [
         {"name": driver.replace("_", "."), **({"allocatable": {"count": n}} if n is not None else {})}
         for driver, n in limits.items()
@@ -88,71 +88,79 @@ VOLUMES = (volume("v1"), volume("v2"), volume("v3", handle="h3"))
 
 
 @pytest.mark.parametrize(
-    ("limit", "running", "incoming", "answer"),
+    ("limit", "running", "incoming", "expected"),
     [
         pytest.param(1, [], using("c1"), None, id="the first"),
-        pytest.param(0, [], using("c1"), FULL, id="no room at all"),
+        pytest.param(0, [], using("c1"), FULL, id="limit of 0"),
         pytest.param(1, [using("c1", name="p")], using("c2"), FULL, id="one too many"),
         pytest.param(2, [using("c1", name="p")], using("c2"), None, id="up to the limit"),
         pytest.param(2, [using("c1", name="p")], using("c2", "c3"), FULL, id="two at once"),
         pytest.param(1, [using("c1", name="p")], using("c1"), None, id="the same volume"),
         pytest.param(1, [using("c1", name="p")], using("copy"), None, id="the same volume by another claim"),
         pytest.param(1, [using("c1", "copy", name="p")], using("c1"), None, id="one volume is attached once"),
-        pytest.param(2, [using("c1", name="p"), using("copy", name="q")], using("c2"), None, id="by two pods, too"),
+        pytest.param(
+            2,
+            [using("c1", name="p"), using("copy", name="q")],
+            using("c2"),
+            None,
+            id="one volume in two pods counts once",
+        ),
         pytest.param(1, [using("c1", name="p").deleting()], using("c2"), FULL, id="a pod that is being deleted"),
-        pytest.param(1, [using("lost", name="p")], using("c2"), None, id="a running pod's claim is gone"),
+        pytest.param(1, [using("lost", name="p")], using("c2"), None, id="running pod's claim is missing"),
         pytest.param(None, [using("c1", name="p")], using("c2"), None, id="a driver without a limit"),
     ],
 )
-def test_a_node_takes_no_more_volumes_than_its_driver_attaches(
-    limit: int | None, running: list[PodBuilder], incoming: PodBuilder, answer: Answer
+def test_volume_limit_of_driver(
+    limit: int | None, running: list[PodBuilder], incoming: PodBuilder, expected: Reasons
 ) -> None:
     subject = plugin(csi_node("a", csi_example_com=limit), csi_node("b"), claims=CLAIMS, volumes=VOLUMES)
-    assert reasons(subject, incoming, NODES, [p.on("a") for p in running]) == [answer, None]
+    assert reasons(subject, incoming, NODES, [p.on("a") for p in running]) == [expected, None]
     assert all(no is None or no.resolvable for no in rejections(subject, incoming, NODES, [p.on("a") for p in running]))
 
 
 @pytest.mark.parametrize(
-    ("attached", "incoming", "answer"),
+    ("attached", "incoming", "expected"),
     [
-        pytest.param(attachment("x", "a", "v1"), using("c2"), FULL, id="of no pod"),
-        pytest.param(attachment("x", "a", "v1"), using("c1"), FULL, id="of the pod to come counts twice"),
+        pytest.param(attachment("x", "a", "v1"), using("c2"), FULL, id="attachment without pod"),
+        pytest.param(
+            attachment("x", "a", "v1"), using("c1"), FULL, id="attachment of the incoming pod's volume counts twice"
+        ),
         pytest.param(attachment("x", "b", "v1"), using("c2"), None, id="to another node"),
         pytest.param(attachment("x", "a", "v1", "other"), using("c2"), None, id="by another driver"),
-        pytest.param(attachment("x", "a", "v1", ""), using("c2"), None, id="by none"),
+        pytest.param(attachment("x", "a", "v1", ""), using("c2"), None, id="empty driver"),
         pytest.param(attachment("x", "a", "lost"), using("c2"), None, id="of a volume that is gone"),
         pytest.param(attachment("x", "a", "nfs"), using("c2"), None, id="of a volume without a driver"),
         pytest.param(attachment("x", "a", None), using("c2"), None, id="of no named volume"),
         pytest.param(named("x"), using("c2"), None, id="empty"),
     ],
 )
-def test_attachments_count(attached: Json, incoming: PodBuilder, answer: Answer) -> None:
+def test_volume_attachments_count_toward_limit(attached: Json, incoming: PodBuilder, expected: Reasons) -> None:
     volumes = (*VOLUMES, named("nfs", spec={"nfs": {}}))
     subject = plugin(csi_node("a", csi_example_com=1), claims=CLAIMS, volumes=volumes, attachments=(attached,))
-    assert reasons(subject, incoming, NODES) == [answer, None]
+    assert reasons(subject, incoming, NODES) == [expected, None]
 
 
-def test_an_attachment_of_a_volume_that_a_pod_uses_counts_once() -> None:
+def test_attachment_of_volume_in_use_counts_once() -> None:
     attachments = (attachment("x", "a", "v1"), attachment("y", "a", "v1"))
-    for limit, answer in ((1, FULL), (2, None)):
+    for limit, result in ((1, FULL), (2, None)):
         subject = plugin(csi_node("a", csi_example_com=limit), claims=CLAIMS, volumes=VOLUMES, attachments=attachments)
-        assert reasons(subject, using("c2"), [node("a")], [using("c1", name="p").on("a")]) == [answer]
+        assert reasons(subject, using("c2"), [node("a")], [using("c1", name="p").on("a")]) == [result]
 
 
 @pytest.mark.parametrize(
-    ("of", "answer"),
+    ("of", "expected"),
     [
         pytest.param(claim("c", storage_class="fast"), FULL, id="of a class"),
-        pytest.param(claim("c", bound_to="lost", storage_class="fast"), FULL, id="its volume is not there"),
-        pytest.param(claim("c", storage_class="lost"), None, id="of a class that is not there"),
+        pytest.param(claim("c", bound_to="lost", storage_class="fast"), FULL, id="volume is missing"),
+        pytest.param(claim("c", storage_class="lost"), None, id="class is missing"),
         pytest.param(claim("c"), None, id="of no class"),
         pytest.param(claim("c", storage_class="none"), None, id="of a class without a driver"),
         pytest.param(claim("c", storage_class="ebs"), FULL, id="of a migrated plugin"),
-        pytest.param(claim("c", storage_class="vsphere"), None, id="of a plugin that is not taken for migrated"),
+        pytest.param(claim("c", storage_class="vsphere"), None, id="plugin that does not count as migrated"),
         pytest.param(claim("c", bound_to="empty"), None, id="bound to a volume without a handle"),
     ],
 )
-def test_a_claim_that_is_not_bound_counts_for_the_driver_of_its_class(of: Json, answer: Answer) -> None:
+def test_unbound_claim_counts_for_driver_of_its_class(of: Json, expected: Reasons) -> None:
     classes = (
         named("fast", provisioner=DRIVER),
         named("none"),
@@ -162,14 +170,14 @@ def test_a_claim_that_is_not_bound_counts_for_the_driver_of_its_class(of: Json, 
     limits = dict.fromkeys(["csi_example_com", "ebs_csi_aws_com", "csi_vsphere_vmware_com"], 0)
     empty = volume("empty", handle="")
     subject = plugin(csi_node("a", **limits), claims=(of,), classes=classes, volumes=(empty,))
-    assert reasons(subject, using("c"), NODES) == [answer, None]
+    assert reasons(subject, using("c"), NODES) == [expected, None]
 
 
 DISK: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
 
 
 @pytest.mark.parametrize(
-    ("running", "incoming", "answer"),
+    ("running", "incoming", "expected"),
     [
         pytest.param(with_volume("p", **DISK), using("ebs"), None, id="the same disk by its URL"),
         pytest.param(with_volume("p", **DISK), using("csi"), None, id="the same disk by its driver"),
@@ -179,7 +187,7 @@ DISK: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
         pytest.param(with_volume("p", gcePersistentDisk={"pdName": "d"}), using("zonal"), FULL, id="a zone is"),
         pytest.param(using("zonal", name="p"), using("regional"), FULL, id="a region is"),
         pytest.param(using("known", name="p"), using("regional"), None, id="the same region's"),
-        pytest.param(with_volume("p", gcePersistentDisk={"pdName": "e"}), using("odd"), None, id="zones make no sense"),
+        pytest.param(with_volume("p", gcePersistentDisk={"pdName": "e"}), using("odd"), None, id="invalid zones"),
         pytest.param(with_volume("p", azureDisk={"diskURI": "u"}), using("azure"), FULL, id="azure"),
         pytest.param(with_volume("p", azureFile={"shareName": "s"}), using("file"), None, id="azure files"),
         pytest.param(with_volume("p", cinder={"volumeID": "1"}), with_volume(cinder={"volumeID": "2"}), FULL, id="2"),
@@ -191,8 +199,8 @@ DISK: Json = {"awsElasticBlockStore": {"volumeID": "aws://zone/vol-1"}}
         ),
     ],
 )
-def test_in_tree_volumes_count_for_the_driver_that_has_taken_over(
-    running: PodBuilder, incoming: PodBuilder, answer: Answer
+def test_in_tree_volumes_count_for_their_csi_driver(
+    running: PodBuilder, incoming: PodBuilder, expected: Reasons
 ) -> None:
     beta = "failure-domain.beta.kubernetes.io/zone"
     volumes = (
@@ -210,21 +218,21 @@ def test_in_tree_volumes_count_for_the_driver_that_has_taken_over(
     limits = {driver.replace(".", "_"): 1 for driver in drivers}
     claims = tuple(claim(v["metadata"]["name"], v["metadata"]["name"]) for v in volumes)
     subject = plugin(csi_node("a", **limits), claims=claims, volumes=volumes)
-    assert reasons(subject, incoming, NODES, [running.on("a"), running.uid("2").on("b")]) == [answer, None]
+    assert reasons(subject, incoming, NODES, [running.on("a"), running.uid("2").on("b")]) == [expected, None]
 
 
 EPHEMERAL = with_volume("me", ephemeral={"volumeClaimTemplate": {}})
 
 
-def test_an_ephemeral_claim_is_called_after_its_pod() -> None:
+def test_name_of_ephemeral_claim_contains_pod_name() -> None:
     claims = (claim("me-v", "v1", owner="me"), claim("other-v", "v2", owner="other"))
     other = EPHEMERAL._with("metadata.name", "other").uid("other").on("a")
-    for limit, answer in ((1, FULL), (2, None)):
+    for limit, result in ((1, FULL), (2, None)):
         subject = plugin(csi_node("a", csi_example_com=limit), claims=claims, volumes=VOLUMES)
-        assert reasons(subject, EPHEMERAL, NODES, [other]) == [answer, None]
+        assert reasons(subject, EPHEMERAL, NODES, [other]) == [result, None]
 
 
-def test_a_claim_must_be_there() -> None:
+def test_missing_claim_rejects_pod() -> None:
     subject = plugin(csi_node("a"))
     missing = ('looking up PVC default/c1: persistentvolumeclaim "c1" not found',)
     assert reasons(subject, using("c1"), NODES) == [missing, missing]
@@ -249,15 +257,15 @@ LIMITED_ELSEWHERE = csi_node("node", ebs_csi_aws_com=9)
     [
         pytest.param([], EPHEMERAL, NOT_MINE, id="an ephemeral claim of another"),
         pytest.param([], using(""), "PersistentVolumeClaim had no name", id="a claim without a name"),
-        pytest.param([], BAD_DISK, UNCLEAR, id="a disk without sense"),
+        pytest.param([], BAD_DISK, UNCLEAR, id="invalid disk"),
         pytest.param([EPHEMERAL], using("c1"), NOT_MINE, id="a running pod's ephemeral claim of another"),
         pytest.param(
             [using("")], using("c1"), "PersistentVolumeClaim had no name", id="a running pod's without a name"
         ),
-        pytest.param([BAD_DISK], using("c1"), UNCLEAR, id="a running pod's disk"),
+        pytest.param([BAD_DISK], using("c1"), UNCLEAR, id="running pod's invalid disk"),
     ],
 )
-def test_volumes_that_make_no_sense_end_the_attempt(
+def test_invalid_volumes_end_the_attempt(
     running: list[PodBuilder], incoming: PodBuilder, problem: str, limited: Json
 ) -> None:
     claims = (*CLAIMS, claim("me-v", "v1", owner="stranger"))
@@ -265,16 +273,16 @@ def test_volumes_that_make_no_sense_end_the_attempt(
     cluster = table([node()], [p.on("node") for p in running])
     (row,) = cluster
     assert subject.pre_filter(attempt, incoming.build(), cluster) is None
-    for answer in (
+    for result in (
         lambda: subject.filter(attempt, incoming.build(), row),
         lambda: subject.filter_all(attempt, incoming.build(), cluster),
     ):
         with pytest.raises(StatusError) as caught:
-            answer()
+            result()
         assert str(caught.value) == problem
 
 
-def test_a_disk_without_sense_matters_only_where_there_is_a_csi_node() -> None:
+def test_invalid_disk_matters_only_with_csi_node() -> None:
     assert reasons(plugin(), BAD_DISK, [node()]) == [None]
 
 
@@ -283,25 +291,25 @@ def test_a_disk_without_sense_matters_only_where_there_is_a_csi_node() -> None:
     [pod(), with_volume(emptyDir={}), with_volume(csi={"driver": DRIVER})],
     ids=["none", "a directory", "inline csi"],
 )
-def test_a_pod_whose_volumes_are_not_attached_is_passed_over(of: PodBuilder) -> None:
+def test_pre_filter_skips_pod_without_attachable_volumes(of: PodBuilder) -> None:
     assert plugin().pre_filter(cycle(), of.build(), table([node()])) is SKIP_SIGNATURE_GROUP
 
 
 @pytest.mark.parametrize(
-    ("csi_nodes", "answer"),
+    ("csi_nodes", "expected"),
     [
         pytest.param([], SKIP, id="no CSINode"),
         pytest.param([csi_node("a", csi_example_com=None)], SKIP, id="a driver without a limit"),
-        pytest.param([csi_node("b", another_com=9)], None, id="another driver's, whose node has pods of its own"),
+        pytest.param([csi_node("b", another_com=9)], None, id="another driver's on a node with pods of its own"),
     ],
 )
-def test_it_leaves_itself_out_where_no_driver_has_a_limit(csi_nodes: list[Json], answer: object) -> None:
+def test_pre_filter_skips_if_no_driver_has_a_limit(csi_nodes: list[Json], expected: object) -> None:
     subject = plugin(*csi_nodes, claims=CLAIMS, volumes=VOLUMES)
-    assert subject.pre_filter(cycle(), using("c1").build(), table(NODES)) is answer
+    assert subject.pre_filter(cycle(), using("c1").build(), table(NODES)) is expected
     assert subject.pre_filter(cycle(), using("unheard-of").build(), table(NODES)) is None
 
 
-def test_what_is_read_follows_the_objects() -> None:
+def test_limits_follow_storage_objects() -> None:
     handle = CoreHandle()
     for kind, objects in ((kinds.CLAIM, CLAIMS), (kinds.VOLUME, VOLUMES)):
         for one in objects:
@@ -332,7 +340,7 @@ FREED = attachment("x", "a", "v1", EBS)
 
 
 @pytest.mark.parametrize(
-    ("of", "event", "woken"),
+    ("of", "event", "requeued"),
     [
         (MINE, changed("CSINode", Action.ADD, None, csi_node("a")), True),
         (MINE, changed("CSINode", Action.UPDATE_OTHER, csi_node("a", csi_example_com=1), BOTH), True),
@@ -373,5 +381,5 @@ FREED = attachment("x", "a", "v1", EBS)
         (MINE, pod_placed(pod("other").on("a")), False),
     ],
 )
-def test_it_wakes_the_pod(of: PodBuilder, event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(claims=CLAIMS, volumes=VOLUMES), of, event) is woken
+def test_requeue_of_pod_rejected_by_volume_limits(of: PodBuilder, event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(claims=CLAIMS, volumes=VOLUMES), of, event) is requeued

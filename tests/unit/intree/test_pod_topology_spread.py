@@ -1,4 +1,4 @@
-"""PodTopologySpread's filter: which domains are too far ahead, and who is counted."""
+"""PodTopologySpread's filter: skew, counted pods and eligible nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyscheduler.api.outcome import StatusError
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import Answer, build, cycle, reasons, rejections, table
+from .cluster import Reasons, build, cycle, reasons, rejections, table
 from .spreading import (
     EVERYTHING,
     HOSTNAME,
@@ -36,9 +36,9 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("of", "others", "answers"),
+    ("of", "others", "expected"),
     [
-        pytest.param(web(spread()), [], [None, None, None], id="nobody there yet"),
+        pytest.param(web(spread()), [], [None, None, None], id="no pods yet"),
         pytest.param(
             web(spread()), placed("a1"), [UNEVEN, UNEVEN, None], id="a zone is ahead by one, in all its nodes"
         ),
@@ -48,17 +48,19 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
         pytest.param(web(spread(HOSTNAME)), placed("a1", "b1"), [UNEVEN, None, UNEVEN], id="over hosts"),
         pytest.param(web(spread(), spread(HOSTNAME)), placed("b1", "b1", "a1"), [UNEVEN, None, UNEVEN], id="both"),
         pytest.param(
-            web(spread()).label("app", "db"), placed("a1"), [None, None, None], id="the pod is no web pod itself"
+            web(spread()).label("app", "db"), placed("a1"), [None, None, None], id="pod does not match its own selector"
         ),
         pytest.param(
             web(spread()).label("app", "db"),
             placed("a1", "a2"),
             [UNEVEN, UNEVEN, None],
-            id="but may not go where more are",
+            id="other pod may not exceed the skew",
         ),
-        pytest.param(web(spread(selector=None)), placed("a1", "a1"), [None, None, None], id="no selector: nobody"),
         pytest.param(
-            web(spread(selector=EVERYTHING)), placed("a1", "a1"), [None, None, None], id="empty selector: nobody counts"
+            web(spread(selector=None)), placed("a1", "a1"), [None, None, None], id="missing selector matches no pod"
+        ),
+        pytest.param(
+            web(spread(selector=EVERYTHING)), placed("a1", "a1"), [None, None, None], id="empty selector counts no pod"
         ),
         pytest.param(
             web(spread(selector=expressed("In", "web", "www"))), placed("a1"), [UNEVEN, UNEVEN, None], id="In"
@@ -69,7 +71,7 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
             web(spread(selector=expressed("DoesNotExist", key="x"))),
             placed("a1"),
             [UNEVEN, UNEVEN, None],
-            id="not there",
+            id="DoesNotExist",
         ),
         pytest.param(web(spread()), [pod("db").on("a1")], [None, None, None], id="other pods"),
         pytest.param(
@@ -79,11 +81,13 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
             web(spread()),
             [pod("x").label("app", "web").on("a1").deleting()],
             [None] * 3,
-            id="one that is on its way out",
+            id="terminating pod does not count",
         ),
-        pytest.param(web(spread(minDomains=2)), placed("a1", "b1"), [None, None, None], id="as many zones as wanted"),
         pytest.param(
-            web(spread(minDomains=3)), placed("a1", "b1"), [UNEVEN] * 3, id="too few zones: as if one were empty"
+            web(spread(minDomains=2)), placed("a1", "b1"), [None, None, None], id="as many zones as minDomains"
+        ),
+        pytest.param(
+            web(spread(minDomains=3)), placed("a1", "b1"), [UNEVEN] * 3, id="fewer zones than minDomains: minimum is 0"
         ),
         pytest.param(
             web(spread(matchLabelKeys=["v", "absent"])).label("v", "2"),
@@ -104,19 +108,22 @@ def expressed(operator: str, *values: str, key: str = "app") -> Manifest:
             id="matchLabelKeys make a selector of an empty one",
         ),
         pytest.param(
-            web(spread(matchLabelKeys=["app"], selector=None)), placed("a1"), [None] * 3, id="but not of none at all"
+            web(spread(matchLabelKeys=["app"], selector=None)),
+            placed("a1"),
+            [None] * 3,
+            id="matchLabelKeys with missing selector",
         ),
     ],
 )
-def test_a_domain_must_not_get_too_far_ahead(of: PodBuilder, others: list[PodBuilder], answers: list[Answer]) -> None:
-    assert reasons(build(PodTopologySpread), of, ZONES, others) == answers
+def test_filter_by_max_skew(of: PodBuilder, others: list[PodBuilder], expected: list[Reasons]) -> None:
+    assert reasons(build(PodTopologySpread), of, ZONES, others) == expected
 
 
 RACKED = [IN_A.label("rack", "1"), IN_B.label("rack", "2"), IN_A_TOO]
 
 
 @pytest.mark.parametrize(
-    ("of", "nodes", "others", "answers"),
+    ("of", "nodes", "others", "expected"),
     [
         pytest.param(web(spread()), [IN_A, IN_B, NOWHERE], [], [None, None, LACKING], id="no zone at all"),
         pytest.param(
@@ -125,17 +132,17 @@ RACKED = [IN_A.label("rack", "1"), IN_B.label("rack", "2"), IN_A_TOO]
         pytest.param(
             web(*BOTH), RACKED, placed("a2", "a2"), [None, None, LACKING], id="its pods do not count elsewhere"
         ),
-        pytest.param(web(*BOTH), RACKED, placed("a1"), [UNEVEN, None, UNEVEN], id="the zone is asked for first"),
+        pytest.param(web(*BOTH), RACKED, placed("a1"), [UNEVEN, None, UNEVEN], id="constraint on zone first"),
         pytest.param(
-            web(*reversed(BOTH)), RACKED, placed("a1"), [UNEVEN, None, LACKING], id="the label is asked for first"
+            web(*reversed(BOTH)), RACKED, placed("a1"), [UNEVEN, None, LACKING], id="constraint on rack first"
         ),
         pytest.param(web(spread("rack")), [IN_A, IN_B], [], [LACKING, LACKING], id="a topology that no node has"),
     ],
 )
-def test_nodes_without_the_label_are_no_part_of_the_topology(
-    of: PodBuilder, nodes: list[NodeBuilder], others: list[PodBuilder], answers: list[Answer]
+def test_nodes_without_topology_key_are_rejected_and_not_counted(
+    of: PodBuilder, nodes: list[NodeBuilder], others: list[PodBuilder], expected: list[Reasons]
 ) -> None:
-    assert reasons(build(PodTopologySpread), of, nodes, others) == answers
+    assert reasons(build(PodTopologySpread), of, nodes, others) == expected
 
 
 SSD_IN_A, HDD_IN_B = IN_A.label("disk", "ssd"), IN_B.label("disk", "hdd")
@@ -144,10 +151,14 @@ WANTS_SSD = expressed("In", "ssd", key="disk")
 
 
 @pytest.mark.parametrize(
-    ("of", "nodes", "answers"),
+    ("of", "nodes", "expected"),
     [
-        pytest.param(web(spread()).node_selector(disk="ssd"), [SSD_IN_A, HDD_IN_B], [None, None], id="not selected"),
-        pytest.param(web(spread()).node_affinity(WANTS_SSD), [SSD_IN_A, HDD_IN_B], [None, None], id="not wanted"),
+        pytest.param(
+            web(spread()).node_selector(disk="ssd"), [SSD_IN_A, HDD_IN_B], [None, None], id="excluded by nodeSelector"
+        ),
+        pytest.param(
+            web(spread()).node_affinity(WANTS_SSD), [SSD_IN_A, HDD_IN_B], [None, None], id="excluded by node affinity"
+        ),
         pytest.param(
             web(spread(nodeAffinityPolicy="Honor")).node_affinity(WANTS_SSD),
             [SSD_IN_A, HDD_IN_B],
@@ -180,24 +191,24 @@ WANTS_SSD = expressed("In", "ssd", key="disk")
         ),
     ],
 )
-def test_nodes_that_the_pod_cannot_use_make_no_domain_but_are_filtered(
-    of: PodBuilder, nodes: list[NodeBuilder], answers: list[Answer]
+def test_inclusion_policies_decide_which_domains_count(
+    of: PodBuilder, nodes: list[NodeBuilder], expected: list[Reasons]
 ) -> None:
-    # One pod in zone a: it is ahead only if zone b counts, with nobody in it.
-    assert reasons(build(PodTopologySpread), of, nodes, placed("a1")) == answers
+    # One pod in zone a: it is ahead only if zone b counts, without pods.
+    assert reasons(build(PodTopologySpread), of, nodes, placed("a1")) == expected
 
 
-def test_evicting_pods_may_help_against_skew_but_not_against_a_missing_label() -> None:
+def test_skew_is_resolvable_and_missing_label_is_not() -> None:
     refused = rejections(build(PodTopologySpread), web(spread()), [IN_A, IN_B, NOWHERE], placed("a1"))
     assert [r and r.resolvable for r in refused] == [True, None, False]
 
 
 @pytest.mark.parametrize("of", [web(), web(spread(when=SOFT)), pod()])
-def test_without_hard_constraints_there_is_nothing_to_filter(of: PodBuilder) -> None:
+def test_pre_filter_skips_pod_without_hard_constraints(of: PodBuilder) -> None:
     assert build(PodTopologySpread).pre_filter(cycle(), of.build(), table(ZONES)) is SKIP_SIGNATURE_GROUP
 
 
-def test_a_selector_that_cannot_be_read_is_an_error_that_says_so() -> None:
+def test_invalid_selector_raises_with_its_reason() -> None:
     plugin = build(PodTopologySpread)
     text = 'get constraints from pod: obtaining pod\'s hard topology spread constraints: "Near" is not a valid label'
     with pytest.raises(StatusError, match=text):

@@ -1,4 +1,4 @@
-"""PodTopologySpread beside its answers: what wakes pods that it refused, and which args it takes."""
+"""PodTopologySpread: queueing hints and args."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyscheduler.config.problems import ConfigError
 from pyscheduler.intree import PodTopologySpread
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 
-from .cluster import build, node_added, node_updated, pod_deleted, pod_updated, wakes
+from .cluster import build, node_added, node_updated, pod_deleted, pod_updated, requeues
 from .spreading import HARD, HOSTNAME, IN_A, IN_B, NOWHERE, SOFT, ZONE, placed, spread, web
 
 ME = web(spread(), spread(HOSTNAME, nodeTaintsPolicy="Honor"))
@@ -32,22 +32,22 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_added(OTHER), True, id="a web pod comes"),
         pytest.param(pod_added(DB), False, id="another pod comes"),
         pytest.param(pod_added(OTHER.namespace("n")), False, id="a web pod of another namespace comes"),
-        pytest.param(pod_added(OTHER.on("")), False, id="a web pod that has no place yet"),
-        pytest.param(pod_added(OTHER.on("").nominated("a1")), True, id="a web pod that is about to have one"),
+        pytest.param(pod_added(OTHER.on("")), False, id="pending web pod"),
+        pytest.param(pod_added(OTHER.on("").nominated("a1")), True, id="nominated web pod"),
         pytest.param(pod_deleted(OTHER), True, id="a web pod goes"),
         pytest.param(pod_deleted(DB), False, id="another pod goes"),
-        pytest.param(pod_updated(LABELS, OTHER, OTHER.label("app", "db")), True, id="a web pod is one no more"),
+        pytest.param(pod_updated(LABELS, OTHER, OTHER.label("app", "db")), True, id="web pod no longer matches"),
         pytest.param(pod_updated(LABELS, DB, DB.label("app", "web")), True, id="a pod becomes a web pod"),
-        pytest.param(pod_updated(LABELS, OTHER, OTHER.label("x")), False, id="a label that is not selected by"),
+        pytest.param(pod_updated(LABELS, OTHER, OTHER.label("x")), False, id="label outside the selector"),
         pytest.param(pod_updated(LABELS, ME, ME.label("app", "db")), True, id="its own labels"),
         pytest.param(pod_updated(TERMINATING, OTHER, OTHER.deleting()), True, id="a web pod begins to terminate"),
         pytest.param(pod_updated(TERMINATING, DB, DB.deleting()), False, id="another pod begins to terminate"),
-        pytest.param(pod_deleted(OTHER.deleting()), False, id="a web pod goes that was not counted any more"),
+        pytest.param(pod_deleted(OTHER.deleting()), False, id="terminating web pod is deleted"),
         pytest.param(pod_updated(TOLERATIONS, ME, ME.tolerates("k")), True, id="its own tolerations"),
         pytest.param(pod_updated(TOLERATIONS, OTHER, OTHER.tolerates("k")), False, id="another's tolerations"),
         pytest.param(node_added(IN_A), True, id="a node with zone and host name comes"),
@@ -64,28 +64,28 @@ def node_deleted(old: NodeBuilder) -> ClusterEvent:
         pytest.param(node_updated(Action.UPDATE_NODE_ALLOCATABLE, IN_A, IN_B), False, id="a node grows"),
     ],
 )
-def test_what_helps_a_pod_that_was_refused(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(build(PodTopologySpread), ME, event) is woken
+def test_requeue_of_pod_rejected_by_spread(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(build(PodTopologySpread), ME, event) is requeued
 
 
-def test_a_node_that_the_node_affinity_policy_lets_in() -> None:
+def test_requeue_when_node_newly_matches_node_affinity_policy() -> None:
     """The label is no topology key, but the pod's nodeSelector requires it."""
     subject, of = build(PodTopologySpread), web(spread()).node_selector(disk="ssd")
     relabelled = node_updated(Action.UPDATE_NODE_LABEL, IN_A, IN_A.label("disk", "ssd"))
-    assert wakes(subject, of, relabelled)
-    assert not wakes(subject, web(spread()), relabelled)
-    assert not wakes(subject, web(spread(nodeAffinityPolicy="Ignore")).node_selector(disk="ssd"), relabelled)
+    assert requeues(subject, of, relabelled)
+    assert not requeues(subject, web(spread()), relabelled)
+    assert not requeues(subject, web(spread(nodeAffinityPolicy="Ignore")).node_selector(disk="ssd"), relabelled)
 
 
-def test_its_own_tolerations_help_only_where_taints_are_honored() -> None:
+def test_own_tolerations_requeue_only_if_taints_are_honored() -> None:
     event = pod_updated(TOLERATIONS, web(spread()), web(spread()).tolerates("k"))
-    assert not wakes(build(PodTopologySpread), web(spread()), event)
+    assert not requeues(build(PodTopologySpread), web(spread()), event)
 
 
-def test_a_pod_whose_constraints_cannot_be_read_is_woken_to_say_so() -> None:
+def test_pod_with_invalid_constraints_is_requeued_by_any_event() -> None:
     broken = web(spread(selector={"matchExpressions": [{"key": "app", "operator": "Near"}]}))
     for event in (pod_deleted(DB), node_added(NOWHERE)):
-        assert wakes(build(PodTopologySpread), broken, event)
+        assert requeues(build(PodTopologySpread), broken, event)
 
 
 def constraint(key: str = ZONE, when: str = HARD, skew: int = 1, selector: bool = False) -> TopologySpreadConstraint:
@@ -105,20 +105,20 @@ NAME_RULE = (
     ("kind", "constraints", "problem"),
     [
         pytest.param("System", (), "", id="the default"),
-        pytest.param("", (), "", id="nothing said"),
+        pytest.param("", (), "", id="empty"),
         pytest.param("List", (), "", id="none"),
         pytest.param("List", (constraint(), constraint(when=SOFT), constraint(HOSTNAME)), "", id="some"),
         pytest.param(
             "Some",
             ONE,
             'defaultingType: Unsupported value: "Some": supported values: "System", "List"',
-            id="no such type",
+            id="unknown type",
         ),
         pytest.param(
             "System",
             ONE,
             'defaultingType: Invalid value: "System": when .defaultConstraints are not empty',
-            id="two masters",
+            id="System with constraints",
         ),
         pytest.param(
             "List",
@@ -136,7 +136,7 @@ NAME_RULE = (
             "List",
             (constraint("a b"),),
             f'defaultConstraints[0].topologyKey: Invalid value: "a b": {NAME_RULE}',
-            id="no good key",
+            id="invalid key",
         ),
         pytest.param(
             "List",
@@ -149,7 +149,7 @@ NAME_RULE = (
             (constraint(when="Never"),),
             'defaultConstraints[0].whenUnsatisfiable: Unsupported value: "Never": supported values: "DoNotSchedule", '
             '"ScheduleAnyway"',
-            id="no such action",
+            id="unknown action",
         ),
         pytest.param(
             "List",
@@ -173,19 +173,19 @@ NAME_RULE = (
         ),
     ],
 )
-def test_args_are_checked_in_kube_schedulers_words(
+def test_invalid_args_raise_kube_schedulers_error(
     kind: str, constraints: tuple[TopologySpreadConstraint, ...], problem: str
 ) -> None:
-    told = ""
+    message = ""
     try:
         args = PodTopologySpread.Args(constraints, kind)
         assert args.defaulting_type == (kind or "System")
     except ValueError as error:
-        told = str(error)
-    assert told == problem
+        message = str(error)
+    assert message == problem
 
 
-def test_fields_left_out_of_a_configuration_are_told_of_in_the_same_words() -> None:
+def test_missing_configuration_fields_raise_kube_schedulers_error() -> None:
     text = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -194,13 +194,13 @@ profiles:
       - name: PodTopologySpread
         args: {defaultingType: List, defaultConstraints: [{topologyKey: a, whenUnsatisfiable: ScheduleAnyway}]}
 """
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as caught:
         loads(text)
-    (problem,) = refused.value.problems
+    (problem,) = caught.value.problems
     assert problem.path == "profiles[0].pluginConfig[0].args.defaultConstraints[0].maxSkew"
     assert problem.message == "Invalid value: 0: not in valid range (0, inf)"
 
 
-def test_a_pod_that_nothing_constrains_any_more_is_woken_by_any_node() -> None:
-    # It was refused by default constraints, and its Service is gone.
-    assert wakes(build(PodTopologySpread), web(), node_added(node("n")))
+def test_pod_without_remaining_constraints_is_requeued_by_any_node() -> None:
+    # Default constraints rejected the pod, and its Service is gone.
+    assert requeues(build(PodTopologySpread), web(), node_added(node("n")))

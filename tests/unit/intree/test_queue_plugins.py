@@ -1,4 +1,4 @@
-"""PrioritySort and SchedulingGates: who may be tried, and in which order."""
+"""PrioritySort and SchedulingGates: order and gating of the active queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyscheduler.api import Action, QueuedPod
 from pyscheduler.intree import PrioritySort, SchedulingGates
 from pyscheduler.testing import PodBuilder, pod
 
-from .cluster import build, pod_updated, wakes
+from .cluster import build, pod_updated, requeues
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def test_priority_then_time(a: tuple[int | None, float], b: tuple[int | None, fl
         pytest.param(pod().gate("b").gate("a"), ("waiting for scheduling gates: [b a]",), id="in the pod's own order"),
     ],
 )
-def test_a_gate_keeps_a_pod_out(of: PodBuilder, reasons: tuple[str, ...] | None) -> None:
+def test_scheduling_gates_reject_pod(of: PodBuilder, reasons: tuple[str, ...] | None) -> None:
     rejection = build(SchedulingGates).pre_enqueue(of.build())
     assert (rejection and rejection.reasons) == reasons
     assert rejection is None or not rejection.resolvable
 
 
-def test_only_its_own_gates_wake_a_pod() -> None:
+def test_only_own_gates_requeue_pod() -> None:
     opened = pod_updated(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, pod("a").gate("x"), pod("a"))
     gates = build(SchedulingGates)
-    assert wakes(gates, pod("a").gate("x"), opened)
-    assert not wakes(gates, pod("b").gate("x"), opened)
+    assert requeues(gates, pod("a").gate("x"), opened)
+    assert not requeues(gates, pod("b").gate("x"), opened)

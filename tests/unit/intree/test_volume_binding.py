@@ -1,4 +1,4 @@
-"""VolumeBinding before any node is looked at: claims that are not there, not the pod's, or not bound as they should."""
+"""VolumeBinding's PreFilter: claims that are missing, not the pod's, or unbound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plugin(cluster: Cluster) -> VolumeBinding:
     return VolumeBinding(VolumeBinding.Args(), cluster)
 
 
-def ask(incoming: PodBuilder, *objects: Manifest) -> Any:
+def pre_filter(incoming: PodBuilder, *objects: Manifest) -> Any:
     cluster = Cluster(*objects, nodes=[node("a")])
     return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.nodes())
 
@@ -33,8 +33,8 @@ PLAIN = [{"name": "config", "configMap": {"name": "c"}}, {"name": "empty", "empt
 
 
 @pytest.mark.parametrize("incoming", [pod(), pod().spec(volumes=PLAIN)], ids=["no volumes", "other volumes"])
-def test_pods_without_claims_are_left_alone(incoming: PodBuilder) -> None:
-    assert ask(incoming) is SKIP_SIGNATURE_GROUP
+def test_pre_filter_skips_pods_without_claims(incoming: PodBuilder) -> None:
+    assert pre_filter(incoming) is SKIP_SIGNATURE_GROUP
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_pods_without_claims_are_left_alone(incoming: PodBuilder) -> None:
             ephemeral(),
             [],
             'waiting for ephemeral volume controller to create the persistentvolumeclaim "pod-scratch"',
-            id="ephemeral, not made yet",
+            id="ephemeral, not created yet",
         ),
         pytest.param(
             using("data"),
@@ -63,7 +63,7 @@ def test_pods_without_claims_are_left_alone(incoming: PodBuilder) -> None:
             ephemeral(),
             [bound("pv", "pod-scratch")],
             "PVC default/pod-scratch was not created for pod default/pod (pod is not owner)",
-            id="ephemeral, nobody's",
+            id="ephemeral, without owner",
         ),
         pytest.param(
             ephemeral(),
@@ -82,15 +82,15 @@ def test_pods_without_claims_are_left_alone(incoming: PodBuilder) -> None:
         ),
     ],
 )
-def test_claims_that_the_pod_cannot_have_yet(incoming: PodBuilder, objects: list[Manifest], why: str) -> None:
-    assert ask(incoming, *objects, volume()) == Rejection(why, resolvable=False)
+def test_unusable_claims_reject_pod(incoming: PodBuilder, objects: list[Manifest], why: str) -> None:
+    assert pre_filter(incoming, *objects, volume()) == Rejection(why, resolvable=False)
 
 
 IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolvable=False)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "answer"),
+    ("wanted", "expected"),
     [
         pytest.param(bound("pv"), SKIP, id="bound"),
         pytest.param(claim(), None, id="waits for its first consumer"),
@@ -109,36 +109,36 @@ IMMEDIATE = Rejection("pod has unbound immediate PersistentVolumeClaims", resolv
         ),
     ],
 )
-def test_only_claims_that_wait_for_a_node_may_be_unbound(wanted: Manifest, answer: Rejection | Skip | None) -> None:
-    assert ask(using("data"), wanted, volume(), storage_class(), storage_class("now", "Immediate")) == answer
+def test_unbound_claim_must_wait_for_first_consumer(wanted: Manifest, expected: Rejection | Skip | None) -> None:
+    assert pre_filter(using("data"), wanted, volume(), storage_class(), storage_class("now", "Immediate")) == expected
 
 
-def test_the_ephemeral_claim_of_the_pod_itself_will_do() -> None:
-    assert ask(ephemeral(), owned(), volume()) is SKIP
+def test_own_ephemeral_claim_is_accepted() -> None:
+    assert pre_filter(ephemeral(), owned(), volume()) is SKIP
 
 
 DISK: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 
 
 @pytest.mark.parametrize(
-    ("held", "answer"),
+    ("held", "expected"),
     [
-        pytest.param(volume(), SKIP, id="reached from anywhere"),
+        pytest.param(volume(), SKIP, id="accessible everywhere"),
         pytest.param(volume(**DISK), SKIP, id="an in-tree disk of no zone"),
-        pytest.param(meta(volume(**DISK), labels={ZONE: "z1"}), None, id="one that its driver knows the zone of"),
-        pytest.param(volume(azureDisk={"kind": "Shared"}), None, id="one that its driver cannot take over"),
+        pytest.param(meta(volume(**DISK), labels={ZONE: "z1"}), None, id="in-tree disk with a zone label"),
+        pytest.param(volume(azureDisk={"kind": "Shared"}), None, id="untranslatable disk"),
         pytest.param(volume(nodeAffinity=within("z1")), None, id="in a zone"),
         pytest.param(volume("another"), None, id="one that does not exist"),
     ],
 )
-def test_it_leaves_itself_out_where_it_can_refuse_no_node(held: Manifest, answer: Skip | None) -> None:
-    assert ask(using("data"), bound("pv"), held) is answer
-    assert ask(using("data", "more"), bound("pv"), claim("more"), storage_class(), held) is None
+def test_pre_filter_skips_if_volumes_are_accessible_everywhere(held: Manifest, expected: Skip | None) -> None:
+    assert pre_filter(using("data"), bound("pv"), held) is expected
+    assert pre_filter(using("data", "more"), bound("pv"), claim("more"), storage_class(), held) is None
 
 
-def test_a_class_without_binding_mode_is_an_error() -> None:
+def test_class_without_binding_mode_raises() -> None:
     with pytest.raises(StatusError, match=r'^VolumeBindingMode not set for StorageClass "late"$'):
-        ask(using("data"), claim(), storage_class(mode=None))
+        pre_filter(using("data"), claim(), storage_class(mode=None))
 
 
 @pytest.mark.parametrize(
@@ -155,17 +155,17 @@ def test_a_class_without_binding_mode_is_an_error() -> None:
         ),
     ],
 )
-def test_args_are_checked_as_in_kube_scheduler(args: dict[str, Any], problem: str) -> None:
+def test_invalid_args_raise_kube_schedulers_text(args: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match="Invalid value") as caught:
         build(VolumeBinding, **args)
     assert str(caught.value) == problem
 
 
-def test_waiting_may_take_no_time_at_all() -> None:
+def test_bind_timeout_may_be_0() -> None:
     assert VolumeBinding.Args().bind_timeout_seconds == 600
     assert VolumeBinding.Args(bind_timeout_seconds=0).bind_timeout_seconds == 0
 
 
-def test_it_never_scores() -> None:
+def test_pre_score_is_always_skipped() -> None:
     cluster = Cluster(bound("pv"), volume(), nodes=[node("a")])
     assert plugin(cluster).pre_score(cycle(), using("data").build(), cluster.nodes()) is SKIP_SIGNATURE_GROUP

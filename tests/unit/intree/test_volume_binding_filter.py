@@ -1,4 +1,4 @@
-"""VolumeBinding's Filter: which nodes reach the volumes of a pod, or can be given them."""
+"""VolumeBinding's Filter: nodes on which a pod's volumes are accessible or can be bound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import NodeBuilder, PodBuilder, node
 from pyscheduler.testing.conformance import assert_filters_agree
 
-from .cluster import Answer, cycle
+from .cluster import Reasons, cycle
 from .storage import Cluster, Manifest, bound, claim, meta, obj, spec, storage_class, using, volume, within
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
@@ -25,19 +25,19 @@ NOWHERE = storage_class(provisioner="kubernetes.io/no-provisioner")
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
-def answers(incoming: PodBuilder, *objects: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> list[Answer]:
-    """The reasons that each node gives; both forms are asked."""
+def results(incoming: PodBuilder, *objects: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> list[Reasons]:
+    """Return the reasons of each node, from both forms."""
     cluster, attempt = Cluster(*objects, nodes=nodes), cycle()
-    plugin, asked = VolumeBinding(VolumeBinding.Args(), cluster), incoming.build()
-    assert_filters_agree(plugin, attempt, asked, cluster.nodes())
-    rejections = [plugin.filter(attempt, asked, info) for info in cluster.nodes()]
+    plugin, built = VolumeBinding(VolumeBinding.Args(), cluster), incoming.build()
+    assert_filters_agree(plugin, attempt, built, cluster.nodes())
+    rejections = [plugin.filter(attempt, built, info) for info in cluster.nodes()]
     assert not any(r.resolvable for r in rejections if r)
     return [r.reasons if r else None for r in rejections]
 
 
-def on(answer: list[Answer]) -> str:
-    """The names of the nodes that fit."""
-    return "".join(n.manifest["metadata"]["name"] for n, a in zip(NODES, answer, strict=True) if a is None)
+def on(result: list[Reasons]) -> str:
+    """Return the names of the nodes that fit."""
+    return "".join(n.manifest["metadata"]["name"] for n, a in zip(NODES, result, strict=True) if a is None)
 
 
 # -- bound claims ------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def on(answer: list[Answer]) -> str:
                 }
             },
             "abc",
-            id="names are not asked for",
+            id="matchFields are ignored",
         ),
         pytest.param(
             {
@@ -82,27 +82,27 @@ def on(answer: list[Answer]) -> str:
         ),
     ],
 )
-def test_a_bound_volume_must_be_reached(affinity: Any, fitting: str) -> None:
-    answer = answers(using("data"), bound("pv"), volume(nodeAffinity=affinity))
-    assert on(answer) == fitting
-    assert all(a in (None, (UNREACHED,)) for a in answer)
+def test_bound_volume_must_be_accessible(affinity: Any, fitting: str) -> None:
+    result = results(using("data"), bound("pv"), volume(nodeAffinity=affinity))
+    assert on(result) == fitting
+    assert all(a in (None, (UNREACHED,)) for a in result)
 
 
 def test_a_bound_volume_must_exist() -> None:
-    assert answers(using("data"), bound("gone")) == [(LOST,)] * 3
+    assert results(using("data"), bound("gone")) == [(LOST,)] * 3
 
 
-def test_a_claim_without_a_volume_is_not_bound_whatever_it_says() -> None:
+def test_claim_without_volume_is_unbound_despite_annotation() -> None:
     completed = meta(claim(), annotations={"pv.kubernetes.io/bind-completed": "yes"})
-    assert answers(using("data"), completed, NOWHERE) == [(UNMATCHED,)] * 3
-    assert answers(using("data"), completed, volume(), NOWHERE) == [None] * 3
+    assert results(using("data"), completed, NOWHERE) == [(UNMATCHED,)] * 3
+    assert results(using("data"), completed, volume(), NOWHERE) == [None] * 3
 
 
-def test_the_first_bound_claim_in_the_way_is_told() -> None:
+def test_first_conflicting_bound_claim_is_reported() -> None:
     far, gone = bound("far", "x"), bound("gone", "y")
     there = volume("far", nodeAffinity=within("z1"))
-    assert answers(using("x", "y"), far, gone, there) == [(LOST,), (UNREACHED,), (UNREACHED,)]
-    assert answers(using("y", "x"), far, gone, there) == [(LOST,)] * 3
+    assert results(using("x", "y"), far, gone, there) == [(LOST,), (UNREACHED,), (UNREACHED,)]
+    assert results(using("y", "x"), far, gone, there) == [(LOST,)] * 3
 
 
 # -- static volumes ----------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_the_first_bound_claim_in_the_way_is_told() -> None:
         pytest.param(volume(nodeAffinity=within("z2")), "b", id="in another zone"),
         pytest.param(volume(storage_class="now"), "", id="of another class"),
         pytest.param(volume(volumeMode="Block"), "", id="a block device"),
-        pytest.param(volume(volumeMode="Filesystem"), "abc", id="a file system, and says so"),
+        pytest.param(volume(volumeMode="Filesystem"), "abc", id="explicit file system"),
         pytest.param(volume(accessModes=["ReadWriteOnce", "ReadOnlyMany"]), "abc", id="more access modes"),
         pytest.param(volume(accessModes=["ReadOnlyMany"]), "", id="other access modes"),
         pytest.param(volume(volumeAttributesClassName="gold"), "", id="other attributes"),
@@ -126,33 +126,37 @@ def test_the_first_bound_claim_in_the_way_is_told() -> None:
         pytest.param(meta(volume(), deletionTimestamp="2026-01-01T00:00:00Z"), "", id="being deleted"),
         pytest.param(volume(claimRef={"namespace": "default", "name": "other"}), "", id="another claim's"),
         pytest.param(volume(claimRef={"namespace": "other", "name": "data"}), "", id="another namespace's"),
-        pytest.param(volume(claimRef={"namespace": "default", "name": "data"}), "abc", id="kept for the claim"),
+        pytest.param(volume(claimRef={"namespace": "default", "name": "data"}), "abc", id="pre-bound to the claim"),
         pytest.param(
-            volume(claimRef={"namespace": "default", "name": "data", "uid": "uid-data"}), "abc", id="kept, by its UID"
+            volume(claimRef={"namespace": "default", "name": "data", "uid": "uid-data"}), "abc", id="pre-bound by UID"
         ),
         pytest.param(
-            volume(claimRef={"namespace": "default", "name": "data", "uid": "older"}), "", id="kept for a namesake"
+            volume(claimRef={"namespace": "default", "name": "data", "uid": "older"}),
+            "",
+            id="pre-bound to a claim with another UID",
         ),
         pytest.param(
             volume(claimRef={"namespace": "default", "name": "data"}, accessModes=[], nodeAffinity=within("z1")),
             "a",
-            id="kept, whatever its access modes",
+            id="pre-bound with other access modes",
         ),
         pytest.param(
-            {**volume(claimRef={"namespace": "default", "name": "data"}), "status": {}}, "abc", id="kept, in any phase"
+            {**volume(claimRef={"namespace": "default", "name": "data"}), "status": {}},
+            "abc",
+            id="pre-bound in any phase",
         ),
         pytest.param(
-            volume(claimRef={"namespace": "default", "name": "data"}, size="1Mi"), "", id="kept, but too small"
+            volume(claimRef={"namespace": "default", "name": "data"}, size="1Mi"), "", id="pre-bound but too small"
         ),
         pytest.param(
             meta(volume(), annotations={"volume.beta.kubernetes.io/storage-class": "x"}), "", id="beta: another class"
         ),
     ],
 )
-def test_an_unbound_claim_needs_a_volume_that_serves(offered: Manifest, fitting: str) -> None:
-    answer = answers(using("data"), claim(), offered, NOWHERE)
-    assert on(answer) == fitting
-    assert all(a in (None, (UNMATCHED,)) for a in answer)
+def test_unbound_claim_needs_matching_volume(offered: Manifest, fitting: str) -> None:
+    result = results(using("data"), claim(), offered, NOWHERE)
+    assert on(result) == fitting
+    assert all(a in (None, (UNMATCHED,)) for a in result)
 
 
 @pytest.mark.parametrize(
@@ -161,32 +165,32 @@ def test_an_unbound_claim_needs_a_volume_that_serves(offered: Manifest, fitting:
 )
 def test_a_claim_may_select_volumes_by_label(selector: Any, fitting: str) -> None:
     offered = meta(volume(), labels={"disk": "fast"})
-    assert on(answers(using("data"), claim(selector=selector), offered, NOWHERE)) == fitting
+    assert on(results(using("data"), claim(selector=selector), offered, NOWHERE)) == fitting
 
 
-def test_a_wrong_selector_is_an_error() -> None:
+def test_invalid_volume_selector_raises() -> None:
     wrong = claim(selector={"matchExpressions": [{"key": "disk", "operator": "Near"}]})
     problem = 'error creating internal label selector for claim: default/data: "Near" is not a valid label selector'
     with pytest.raises(StatusError, match=problem):
-        answers(using("data"), wrong, NOWHERE)
+        results(using("data"), wrong, NOWHERE)
 
 
 def test_two_claims_need_two_volumes_on_one_node() -> None:
     wanted = [claim("x"), claim("y"), NOWHERE]
     here: Manifest = {"nodeAffinity": within("z1")}
-    assert on(answers(using("x", "y"), *wanted, volume("p", **here))) == ""
-    assert on(answers(using("x", "y"), *wanted, volume("p", **here), volume("q"))) == "a"
-    assert on(answers(using("x", "y"), *wanted, volume("p"), volume("q"))) == "abc"
+    assert on(results(using("x", "y"), *wanted, volume("p", **here))) == ""
+    assert on(results(using("x", "y"), *wanted, volume("p", **here), volume("q"))) == "a"
+    assert on(results(using("x", "y"), *wanted, volume("p"), volume("q"))) == "abc"
 
 
 def test_the_smaller_claim_leaves_the_larger_volume_to_the_larger_claim() -> None:
     wanted = [claim("big", "5Gi"), claim("small", "1Gi"), NOWHERE]
-    assert on(answers(using("big", "small"), *wanted, volume("p", "5Gi"), volume("q", "2Gi"))) == "abc"
+    assert on(results(using("big", "small"), *wanted, volume("p", "5Gi"), volume("q", "2Gi"))) == "abc"
 
 
-def test_a_volume_kept_for_the_claim_is_the_only_one_that_counts() -> None:
-    kept = volume("kept", claimRef={"namespace": "default", "name": "data"}, nodeAffinity=within("z1"))
-    assert on(answers(using("data"), claim(), kept, volume("free"), NOWHERE)) == "a"
+def test_prebound_volume_rules_out_others() -> None:
+    cached = volume("cached", claimRef={"namespace": "default", "name": "data"}, nodeAffinity=within("z1"))
+    assert on(results(using("data"), claim(), cached, volume("free"), NOWHERE)) == "a"
 
 
 # -- provisioning ------------------------------------------------------------------------------------------------------
@@ -200,7 +204,7 @@ def topology(*zones: str) -> Manifest:
     ("made", "fitting"),
     [
         pytest.param(storage_class(), "abc", id="anywhere"),
-        pytest.param(storage_class(provisioner=""), "", id="by nobody"),
+        pytest.param(storage_class(provisioner=""), "", id="no provisioner"),
         pytest.param(storage_class(allowedTopologies=[]), "abc", id="no topology"),
         pytest.param(storage_class(allowedTopologies=[topology("z2")]), "b", id="in a zone"),
         pytest.param(storage_class(allowedTopologies=[topology("z2"), topology("z1")]), "ab", id="in either zone"),
@@ -208,10 +212,10 @@ def topology(*zones: str) -> Manifest:
         pytest.param(storage_class(allowedTopologies=[topology()]), "", id="a term without values"),
     ],
 )
-def test_a_volume_may_be_made_where_the_class_allows(made: Manifest, fitting: str) -> None:
-    answer = answers(using("data"), claim(), made)
-    assert on(answer) == fitting
-    assert all(a in (None, (UNMATCHED,)) for a in answer)
+def test_provisioning_respects_allowed_topologies(made: Manifest, fitting: str) -> None:
+    result = results(using("data"), claim(), made)
+    assert on(result) == fitting
+    assert all(a in (None, (UNMATCHED,)) for a in result)
 
 
 def capacity(size: str | None, labels: Any = None, name: str = "cap", **fields: Any) -> Manifest:
@@ -228,12 +232,14 @@ DRIVER = obj("CSIDriver", "maker", spec={"storageCapacity": True})
         pytest.param([], "", id="none"),
         pytest.param([capacity("1Gi")], "abc", id="just enough"),
         pytest.param([capacity("1Mi")], "", id="too little"),
-        pytest.param([capacity(None)], "", id="says nothing"),
-        pytest.param([capacity("1Mi", maximumVolumeSize="1Gi")], "abc", id="the largest volume goes before"),
-        pytest.param([capacity("9Gi", maximumVolumeSize="1Mi")], "", id="the largest volume is too small"),
+        pytest.param([capacity(None)], "", id="capacity not stated"),
+        pytest.param([capacity("1Mi", maximumVolumeSize="1Gi")], "abc", id="maximumVolumeSize takes precedence"),
+        pytest.param([capacity("9Gi", maximumVolumeSize="1Mi")], "", id="maximumVolumeSize too small"),
         pytest.param([capacity("1Gi", storageClassName="x")], "", id="for another class"),
         pytest.param([capacity("1Gi", nodeTopology=None)], "", id="reached by no node"),
-        pytest.param([capacity("1Gi", nodeTopology={"matchExpressions": [{"operator": "?"}]})], "", id="senseless"),
+        pytest.param(
+            [capacity("1Gi", nodeTopology={"matchExpressions": [{"operator": "?"}]})], "", id="invalid topology"
+        ),
         pytest.param([capacity("1Gi", {"topology.kubernetes.io/zone": "z1"})], "a", id="in a zone"),
         pytest.param(
             [
@@ -245,66 +251,66 @@ DRIVER = obj("CSIDriver", "maker", spec={"storageCapacity": True})
         ),
     ],
 )
-def test_a_driver_that_publishes_its_capacity_must_have_room(published: list[Manifest], fitting: str) -> None:
-    answer = answers(using("data"), claim(), storage_class(), DRIVER, *published)
-    assert on(answer) == fitting
-    assert all(a in (None, (NO_ROOM,)) for a in answer)
+def test_provisioning_needs_published_capacity(published: list[Manifest], fitting: str) -> None:
+    result = results(using("data"), claim(), storage_class(), DRIVER, *published)
+    assert on(result) == fitting
+    assert all(a in (None, (NO_ROOM,)) for a in result)
 
 
 @pytest.mark.parametrize("driver", [spec(DRIVER, storageCapacity=False), spec(DRIVER, storageCapacity=None)])
-def test_other_drivers_are_not_asked_for_room(driver: Manifest) -> None:
-    assert on(answers(using("data"), claim(), storage_class(), driver)) == "abc"
+def test_capacity_of_untracked_drivers_is_not_checked(driver: Manifest) -> None:
+    assert on(results(using("data"), claim(), storage_class(), driver)) == "abc"
 
 
-def test_a_claim_that_asks_for_no_size_needs_no_room() -> None:
-    assert on(answers(using("data"), claim(resources={}), storage_class(), DRIVER)) == "abc"
+def test_claim_without_size_needs_no_capacity() -> None:
+    assert on(results(using("data"), claim(resources={}), storage_class(), DRIVER)) == "abc"
 
 
-def test_the_first_claim_that_cannot_be_made_is_told() -> None:
+def test_first_unprovisionable_claim_is_reported() -> None:
     classes = [storage_class("far", allowedTopologies=[topology("z1")], provisioner="other"), storage_class(), DRIVER]
     far, full = claim("far", "1Mi", "far"), claim("full", "2Mi")
-    assert answers(using("far", "full"), far, full, *classes) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
+    assert results(using("far", "full"), far, full, *classes) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
     first = claim("full", "1Ki")
-    assert answers(using("far", "full"), far, first, *classes) == [(NO_ROOM,)] * 3
+    assert results(using("far", "full"), far, first, *classes) == [(NO_ROOM,)] * 3
 
 
-def test_reasons_of_bound_and_unbound_claims_are_told_together() -> None:
+def test_reasons_of_bound_and_unbound_claims_are_reported_together() -> None:
     there = volume(storage_class="now", nodeAffinity=within("z1"))
     objects = [bound("pv", "x"), there, claim("y"), storage_class(), DRIVER]
-    assert answers(using("x", "y"), *objects) == [(NO_ROOM,), (UNREACHED, NO_ROOM), (UNREACHED, NO_ROOM)]
+    assert results(using("x", "y"), *objects) == [(NO_ROOM,), (UNREACHED, NO_ROOM), (UNREACHED, NO_ROOM)]
     objects = [bound("gone", "x"), claim("y"), NOWHERE]
-    assert answers(using("x", "y"), *objects) == [(UNMATCHED, LOST)] * 3
+    assert results(using("x", "y"), *objects) == [(UNMATCHED, LOST)] * 3
 
 
-# -- claims that a node was chosen for ---------------------------------------------------------------------------------
+# -- claims with a selected node ---------------------------------------------------------------------------------------
 
 
 def begun(node_name: str, name: str = "data") -> Manifest:
     return meta(claim(name), annotations={SELECTED: node_name})
 
 
-def test_a_claim_whose_node_was_chosen_goes_nowhere_else() -> None:
-    # It is not matched any more: the volume that would serve stays free.
-    assert answers(using("data"), begun("b"), volume(), storage_class()) == [(UNMATCHED,), None, (UNMATCHED,)]
-    assert answers(using("data"), begun("b"), volume(), NOWHERE) == [(UNMATCHED,)] * 3
+def test_claim_with_selected_node_fits_that_node_only() -> None:
+    # The claim is not matched any more: the matching volume stays available.
+    assert results(using("data"), begun("b"), volume(), storage_class()) == [(UNMATCHED,), None, (UNMATCHED,)]
+    assert results(using("data"), begun("b"), volume(), NOWHERE) == [(UNMATCHED,)] * 3
 
 
-def test_claims_whose_nodes_differ_fit_nowhere() -> None:
-    assert on(answers(using("x", "y"), begun("a", "x"), begun("b", "y"), storage_class())) == ""
+def test_claims_with_different_selected_nodes_fit_nowhere() -> None:
+    assert on(results(using("x", "y"), begun("a", "x"), begun("b", "y"), storage_class())) == ""
 
 
-def test_a_claim_elsewhere_is_told_next_to_a_bound_volume_out_of_reach() -> None:
+def test_selected_node_conflict_is_reported_with_inaccessible_volume() -> None:
     there = volume(storage_class="now", nodeAffinity=within("z1"))
-    told = answers(using("x", "y"), bound("pv", "x"), there, begun("b", "y"), storage_class())
-    assert told == [(UNMATCHED,), (UNREACHED,), (UNREACHED, UNMATCHED)]
+    reported = results(using("x", "y"), bound("pv", "x"), there, begun("b", "y"), storage_class())
+    assert reported == [(UNMATCHED,), (UNREACHED,), (UNREACHED, UNMATCHED)]
 
 
-def test_claims_elsewhere_are_told_before_anything_is_matched() -> None:
+def test_selected_node_conflict_is_reported_before_matching() -> None:
     full = [storage_class(), DRIVER, begun("a", "x"), claim("y")]
-    assert answers(using("x", "y"), *full) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
+    assert results(using("x", "y"), *full) == [(NO_ROOM,), (UNMATCHED,), (UNMATCHED,)]
 
 
-# -- in-tree volumes that CSI drivers have taken over ------------------------------------------------------------------
+# -- in-tree volumes of migrated plugins -------------------------------------------------------------------------------
 
 
 def migrated(name: str, *plugins: str) -> Manifest:
@@ -320,7 +326,7 @@ BETA = "failure-domain.beta.kubernetes.io"
 
 
 def translated(disk: Manifest, *csi_nodes: Manifest, nodes: Sequence[NodeBuilder] = DRIVERS) -> str:
-    return on(answers(using("data"), bound("pv"), disk, *csi_nodes, nodes=nodes))
+    return on(results(using("data"), bound("pv"), disk, *csi_nodes, nodes=nodes))
 
 
 @pytest.mark.parametrize(
@@ -332,15 +338,15 @@ def translated(disk: Manifest, *csi_nodes: Manifest, nodes: Sequence[NodeBuilder
         pytest.param(volume(nodeAffinity=within("z1"), azureDisk={"kind": "Managed"}), "a", id="not on that node"),
         pytest.param(meta(volume(**AWS), labels={"topology.kubernetes.io/zone": "z9__z1"}), "abc", id="label, there"),
         pytest.param(meta(volume(**AWS), labels={f"{BETA}/zone": "z9"}), "ac", id="label, elsewhere"),
-        pytest.param(volume(**AWS), "abc", id="nothing said"),
+        pytest.param(volume(**AWS), "abc", id="no affinity"),
     ],
 )
-def test_a_migrated_volume_is_looked_for_under_its_drivers_key(disk: Manifest, fitting: str) -> None:
+def test_migrated_volume_uses_topology_key_of_driver(disk: Manifest, fitting: str) -> None:
     assert translated(disk, ON_B, migrated("c")) == fitting
 
 
 @pytest.mark.parametrize(("zone", "fitting"), [(f"{BETA}/zone", "b"), ("topology.kubernetes.io/zone", "")])
-def test_a_beta_region_next_to_a_beta_zone_is_looked_for_under_the_name_of_today(zone: str, fitting: str) -> None:
+def test_beta_region_is_translated_with_beta_zone(zone: str, fitting: str) -> None:
     terms = [{"key": key, "operator": "In", "values": ["z1"]} for key in (zone, f"{BETA}/region")]
     disk = volume(nodeAffinity={"required": {"nodeSelectorTerms": [{"matchExpressions": terms}]}}, **AWS)
     nodes = [node("a"), node("b").label(AWS_KEY, "z1").label("topology.kubernetes.io/region", "z1"), node("c")]
@@ -376,7 +382,7 @@ def test_a_plugin_is_migrated_if_its_whole_name_is_listed() -> None:
         ),
     ],
 )
-def test_a_volume_that_cannot_be_migrated_is_an_error_where_it_has_to_be(
+def test_untranslatable_volume_raises_on_migrated_node(
     plugin: str, source: Manifest, labels: Manifest, problem: str
 ) -> None:
     disk = meta(volume(**source), labels=labels)
@@ -388,6 +394,6 @@ def test_a_volume_that_cannot_be_migrated_is_an_error_where_it_has_to_be(
 
 
 @pytest.mark.parametrize("volume_id", ["vol-1", "aws://z1/vol-1", "aws:///vol-1", "disk"])
-def test_the_ids_of_aws_volumes(volume_id: str) -> None:
+def test_aws_volume_ids(volume_id: str) -> None:
     disk = volume(awsElasticBlockStore={"volumeID": volume_id}, nodeAffinity=within("z1"))
     assert translated(disk, ON_B) == "ab"

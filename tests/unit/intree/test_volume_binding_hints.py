@@ -1,4 +1,4 @@
-"""What brings a pod back that VolumeBinding rejected."""
+"""Events that requeue a pod that VolumeBinding rejected."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyscheduler.api import NODE, Action, ClusterEvent
 from pyscheduler.intree import VolumeBinding
 from pyscheduler.testing import node
 
-from .cluster import node_added, pod_deleted, wakes
+from .cluster import node_added, pod_deleted, requeues
 from .storage import Cluster, Manifest, bound, claim, meta, obj, spec, storage_class, using, volume
 
 ADD, UPDATE, DELETE = Action.ADD, Action.UPDATE_OTHER, Action.DELETE
@@ -55,7 +55,9 @@ def has(**fields: Any) -> Manifest:
             ClusterEvent(NODE, Action.UPDATE_NODE_LABEL, node().build(), node().build()), True, id="a node's labels"
         ),
         pytest.param(
-            ClusterEvent(NODE, Action.UPDATE_NODE_ALLOCATABLE, node().build(), node().build()), False, id="its room"
+            ClusterEvent(NODE, Action.UPDATE_NODE_ALLOCATABLE, node().build(), node().build()),
+            False,
+            id="a node's allocatable",
         ),
         pytest.param(event(ADD, None, CSI_NODE), True, id="a CSINode"),
         pytest.param(event(DELETE, migrated("x"), None), True, id="a CSINode is gone"),
@@ -84,8 +86,8 @@ def has(**fields: Any) -> Manifest:
         ),
     ],
 )
-def test_what_may_help_a_rejected_pod(what: ClusterEvent, helps: bool) -> None:
+def test_requeue_of_pod_rejected_by_volume_binding(what: ClusterEvent, helps: bool) -> None:
     more = [{"name": "scratch", "ephemeral": {}}, {"name": "inline", "csi": {"driver": "inline"}}]
     objects = (claim(), claim("shared"), bound("pv", "taken"), storage_class())
     plugin = VolumeBinding(VolumeBinding.Args(), Cluster(*objects))
-    assert wakes(plugin, using("data").spec(volumes=more), what) is helps
+    assert requeues(plugin, using("data").spec(volumes=more), what) is helps

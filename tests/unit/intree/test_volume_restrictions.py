@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that pods name themselves, and claims that one pod may use at a time."""
+"""VolumeRestrictions: disks in pods' specs, and ReadWriteOncePod claims."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.intree import VolumeRestrictions
 from pyscheduler.intree.volumes.objects import CLAIM
 from pyscheduler.testing import PodBuilder, node, pod
 
-from .cluster import Answer, cycle, node_added, pod_deleted, reasons, rejections, table, wakes
+from .cluster import Reasons, cycle, node_added, pod_deleted, reasons, rejections, requeues, table
 
 CONFLICT = ("node(s) had no available disk",)
 IN_USE = (
@@ -60,7 +60,7 @@ READ: dict[str, Any] = {"readOnly": True}
 
 
 @pytest.mark.parametrize(
-    ("there", "incoming", "answer"),
+    ("there", "incoming", "expected"),
     [
         pytest.param(gce("d"), gce("d"), CONFLICT, id="gce, both write"),
         pytest.param(gce("d", **READ), gce("d"), CONFLICT, id="gce, one reads"),
@@ -68,7 +68,7 @@ READ: dict[str, Any] = {"readOnly": True}
         pytest.param(gce("d", **READ), gce("d", **READ), None, id="gce, both read"),
         pytest.param(gce("d"), gce("e"), None, id="gce, two disks"),
         pytest.param(gce("d"), ebs("d"), None, id="another kind of disk"),
-        pytest.param(ebs("d", **READ), ebs("d", **READ), CONFLICT, id="ebs, even to be read"),
+        pytest.param(ebs("d", **READ), ebs("d", **READ), CONFLICT, id="ebs, both read"),
         pytest.param(ebs("d"), ebs("e"), None, id="ebs, two disks"),
         pytest.param(iscsi("q"), iscsi("q", portal="b"), CONFLICT, id="iscsi, whatever the portal"),
         pytest.param(iscsi("q", **READ), iscsi("q", **READ), None, id="iscsi, both read"),
@@ -83,14 +83,14 @@ READ: dict[str, Any] = {"readOnly": True}
         pytest.param(with_volume(gcePersistentDisk={}), with_volume(gcePersistentDisk={}), CONFLICT, id="no names"),
     ],
 )
-def test_two_pods_of_a_node_cannot_write_to_one_disk(there: PodBuilder, incoming: PodBuilder, answer: Answer) -> None:
+def test_disk_conflicts_on_one_node(there: PodBuilder, incoming: PodBuilder, expected: Reasons) -> None:
     running = [there.uid("there").on("a"), pod("plain").on("b")]
-    assert reasons(plugin(), incoming, [node("a"), node("b"), node("c")], running) == [answer, None, None]
+    assert reasons(plugin(), incoming, [node("a"), node("b"), node("c")], running) == [expected, None, None]
     (no, *_) = rejections(plugin(), incoming, [node("a")], running)
     assert no is None or no.resolvable
 
 
-def test_any_of_several_disks_counts() -> None:
+def test_any_of_several_disks_conflicts() -> None:
     both = pod().spec(
         volumes=[{"name": "e", "gcePersistentDisk": {"pdName": "e"}}, *ebs("d").manifest["spec"]["volumes"]]
     )
@@ -99,9 +99,9 @@ def test_any_of_several_disks_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("running", "answer"),
+    ("running", "expected"),
     [
-        pytest.param([], SKIP, id="nobody"),
+        pytest.param([], SKIP, id="no other pod"),
         pytest.param([using("one", name="p").on("b")], [IN_USE, IN_USE], id="a pod on any node"),
         pytest.param([using("one", name="p").on("b").deleting()], [IN_USE, IN_USE], id="one that is being deleted"),
         pytest.param([using("one", name="p").on("gone")], SKIP, id="a pod on a node that is not there"),
@@ -109,25 +109,25 @@ def test_any_of_several_disks_counts() -> None:
         pytest.param([using("many", name="p").on("b")], SKIP, id="a claim for many"),
     ],
 )
-def test_a_claim_for_one_pod_is_in_use_everywhere_or_nowhere(running: list[PodBuilder], answer: Any) -> None:
+def test_read_write_once_pod_claim_is_in_use_on_every_node(running: list[PodBuilder], expected: Any) -> None:
     subject, nodes, incoming = plugin(claim("one"), claim("many", RWX)), [node("a"), node("b")], using("one", "many")
-    if answer is SKIP:
+    if expected is SKIP:
         assert subject.pre_filter(cycle(), incoming.build(), table(nodes, running)) is SKIP
     else:
-        assert reasons(subject, incoming, nodes, running) == answer
+        assert reasons(subject, incoming, nodes, running) == expected
         assert all(no is not None and no.resolvable for no in rejections(subject, incoming, nodes, running))
 
 
-def test_a_disk_in_the_way_is_told_before_a_claim_in_use() -> None:
+def test_disk_conflict_is_reported_before_claim_in_use() -> None:
     both = using("one").spec(volumes=[{"name": "d", "gcePersistentDisk": {"pdName": "d"}}])
     running = [gce("d").uid("1").on("a"), using("one", name="p").on("b")]
     assert reasons(plugin(claim("one")), both, [node("a"), node("b")], running) == [CONFLICT, IN_USE]
 
 
 @pytest.mark.parametrize("missing", ["two", ""], ids=["of that name", "without a name"])
-def test_a_claim_must_be_there(missing: str) -> None:
-    answer = plugin(claim("one")).pre_filter(cycle(), using("one", missing).build(), table([node()]))
-    assert answer == Rejection(f'persistentvolumeclaim "{missing}" not found', resolvable=False)
+def test_missing_claim_rejects_pod(missing: str) -> None:
+    result = plugin(claim("one")).pre_filter(cycle(), using("one", missing).build(), table([node()]))
+    assert result == Rejection(f'persistentvolumeclaim "{missing}" not found', resolvable=False)
 
 
 @pytest.mark.parametrize(
@@ -136,15 +136,15 @@ def test_a_claim_must_be_there(missing: str) -> None:
         pytest.param(pod(), id="no volumes"),
         pytest.param(with_volume(emptyDir={}), id="a directory"),
         pytest.param(with_volume(ephemeral={"volumeClaimTemplate": {}}), id="an ephemeral claim"),
-        pytest.param(with_volume(gcePersistentDisk=None), id="null for a disk"),
-        pytest.param(with_volume(persistentVolumeClaim=None), id="null for a claim"),
+        pytest.param(with_volume(gcePersistentDisk=None), id="disk is null"),
+        pytest.param(with_volume(persistentVolumeClaim=None), id="claim is null"),
     ],
 )
-def test_a_pod_without_disks_and_claims_is_passed_over(of: PodBuilder) -> None:
+def test_pre_filter_skips_pod_without_disks_and_claims(of: PodBuilder) -> None:
     assert plugin().pre_filter(cycle(), of.build(), table([node()])) in (SKIP, SKIP_SIGNATURE_GROUP)
 
 
-def test_a_trial_counts_the_users_of_the_claim_by_its_name() -> None:
+def test_dry_run_counts_users_of_claim_by_name() -> None:
     subject, attempt, incoming = plugin(claim("one")), cycle(), using("one").build()
     user, stranger = using("one", name="user"), using("one", name="stranger").namespace("x")
     cluster = table([node()], [user.on("node")])
@@ -169,7 +169,7 @@ ME = pod("me").spec(volumes=[*gce("d").manifest["spec"]["volumes"], *using("one"
 
 
 @pytest.mark.parametrize(
-    ("event", "woken"),
+    ("event", "requeued"),
     [
         pytest.param(pod_deleted(gce("d").on("a")), True, id="a pod with the disk goes"),
         pytest.param(pod_deleted(gce("d")), True, id="one that had no node"),
@@ -192,5 +192,5 @@ ME = pod("me").spec(volumes=[*gce("d").manifest["spec"]["volumes"], *using("one"
         ),
     ],
 )
-def test_it_wakes_the_pod(event: ClusterEvent, woken: bool) -> None:
-    assert wakes(plugin(), ME, event) is woken
+def test_requeue_of_pod_rejected_by_volume_restrictions(event: ClusterEvent, requeued: bool) -> None:
+    assert requeues(plugin(), ME, event) is requeued

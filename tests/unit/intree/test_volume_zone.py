@@ -1,4 +1,4 @@
-"""VolumeZone: pods follow the zone labels of the volumes that their claims are bound to."""
+"""VolumeZone: nodes must be in the zones of the volumes that the pod's claims are bound to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyscheduler.intree import VolumeZone
 from pyscheduler.testing import NodeBuilder, PodBuilder, node, pod
 from pyscheduler.testing.conformance import assert_filters_agree
 
-from .cluster import cycle, node_added, wakes
+from .cluster import cycle, node_added, requeues
 from .storage import Cluster, Manifest, bound, claim, ephemeral, meta, storage_class, using, volume
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -30,45 +30,45 @@ def plugin(cluster: Cluster) -> VolumeZone:
     return VolumeZone(VolumeZone.Args(), cluster)
 
 
-def ask(incoming: PodBuilder, *objects: Manifest) -> Any:
+def pre_filter(incoming: PodBuilder, *objects: Manifest) -> Any:
     cluster = Cluster(*objects, nodes=NODES)
     return plugin(cluster).pre_filter(cycle(), incoming.build(), cluster.nodes())
 
 
 def fitting(labels: Manifest, nodes: Sequence[NodeBuilder] = NODES) -> str:
-    """The names of the nodes that let a pod in whose volume has these labels; both forms are asked."""
+    """Return the names of nodes that accept a pod with a volume with these labels, from both forms."""
     cluster, attempt = Cluster(bound("pv"), meta(volume(), labels=labels), nodes=nodes), cycle()
-    asked, incoming = plugin(cluster), using("data").build()
-    assert_filters_agree(asked, attempt, incoming, cluster.nodes())
-    answers = {info.name: asked.filter(attempt, incoming, info) for info in cluster.nodes()}
-    assert set(answers.values()) <= {None, Rejection("node(s) had no available volume zone", resolvable=False)}
-    return "".join(name for name, answer in answers.items() if answer is None)
+    subject, incoming = plugin(cluster), using("data").build()
+    assert_filters_agree(subject, attempt, incoming, cluster.nodes())
+    results = {info.name: subject.filter(attempt, incoming, info) for info in cluster.nodes()}
+    assert set(results.values()) <= {None, Rejection("node(s) had no available volume zone", resolvable=False)}
+    return "".join(name for name, result in results.items() if result is None)
 
 
 @pytest.mark.parametrize(
     ("labels", "names"),
     [
-        pytest.param({ZONE: "z1"}, "ae", id="zone: a beta label of the node does not count"),
-        pytest.param({BETA_ZONE: "z1"}, "abce", id="beta zone: before the label of today, which stands in for it"),
-        pytest.param({BETA_ZONE: "z2"}, "e", id="beta zone: the beta label of the node has the last word"),
+        pytest.param({ZONE: "z1"}, "ae", id="zone: the node's beta label does not count"),
+        pytest.param({BETA_ZONE: "z1"}, "abce", id="beta zone: falls back to the node's GA label"),
+        pytest.param({BETA_ZONE: "z2"}, "e", id="beta zone: the node's beta label takes precedence"),
         pytest.param({ZONE: "z1__z2"}, "ace", id="several zones"),
         pytest.param({ZONE: " z1 __z9"}, "ae", id="spaces"),
         pytest.param({REGION: "r1"}, "ae", id="region"),
         pytest.param({BETA_REGION: "r2"}, "de", id="beta region"),
         pytest.param({ZONE: "z1", REGION: "r2"}, "e", id="zone and region"),
-        pytest.param({ZONE: "z1__", REGION: "r1"}, "ae", id="a label with an empty part is passed over"),
+        pytest.param({ZONE: "z1__", REGION: "r1"}, "ae", id="label with an empty value is ignored"),
     ],
 )
-def test_nodes_must_be_where_the_volume_is(labels: Manifest, names: str) -> None:
+def test_node_must_be_in_zone_of_volume(labels: Manifest, names: str) -> None:
     assert fitting(labels) == names
 
 
 def test_every_volume_counts() -> None:
     first, second = meta(volume("p"), labels={ZONE: "z1__z2"}), meta(volume("q"), labels={ZONE: "z2"})
     cluster, attempt = Cluster(bound("p", "x"), bound("q", "y"), first, second, nodes=NODES), cycle()
-    asked, incoming = plugin(cluster), using("x", "y").build()
-    assert asked.pre_filter(attempt, incoming, cluster.nodes()) is None
-    assert [asked.filter(attempt, incoming, n) is None for n in cluster.nodes()] == [False, False, True, False, True]
+    subject, incoming = plugin(cluster), using("x", "y").build()
+    assert subject.pre_filter(attempt, incoming, cluster.nodes()) is None
+    assert [subject.filter(attempt, incoming, n) is None for n in cluster.nodes()] == [False, False, True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_every_volume_counts() -> None:
         pytest.param(using("data"), [claim(), storage_class()], id="a claim that waits for its first consumer"),
     ],
 )
-def test_it_stands_aside(incoming: PodBuilder, objects: list[Manifest]) -> None:
-    assert isinstance(ask(incoming, *objects), Skip)
+def test_pre_filter_skips_pod_without_zoned_volumes(incoming: PodBuilder, objects: list[Manifest]) -> None:
+    assert isinstance(pre_filter(incoming, *objects), Skip)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_it_stands_aside(incoming: PodBuilder, objects: list[Manifest]) -> None:
         ("data", [claim(), storage_class(mode="Immediate")], "PersistentVolume had no name"),
     ],
 )
-def test_claims_whose_zone_cannot_be_told(wanted: str, objects: list[Manifest], why: str) -> None:
-    assert ask(using(wanted), *objects) == Rejection(why, resolvable=False)
+def test_claims_without_resolvable_volume_reject_pod(wanted: str, objects: list[Manifest], why: str) -> None:
+    assert pre_filter(using(wanted), *objects) == Rejection(why, resolvable=False)
 
 
-# -- what brings a pod back --------------------------------------------------------------------------------------------
+# -- events ------------------------------------------------------------------------------------------------------------
 
 ADD, UPDATE = Action.ADD, Action.UPDATE_OTHER
 HERE = meta(volume(), labels={ZONE: "z1"})
@@ -139,7 +139,7 @@ def event(action: Action, old: Manifest | None, new: Manifest) -> ClusterEvent:
         ),
     ],
 )
-def test_what_may_help_a_rejected_pod(what: ClusterEvent, helps: bool) -> None:
+def test_requeue_of_pod_rejected_by_volume_zone(what: ClusterEvent, helps: bool) -> None:
     volumes = [{"name": "scratch", "ephemeral": {}}]
     cluster = Cluster(meta(claim(volumeName="pv")), storage_class())
-    assert wakes(plugin(cluster), using("data").spec(volumes=volumes), what) is helps
+    assert requeues(plugin(cluster), using("data").spec(volumes=volumes), what) is helps
