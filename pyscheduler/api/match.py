@@ -89,7 +89,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeTerm(msgspec.Struct, frozen=True, gc=False):
-    """Compiled nodeSelectorTerm: requirements on labels and `metadata.name` that must all hold. Empty matches nothing."""
+    """Compiled nodeSelectorTerm: all requirements on labels and `metadata.name` must hold. Empty matches nothing."""
 
     labels: tuple[Requirement, ...]
     names: tuple[Requirement, ...]

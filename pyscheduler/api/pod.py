@@ -52,8 +52,7 @@ class PodSignatureGroup:
         resized: Resized | None = None,
         size: int = 0,
     ) -> None:
-        """Build a group from a `spec` without claims and node names; `size` in bytes. QuantityError for invalid
-        requests."""
+        """Build a group from a `spec` without claims and node names; `size` in bytes. QuantityError if invalid."""
         self.id = id
         self.namespace = namespace
         self.owner = owner
