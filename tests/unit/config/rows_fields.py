@@ -237,7 +237,7 @@ ELECTION = (
     Row(
         "a duration of centuries",
         config("leaderElection: {leaseDuration: 2562048h}"),
-        ('leaderElection.leaseDuration: "2562048h" is longer than a duration can be',),
+        ('leaderElection.leaseDuration: "2562048h" exceeds the longest duration, 292 years',),
         words=DECODING,
     ),
     Row("a duration of null", config("leaderElection: {retryPeriod: null}"), verdict=_NULL_DURATION),

@@ -201,7 +201,7 @@ REFUSED = (
         plugins("score: {enabled: [{name: NodeName}]}"),
         (
             'profiles[0].plugins.score.enabled[0].name: plugin "NodeName" does not extend ScorePlugin plugin;'
-            " it serves filter",
+            " it implements filter",
         ),
     ),
     Row(

@@ -37,10 +37,10 @@ def test_it_is_what_is_said_or_long_enough_for_volumes(kube: str, ours: str, sec
         (
             HEAD,
             "bindingTimeout: 10m",
-            "bindingTimeout: must be longer than bindTimeoutSeconds of VolumeBinding, which is 600, or 0 for any time; "
-            "it is 10m0s",
+            "bindingTimeout: must exceed bindTimeoutSeconds of VolumeBinding (600 s) or be 0 (no limit), "
+            "not 10m0s",
         ),
-        (HEAD, "bindingTimeout: -1s", "bindingTimeout: must not be below 0, which is for any time; it is -1s"),
+        (HEAD, "bindingTimeout: -1s", "bindingTimeout: must be 0 (no limit) or positive, not -1s"),
     ],
 )
 def test_what_would_cut_volumes_short_is_refused(kube: str, ours: str, problem: str) -> None:

@@ -170,7 +170,7 @@ def test_args_are_checked_by_the_types_of_the_plugins_own_args_class(args: str, 
 
 def test_a_name_that_the_class_does_not_have_is_refused() -> None:
     text = config("", "plugins: [{class: 'tests.unit.config.plugins:Chatty', name: Quiet}]")
-    assert only_problem(text) == 'plugins[0].name: the class calls itself "Chatty", not "Quiet"'
+    assert only_problem(text) == 'plugins[0].name: the class has the name "Chatty", not "Quiet"'
 
 
 def test_a_distribution_that_cannot_be_loaded_stops_only_who_asks_for_its_plugin(
@@ -223,7 +223,7 @@ def test_a_class_named_by_import_path_may_not_have_the_name_of_an_installed_one(
 def test_an_entry_point_must_have_the_name_of_its_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, ("Other", "tests.unit.config.plugins:Second"))
     told = only_problem(enable("Other"))
-    assert 'the entry point "Other" leads to a plugin with the name "Second"' in told
+    assert 'the entry point "Other" refers to a plugin with the name "Second"' in told
 
 
 def test_the_plugins_of_our_own_second_distribution_are_found() -> None:

@@ -204,7 +204,7 @@ def test_queue_sort_args_must_be_the_same_in_all_profiles() -> None:
           {sort}
           pluginConfig: [{{name: ByName, args: {{reverse: true}}}}]
         """)
-    expected = 'profiles[1].pluginConfig: queueSort must be the same for all profiles: "ByName" has other args here'
+    expected = 'profiles[1].pluginConfig: queueSort must be the same for all profiles: "ByName" has different args here'
     assert only_problem(text) == expected
 
 

@@ -194,7 +194,7 @@ def test_who_asks_for_a_share_of_the_nodes_gets_kube_schedulers_order(
 
 def test_a_share_that_has_no_effect_is_warned_of() -> None:
     loaded = loads(config("leaderElection: {leaderElect: false}\npercentageOfNodesToScore: 30", "nodeOrder: EveryNode"))
-    assert loaded.warnings == ("nodeOrder: percentageOfNodesToScore has no effect: EveryNode looks at all of them",)
+    assert loaded.warnings == ("nodeOrder: percentageOfNodesToScore has no effect: EveryNode scores all of them",)
     assert loads(config("leaderElection: {leaderElect: false}", "nodeOrder: EveryNode")).warnings == ()
 
 

@@ -74,13 +74,13 @@ REFUSED = [
         made(FilterPlugin, filter=fits, __init__=no_arguments),
         "__init__(self) has the wrong parameters, expected __init__(self, args, handle)",
     ),
-    (made(FilterPlugin, filter=waits), "filter is declared async def, expected def: it decides, and must not wait"),
-    (made(ScorePlugin, score=waits), "score is declared async def, expected def: it decides, and must not wait"),
+    (made(FilterPlugin, filter=waits), "filter is declared async def, expected def: it runs in the scheduling cycle and must not await"),
+    (made(ScorePlugin, score=waits), "score is declared async def, expected def: it runs in the scheduling cycle and must not await"),
     (
         made(PreBindPlugin, pre_bind=acts_at_once),
         "pre_bind is declared def, expected async def: it runs in the binding cycle",
     ),
-    (made(FilterPlugin, filter=yields), "filter has a yield in it, expected a method that returns its answer"),
+    (made(FilterPlugin, filter=yields), "filter is a generator, expected a method that returns its result"),
     (
         made(FilterPlugin, filter=fits, reads="OWN_NODE_AND_PODS"),
         "reads is 'OWN_NODE_AND_PODS', expected a member of Reads such as Reads.OWN_NODE",
@@ -93,15 +93,15 @@ REFUSED = [
     ),
     (
         made(ScorePlugin, score=fits, normalise=helper),
-        "normalise is never called: it looks like a misspelt normalize; begin the name of a helper with _",
+        "normalise is never called: it looks like a misspelt normalize; prefix the name of a helper with _",
     ),
     (
         made(FilterPlugin, filter=fits, preFilter=helper),
-        "preFilter is never called: it looks like a misspelt pre_filter; begin the name of a helper with _",
+        "preFilter is never called: it looks like a misspelt pre_filter; prefix the name of a helper with _",
     ),
     (
         made(FilterPlugin, filter=fits, score=fits),
-        "score is never called: inherit ScorePlugin too, or begin the name of a helper with _",
+        "score is never called: inherit ScorePlugin too, or prefix the name of a helper with _",
     ),
     (
         made(FilterPlugin, filter=too_few, reads=2),

@@ -47,7 +47,7 @@ def test_lines_go_on_through_the_documents_of_a_file() -> None:
     [
         ("a: 1\nb: 2\na: 3", "a: is given twice (first on line 1)", 3),
         ("x:\n- {a: 1, a: 1}", "x[0].a: is given twice (first on line 2)", 2),
-        ("a: &a [*a]", "a[0]: the alias refers to something that it is itself a part of", 1),
+        ("a: &a [*a]", "a[0]: the alias refers to a node that contains it", 1),
         ("? [a]\n: 1", "a key must be plain text", 1),
         ("a: !python/object:os.system x", "a: could not determine a constructor for the tag", 1),
         ("a: !!int many", 'a: "many" cannot be read as int', 1),
