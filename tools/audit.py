@@ -43,9 +43,8 @@ def main() -> int:
     problems += differences(pins, installed)
     for name in sorted(set(installed) - set(OURS) - set(TOOLS)):
         problems += [f"{name}: {problem}" for problem in altered(installed[name])]
-    print(
-        f"{len(pins)} versions pinned, {len(requirements)} of them runtime requirements, {len(installed)} packages installed"
-    )
+    summary = f"{len(pins)} versions pinned, {len(requirements)} of them runtime requirements"
+    print(f"{summary}, {len(installed)} packages installed")
     problems += _run_check(_registry, pins) + _run_check(_advisories, pins)
     for problem in problems:
         print(f"error: {problem}")
