@@ -117,10 +117,10 @@ class Handle(Protocol):
     ) -> Mapping[int, Sequence[bool]]:
         """Return which victims can be reprieved if `pod` is placed on their node, by row of `nodes()`.
 
-        `orders` lists, by row, the candidates for a reprieve. All pods of a priority below the one of `pod` are
-        removed; the candidates are then added back in order, each if `pod` still fits. Pods that are not in the order
-        stay removed. All nodes are evaluated at once. A row that is missing in the result needs a dry run:
-        `filter_without_lower_priority` rejects the node, or a plugin depends on other nodes.
+        `orders` lists by row the candidates for a reprieve; the result has one bool for each of them, True if it can
+        stay. All pods of a lower priority than `pod` are removed; the candidates are then added back in order, each if
+        `pod` still fits. All nodes are evaluated at once. A row that is missing in the result needs a dry run: the node
+        is rejected by `filter_without_lower_priority`, or a plugin depends on other nodes.
         """
 
     def dry_run_cache_key(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Hashable | None:

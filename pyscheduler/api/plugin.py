@@ -56,7 +56,11 @@ class NoArgs:
 
 
 class Plugin(ABC):
-    """Base class of all plugins."""
+    """Base class of all plugins.
+
+    An exception in a method fails the attempt: the pod is retried after its error backoff, and log, metrics and event
+    name the plugin. StatusError does so without being logged as a bug.
+    """
 
     name: ClassVar[str]
     """Name of the plugin in configurations."""
@@ -88,6 +92,10 @@ class Plugin(ABC):
     """True if results may depend on `matchFields` of the required node affinity, unique for each DaemonSet pod."""
 
     def __init__(self, args: Any, handle: Handle) -> None:
+        """Store the decoded `Args` and the handle.
+
+        Called once per profile, at startup and after a reload that changes the args.
+        """
         self.args = args
         self.handle = handle
 
@@ -97,7 +105,7 @@ class Plugin(ABC):
 
 
 class QueueSortPlugin(Plugin):
-    """Order of the active queue. Implement `sort_key` (preferred) or `less`."""
+    """Order of the active queue (kube-scheduler's QueueSort). Implement `sort_key` (preferred) or `less`."""
 
     def sort_key(self, queued: QueuedPod) -> Any:
         """Return a sort key; pods with lower keys are scheduled first. It must not change while the pod is queued."""
@@ -132,7 +140,7 @@ class _ByLess:
 
 
 class PreEnqueuePlugin(Plugin):
-    """Gate before the active queue (KEP-3521)."""
+    """Gate before the active queue (kube-scheduler's PreEnqueue, KEP-3521)."""
 
     reports_gating: ClassVar[bool] = False
     """Write the rejection into the PodScheduled condition with reason SchedulingGated, which autoscalers ignore.
@@ -154,7 +162,7 @@ class PreEnqueuePlugin(Plugin):
 
 
 class PreFilterPlugin(Plugin):
-    """Computation once per pod, before any node is filtered.
+    """Computation once per pod, before any node is filtered (kube-scheduler's PreFilter).
 
     State that it writes to the cycle for Filter must never be modified in place: it may be shared by other pods of the
     signature, and a dry run restores the earlier values. NodeTable columns are live views, so store copies or values
@@ -182,7 +190,7 @@ class PreFilterPlugin(Plugin):
 
 
 class FilterPlugin(Plugin):
-    """Decision if a pod can run on a node."""
+    """Feasibility check of a node for a pod (kube-scheduler's Filter)."""
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
     """Scope on which results depend; results are cached accordingly."""
@@ -227,7 +235,7 @@ class FilterPlugin(Plugin):
 
 
 class PostFilterPlugin(Plugin):
-    """Handling of pods that fit no node, for example preemption."""
+    """Handling of pods that fit no node, for example preemption (kube-scheduler's PostFilter)."""
 
     @abstractmethod
     def post_filter(self, cycle: Cycle, pod: Pod, diagnosis: Diagnosis) -> Nominate | ClearNomination | Rejection:
@@ -250,7 +258,7 @@ class PostFilterPlugin(Plugin):
 
 
 class PreScorePlugin(Plugin):
-    """Computation once per pod and set of feasible nodes, before scoring."""
+    """Computation once per pod, on its feasible nodes, before scoring (kube-scheduler's PreScore)."""
 
     @abstractmethod
     def pre_score(self, cycle: Cycle, pod: Pod, nodes: NodeTable) -> Skip | None:
@@ -261,7 +269,7 @@ class PreScorePlugin(Plugin):
 
 
 class ScorePlugin(Plugin):
-    """Ranking of the feasible nodes by raw scores, which `normalize` converts to 0..100."""
+    """Ranking of feasible nodes by raw scores that `normalize` converts to 0..100 (kube-scheduler's Score)."""
 
     reads: ClassVar[Reads] = Reads.EVERYTHING
     """Scope on which raw scores depend; they are cached accordingly."""
@@ -300,7 +308,7 @@ class ScorePlugin(Plugin):
 
 
 class ReservePlugin(Plugin):
-    """Bookkeeping of the plugin about assumed pods."""
+    """Bookkeeping of a plugin about assumed pods (kube-scheduler's Reserve)."""
 
     @abstractmethod
     def reserve(self, cycle: Cycle, pod: Pod, node: NodeInfo) -> Rejection | None:
@@ -312,11 +320,11 @@ class ReservePlugin(Plugin):
 
 
 class PermitPlugin(Plugin):
-    """Approval, denial or delay of a pod before binding.
+    """Approval, denial or delay of a pod before binding (kube-scheduler's Permit).
 
     For a waiting pod `permit` is called again after each event in `events_to_register`, whenever `Wait.recheck_every`
     seconds have passed, and once at the timeout. None then approves the pod, a Rejection requeues it, and Wait
-    continues to wait until the deadline of the first Wait. `cycle` holds the plugin's state of the attempt with the
+    continues the wait until the deadline of the first Wait. `cycle` holds the plugin's state of the attempt with the
     current `cycle.now`; `pod` and `node` are current.
     """
 
@@ -357,7 +365,7 @@ class PermitPlugin(Plugin):
 
 
 class PreBindPlugin(Plugin):
-    """Work that must be done before a pod is bound, such as provisioning a volume."""
+    """Work that must be done before a pod is bound, such as provisioning a volume (kube-scheduler's PreBind)."""
 
     def pre_bind_pre_flight(self, cycle: Cycle, pod: Pod, node_name: str) -> Skip | None:  # noqa: ARG002
         """Return SKIP if `pre_bind` has nothing to do for this pod.
@@ -373,7 +381,7 @@ class PreBindPlugin(Plugin):
 
 
 class BindPlugin(Plugin):
-    """Binding of a pod to its node. Plugins run in order until one does not return SKIP."""
+    """Binding of a pod to its node (kube-scheduler's Bind). Plugins run in order until one does not return SKIP."""
 
     binds_without_api: ClassVar[bool] = False
     """True for a plugin that binds pods without `api`, through another service.
@@ -387,7 +395,7 @@ class BindPlugin(Plugin):
 
 
 class PostBindPlugin(Plugin):
-    """Notification that a pod has been bound."""
+    """Notification that a pod has been bound (kube-scheduler's PostBind)."""
 
     @abstractmethod
     async def post_bind(self, cycle: Cycle, pod: Pod, node_name: str, api: ApiWriter) -> None:

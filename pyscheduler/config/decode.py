@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
 
 from pyscheduler.config.durations import parse_duration
-from pyscheduler.config.fields import DURATION, INT32, MISSING, Field, UnknownType, fields_of, is_record
+from pyscheduler.config.fields import DURATION, INT32, MISSING, RecordField, UnknownType, fields_of, is_record
 from pyscheduler.config.problems import Report, did_you_mean, shown, under
 from pyscheduler.core.framework.plugin_failure import is_external
 
@@ -111,7 +111,7 @@ class _Decoder:
             if key not in known:
                 self._report.add(under(path, str(key)), f'unknown field "{key}"{did_you_mean(str(key), known)}')
 
-    def _field(self, field: Field, value: Any, path: str) -> Any:
+    def _field(self, field: RecordField, value: Any, path: str) -> Any:
         """Return the field's value, its default if it is not set or invalid, or MISSING without a default."""
         if value is None:
             if field.required:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pyscheduler.config.durations import format_duration
-from pyscheduler.config.fields import DURATION, Field, fields_of, is_record
+from pyscheduler.config.fields import DURATION, RecordField, fields_of, is_record
 
 
 def encode(record: Any) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def encode(record: Any) -> dict[str, Any]:
     return {f.key: _field(f, value) for f, value in pairs if value is not None}
 
 
-def _field(field: Field, value: Any) -> Any:
+def _field(field: RecordField, value: Any) -> Any:
     return format_duration(value) if _is_duration(field.type) else _value(value)
 
 

@@ -18,7 +18,7 @@ from pyscheduler.config.discover import Catalogue, is_import_path
 from pyscheduler.config.field_errors import duplicate
 from pyscheduler.config.fields import fields_of
 from pyscheduler.config.problems import Report
-from pyscheduler.config.types import KUBE_API_VERSION, Plugins, PluginSet, Profile
+from pyscheduler.config.types import KUBE_API_VERSION, KubeSchedulerProfile, Plugins, PluginSet
 from pyscheduler.core.framework.registry import POINTS, PluginRegistration
 
 _MAX_INT64 = 2**63 - 1
@@ -69,7 +69,9 @@ class _Entry(msgspec.Struct, frozen=True):
         return self.plugin.name
 
 
-def expand(profile: Profile, percentage: int | None, catalogue: Catalogue, report: Report, path: str) -> ProfileSpec:
+def expand(
+    profile: KubeSchedulerProfile, percentage: int | None, catalogue: Catalogue, report: Report, path: str
+) -> ProfileSpec:
     """Return the expanded profile; errors go to `report`. `percentage` applies if the profile sets none."""
     return _Expansion(profile, catalogue, report, path).spec(percentage)
 
@@ -77,7 +79,7 @@ def expand(profile: Profile, percentage: int | None, catalogue: Catalogue, repor
 class _Expansion:
     """Expansion of one profile."""
 
-    def __init__(self, profile: Profile, catalogue: Catalogue, report: Report, path: str) -> None:
+    def __init__(self, profile: KubeSchedulerProfile, catalogue: Catalogue, report: Report, path: str) -> None:
         self._profile = profile
         self._catalogue = catalogue
         self._report = report

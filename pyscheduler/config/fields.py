@@ -31,7 +31,7 @@ class UnknownType(Exception):
     """Type annotations of a record cannot be resolved; the message names them."""
 
 
-class Field(msgspec.Struct, frozen=True):
+class RecordField(msgspec.Struct, frozen=True):
     """Field of a record: `key` is its YAML name, `name` its Python name; `default` is MISSING for required fields."""
 
     key: str
@@ -55,7 +55,7 @@ def is_record(cls: object) -> bool:
     return isinstance(cls, type) and (dataclasses.is_dataclass(cls) or issubclass(cls, msgspec.Struct))
 
 
-def fields_of(cls: type) -> tuple[Field, ...]:
+def fields_of(cls: type) -> tuple[RecordField, ...]:
     """Return the fields that YAML can set. UnknownType if annotations cannot be resolved."""
     if issubclass(cls, msgspec.Struct):
         return tuple(_struct_field(f) for f in msgspec.structs.fields(cls))
@@ -72,7 +72,7 @@ def camel(name: str) -> str:
     return _UNDERSCORE.sub(lambda m: m.group(1).upper(), name.rstrip("_"))
 
 
-def _dataclass_field(field: dataclasses.Field[Any], kind: Any) -> Field:
+def _dataclass_field(field: dataclasses.Field[Any], kind: Any) -> RecordField:
     default: Any = MISSING
     if field.default is not dataclasses.MISSING:
         value = field.default
@@ -80,17 +80,17 @@ def _dataclass_field(field: dataclasses.Field[Any], kind: Any) -> Field:
     elif field.default_factory is not dataclasses.MISSING:
         default = field.default_factory
     key = field.metadata.get("key") or camel(field.name)
-    return Field(key, field.name, kind, default, _zero_is_default(kind))
+    return RecordField(key, field.name, kind, default, _zero_is_default(kind))
 
 
-def _struct_field(field: msgspec.structs.FieldInfo) -> Field:
+def _struct_field(field: msgspec.structs.FieldInfo) -> RecordField:
     default: Any = MISSING
     if field.default is not msgspec.NODEFAULT:
         value = field.default
         default = lambda: value  # noqa: E731
     elif field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory
-    return Field(field.encode_name, field.name, field.type, default, _zero_is_default(field.type))
+    return RecordField(field.encode_name, field.name, field.type, default, _zero_is_default(field.type))
 
 
 def _zero_is_default(kind: Any) -> bool:

@@ -26,8 +26,8 @@ from pyscheduler.config.types import (
     PY_KIND,
     Extender,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     NodeOrder,
-    Profile,
     PySchedulerConfiguration,
 )
 from pyscheduler.config.unsupported import warn_unsupported
@@ -197,7 +197,7 @@ def _with_ignored(spec: ProfileSpec, resources: tuple[str, ...]) -> ProfileSpec:
 
 def _with_names(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
     """Return the configuration with default profile and scheduler name filled in."""
-    profiles = configuration.profiles or (Profile(),)
+    profiles = configuration.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
     return replace(configuration, profiles=profiles)

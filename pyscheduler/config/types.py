@@ -87,7 +87,7 @@ class PluginConfig(Section, frozen=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class Profile(Section, frozen=True):
+class KubeSchedulerProfile(Section, frozen=True):
     """Scheduling profile, selected by spec.schedulerName."""
 
     scheduler_name: str | None = None
@@ -146,7 +146,7 @@ class KubeSchedulerConfiguration(Section, frozen=True):
     """Share of nodes to score, in kube-scheduler's node order; 0 adapts it to the cluster size."""
     pod_initial_backoff_seconds: int = 1
     pod_max_backoff_seconds: int = 10
-    profiles: tuple[Profile, ...] = (Profile(DEFAULT_SCHEDULER_NAME),)
+    profiles: tuple[KubeSchedulerProfile, ...] = (KubeSchedulerProfile(DEFAULT_SCHEDULER_NAME),)
     extenders: tuple[Extender, ...] = ()
     delay_cache_until_active: bool = False
 

@@ -21,10 +21,10 @@ from pyscheduler.config.types import (
     Extender,
     ExtenderTLS,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     LeaderElection,
     Plugins,
     PluginSet,
-    Profile,
 )
 from pyscheduler.intree._label_selectors import key_rules
 
@@ -119,7 +119,7 @@ def _backoff(configuration: KubeSchedulerConfiguration, report: Report) -> None:
         report.add("podMaxBackoffSeconds", text)
 
 
-def _profiles(profiles: Sequence[Profile], report: Report) -> None:
+def _profiles(profiles: Sequence[KubeSchedulerProfile], report: Report) -> None:
     first: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path = f"profiles[{i}]"
@@ -158,7 +158,7 @@ def _plugin_name(name: str, path: str, report: Report) -> None:
         report.add(path, invalid(name, text))
 
 
-def _common_queue_sort(profiles: Sequence[Profile], report: Report) -> None:
+def _common_queue_sort(profiles: Sequence[KubeSchedulerProfile], report: Report) -> None:
     """Report profiles with different queueSort sets, even if they have no effect; kube-scheduler compares them
     literally."""
     first = profiles[0].plugins.queue_sort

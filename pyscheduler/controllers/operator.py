@@ -21,7 +21,7 @@ from kubernetes_asyncio import client
 from pyscheduler.controllers.connection import connection_info, load
 from pyscheduler.controllers.handlers import DEADLINES, GROUP, PLURAL, VERSION, GroupKey, registry, settings
 from pyscheduler.controllers.podgroup_status import Json
-from pyscheduler.controllers.status_writer import StatusWriter, Write
+from pyscheduler.controllers.status_writer import PodGroupStatusWriter, Write
 
 STOP_SECONDS = 10.0
 
@@ -70,7 +70,7 @@ class PodGroupOperator:
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # otherwise kopf logs each event of each pod
         configuration = await load(self._kubeconfig, self._server)
         async with client.ApiClient(configuration) as api:
-            status_writer = StatusWriter(_writer(api), self._clock)
+            status_writer = PodGroupStatusWriter(_writer(api), self._clock)
             writer_task = asyncio.create_task(status_writer.run(), name="podgroup status writer")
             try:
                 await kopf.operator(

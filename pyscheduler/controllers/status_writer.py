@@ -22,7 +22,7 @@ Write = Callable[[GroupKey, Json], Awaitable[Any]]
 _log = logging.getLogger(__name__)
 
 
-class StatusWriter:
+class PodGroupStatusWriter:
     """Queue of groups with possible changes, and the task that writes their statuses."""
 
     def __init__(self, write: Write, clock: Callable[[], float]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from pyscheduler.controllers import Member, podgroup_status, status_writer
-from pyscheduler.controllers.status_writer import StatusWriter
+from pyscheduler.controllers.status_writer import PodGroupStatusWriter
 
 KEY = ("default", "g")
 GROUP: dict[str, Any] = {"metadata": {"name": "g", "namespace": "default", "generation": 1}, "spec": {"minMember": 1}}
@@ -38,9 +38,9 @@ class StatusApi:
 
 
 @asynccontextmanager
-async def running_writer(server: StatusApi) -> AsyncIterator[StatusWriter]:
+async def running_writer(server: StatusApi) -> AsyncIterator[PodGroupStatusWriter]:
     """Run a status writer until it is idle after the block."""
-    writer = StatusWriter(server.write, lambda: 0.0)
+    writer = PodGroupStatusWriter(server.write, lambda: 0.0)
     task = asyncio.create_task(writer.run())
     yield writer
     for _ in range(50):
