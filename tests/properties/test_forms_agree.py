@@ -168,7 +168,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
             max_size=3,
         )
     ):
-        weight = (draw(st.integers(0, 100)),) if way.startswith("prefers") else ()
+        weight = (draw(st.integers(0, 100)),) if way.startswith("preferred") else ()
         drawn = getattr(drawn, way)(*weight, draw(affinity_terms()))
     if draw(st.booleans()):
         drawn = drawn.deleting()
