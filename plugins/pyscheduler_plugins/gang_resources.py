@@ -17,12 +17,12 @@ from pyscheduler.api.resources import CPU, PODS, Amounts
 
 def free(nodes: NodeTable, resource: str) -> int:
     """Return the free amount of a resource, summed over all nodes."""
-    left = (
+    available = (
         nodes.allowed_pods - nodes.pod_counts
         if resource == PODS
         else nodes.allocatable(resource) - nodes.requested(resource)
     )
-    return int(np.maximum(left, 0).sum())
+    return int(np.maximum(available, 0).sum())
 
 
 def unused(min_resources: Amounts, members: Iterable[Pod]) -> Amounts:
@@ -35,9 +35,9 @@ def missing(required: Amounts, reserved: Mapping[str, int], nodes: NodeTable) ->
     """Return the shortage of resources as text, "" if all are free. `reserved` belongs to other groups."""
     parts = []
     for resource, amount in sorted(required.items()):
-        left = max(0, free(nodes, resource) - reserved.get(resource, 0))
-        if left < amount:
-            parts.append(f"{_format_amount(resource, amount)} {resource} ({_format_amount(resource, left)} free)")
+        available = max(0, free(nodes, resource) - reserved.get(resource, 0))
+        if available < amount:
+            parts.append(f"{_format_amount(resource, amount)} {resource} ({_format_amount(resource, available)} free)")
     return ", ".join(parts)
 
 

@@ -173,8 +173,8 @@ def _are_valid(requirements: tuple[LabelSelectorRequirement, ...]) -> bool:
 
 
 def _is_valid_field(requirement: LabelSelectorRequirement) -> bool:
-    known = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
-    return known and len(requirement.values or ()) == 1
+    is_name = requirement.key == NODE_NAME_FIELD and requirement.operator in ("In", "NotIn")
+    return is_name and len(requirement.values or ()) == 1
 
 
 def int64(text: str | None) -> int | None:

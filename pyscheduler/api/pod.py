@@ -115,8 +115,8 @@ class PodSignature:
     @cached_property
     def node_selector(self) -> Selector | None:
         """Compiled spec.nodeSelector; None if the field is absent."""
-        wanted = self.spec.node_selector
-        return None if wanted is None else Selector(tuple(Requirement(k, "In", (v,)) for k, v in wanted.items()))
+        labels = self.spec.node_selector
+        return None if labels is None else Selector(tuple(Requirement(k, "In", (v,)) for k, v in labels.items()))
 
     @cached_property
     def required_node_terms(self) -> tuple[NodeTerm, ...] | None:

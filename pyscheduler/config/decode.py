@@ -82,22 +82,22 @@ class _Decoder:
             self._fail(path, str(e))
         before = len(self._report.problems)
         self._report_unknown(value, [f.key for f in fields], path)
-        given = {f.name: self._field(f, value.get(f.key), under(path, f.key)) for f in fields}
+        values = {f.name: self._field(f, value.get(f.key), under(path, f.key)) for f in fields}
         failed = len(self._report.problems) > before
-        if any(v is MISSING for v in given.values()):
+        if any(v is MISSING for v in values.values()):
             raise _Failed
         try:
-            return cls(**given)
+            return cls(**values)
         except BaseException as e:  # any exception of the plugin's own validation concerns these values
             if is_external(e):
                 raise
             self._report_invalid(e, [f.key for f in fields], path, failed)
             raise _Failed from None
 
-    def _report_invalid(self, error: BaseException, known: list[str], path: str, failed: bool) -> None:
+    def _report_invalid(self, error: BaseException, keys: list[str], path: str, failed: bool) -> None:
         """Report the errors of `__post_init__`: `key: text`, or `[key: text, key: text]`, each at its key."""
         text = str(error) if isinstance(error, ValueError) else f"{error} ({type(error).__name__})"
-        place = rf"(?:{'|'.join(map(re.escape, known))})(?:[.\[][^\s:]*)?"
+        place = rf"(?:{'|'.join(map(re.escape, keys))})(?:[.\[][^\s:]*)?"
         listed = re.fullmatch(rf"\[({place}: .*)\]", text, re.DOTALL)
         for one in re.split(rf", (?={place}: )", listed[1]) if listed else [text]:
             placed = re.fullmatch(rf"({place}): (.*)", one, re.DOTALL)
@@ -106,10 +106,10 @@ class _Decoder:
             if not failed or (placed and not self._report.has_related_problem(where)):
                 self._report.add(where, what)
 
-    def _report_unknown(self, value: Mapping[Any, Any], known: list[str], path: str) -> None:
+    def _report_unknown(self, value: Mapping[Any, Any], keys: list[str], path: str) -> None:
         for key in value:
-            if key not in known:
-                self._report.add(under(path, str(key)), f'unknown field "{key}"{did_you_mean(str(key), known)}')
+            if key not in keys:
+                self._report.add(under(path, str(key)), f'unknown field "{key}"{did_you_mean(str(key), keys)}')
 
     def _field(self, field: RecordField, value: Any, path: str) -> Any:
         """Return the field's value, its default if it is not set or invalid, or MISSING without a default."""

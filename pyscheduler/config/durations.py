@@ -30,9 +30,9 @@ def format_duration(seconds: float) -> str:
     if 0 < rest < 1:
         unit, parts = next((small for small in _SMALL if rest * small[1] >= 1), _SMALL[-1])
         return f"{sign}{_decimal(rest * parts)}{unit}"
-    minutes, left = divmod(rest, 60)
+    minutes, remainder = divmod(rest, 60)
     hours, minutes = divmod(int(minutes), 60)
-    text = f"{_decimal(left)}s"
+    text = f"{_decimal(remainder)}s"
     if hours or minutes:
         text = f"{minutes}m{text}"
     return f"{sign}{hours}h{text}" if hours else sign + text

@@ -114,28 +114,28 @@ class _Expansion:
         return merged + [e for e in own if not any(e is m for m in merged)]
 
     def _expanded(self, point: str, multi: list[_Entry]) -> tuple[_Entry, ...]:
-        """Return the plugins of a point: explicit ones in MultiPoint, then the rest of MultiPoint, then other explicit
+        """Return the plugins of a point: explicit ones that MultiPoint has, the rest of MultiPoint, other explicit
         ones."""
         explicit = self._explicit(point)
         disabled = self._disabled(point)
-        served = [] if _ALL in disabled else [e for e in multi if _serves(e, point) and e.name not in disabled]
+        expanded = [] if _ALL in disabled else [e for e in multi if _implements(e, point) and e.name not in disabled]
         explicit_names = {e.name for e in explicit}
-        both = explicit_names & {e.name for e in served}
-        spread = self._once((e for e in served if e.name not in explicit_names), point)
+        both = explicit_names & {e.name for e in expanded}
+        spread = self._once((e for e in expanded if e.name not in explicit_names), point)
         first = [e for e in explicit if e.name in both]
         last = [e for e in explicit if e.name not in both]
         return tuple(self._with_weight(e, point) for e in (*first, *spread, *last))
 
     def _explicit(self, point: str) -> list[_Entry]:
-        serving = []
+        implementing = []
         for entry in self._enabled(point):
-            if _serves(entry, point):
-                serving.append(entry)
+            if _implements(entry, point):
+                implementing.append(entry)
             else:
                 kind, points = POINTS[point].__name__, ", ".join(entry.plugin.points)
                 text = f'plugin "{entry.name}" does not extend {kind} plugin; it implements {points}'
                 self._report.add(entry.path, text)
-        return self._once(serving, point)
+        return self._once(implementing, point)
 
     def _once(self, entries: Iterable[_Entry], point: str) -> list[_Entry]:
         unique: dict[str, _Entry] = {}
@@ -188,7 +188,7 @@ class _Expansion:
 
     def _check_placement(self, point: str) -> None:
         """Report plugins that kube-scheduler would reject at an extension point that this scheduler does not run."""
-        kind, serving = _PLACEMENT_POINTS[point]
+        kind, implementing = _PLACEMENT_POINTS[point]
         names: set[str] = set()
         for i, ref in enumerate(self._set(point).enabled):
             path = f"{self._path}.plugins.{point}.enabled[{i}].name"
@@ -197,7 +197,7 @@ class _Expansion:
                 continue
             if name in names:
                 self._report.add(path, f'plugin "{name}" already registered as "{kind}"')
-            elif name in serving:
+            elif name in implementing:
                 self._report.warn(f'{path}: plugin "{name}" does nothing: the feature gates that it needs are off')
             elif name in self._catalogue.registry or name in self._catalogue.unimplemented:
                 self._report.add(path, f'plugin "{name}" does not extend {kind} plugin')
@@ -223,31 +223,31 @@ class _Expansion:
 
     def _args(self, used: Iterable[PluginRegistration]) -> dict[str, Any]:
         """Return the args of all enabled plugins; those of other plugins are validated only."""
-        given = self._configured()
+        configured = self._configured()
         args: dict[str, Any] = {}
         for plugin in used:
-            if plugin.name not in args and plugin.name not in given:
+            if plugin.name not in args and plugin.name not in configured:
                 path = f"{self._path}.pluginConfig[name={plugin.name}].args"
                 args[plugin.name] = decode(plugin.cls.Args, {}, path, self._report)
-            elif plugin.name in given:
-                args[plugin.name] = given[plugin.name]
+            elif plugin.name in configured:
+                args[plugin.name] = configured[plugin.name]
         return args
 
     def _configured(self) -> dict[str, Any]:
-        given: dict[str, Any] = {}
+        configured: dict[str, Any] = {}
         for i, config in enumerate(self._profile.plugin_config):
             path = f"{self._path}.pluginConfig[{i}]"
             name = self._catalogue.name_of(config.name)
             plugin = self._catalogue.registry.get(name)
-            if name in given:
+            if name in configured:
                 self._report.add(path, duplicate(name))
             elif plugin is not None:
                 raw = self._untyped(plugin, config.args, f"{path}.args")
-                given[name] = decode(plugin.cls.Args, raw, f"{path}.args", self._report)
+                configured[name] = decode(plugin.cls.Args, raw, f"{path}.args", self._report)
             elif not self._report.has_related_problem(f"{path}.name"):
-                given[name] = None
+                configured[name] = None
                 self._unknown_config(name, path)
-        return given
+        return configured
 
     def _unknown_config(self, name: str, path: str) -> None:
         """Warn about args of an unavailable in-tree plugin; report an error for any other unknown name."""
@@ -270,5 +270,5 @@ class _Expansion:
         return {k: v for k, v in args.items() if k in own or k not in ("kind", "apiVersion")}
 
 
-def _serves(entry: _Entry, point: str) -> bool:
+def _implements(entry: _Entry, point: str) -> bool:
     return issubclass(entry.plugin.cls, POINTS[point])

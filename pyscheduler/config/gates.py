@@ -100,13 +100,13 @@ GATES: Mapping[str, FeatureGate] = {
 
 
 class FeatureGates(msgspec.Struct, frozen=True):
-    """Gate settings: the defaults, overridden by `given`."""
+    """Gate settings: the defaults, overridden by `settings`."""
 
-    given: Mapping[str, bool]
+    settings: Mapping[str, bool]
 
     def on(self, name: str) -> bool:
         """Return True if the gate is enabled. KeyError if it is unknown."""
-        return self.given.get(name, GATES[name].default)
+        return self.settings.get(name, GATES[name].default)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -122,12 +122,12 @@ def parse(texts: Iterable[str]) -> FeatureGates:
 
     FeatureGateError for the first error.
     """
-    given: dict[str, bool] = {}
+    settings: dict[str, bool] = {}
     for text in texts:
         for setting in filter(None, text.split(",")):
             name, value = _setting(setting)
-            given[name] = value
-    gates = FeatureGates(given)
+            settings[name] = value
+    gates = FeatureGates(settings)
     for gate in GATES.values():
         missing = [name for name in gate.needs if not gates.on(name)]
         if gates.on(gate.name) and missing:

@@ -56,10 +56,10 @@ def _check_args(cls: type[Plugin], where: str) -> None:
 
 
 def _spelling_hint(cls: type, missing: list[str]) -> str:
-    own = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
-    pairs = ((name, difflib.get_close_matches(name, own, n=1, cutoff=0.6)) for name in missing)
-    found = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
-    return f" ({', '.join(found)})" if found else ""
+    methods = [name for base in cls.__mro__ if base.__module__ != Plugin.__module__ for name in vars(base)]
+    pairs = ((name, difflib.get_close_matches(name, methods, n=1, cutoff=0.6)) for name in missing)
+    hints = [f'"{close[0]}" looks like a misspelt "{name}"' for name, close in pairs if close]
+    return f" ({', '.join(hints)})" if hints else ""
 
 
 # -- attributes ------------------------------------------------------------------------------------------------------
@@ -120,34 +120,34 @@ def _method_faults(cls: type[Plugin]) -> Iterator[str]:
     methods: list[tuple[str, type[Plugin]]] = [("__init__", Plugin), *_DECLARED.items()]
     for name, base in methods:
         if issubclass(cls, base):
-            own, declared = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
-            if own is not declared and getattr(own, "__module__", "") != Plugin.__module__:
-                yield from _differences(name, own, declared)
+            method, declared = inspect.getattr_static(cls, name), inspect.getattr_static(base, name)
+            if method is not declared and getattr(method, "__module__", "") != Plugin.__module__:
+                yield from _differences(name, method, declared)
 
 
-def _differences(name: str, own: object, declared: FunctionType) -> Iterator[str]:
+def _differences(name: str, method: object, declared: FunctionType) -> Iterator[str]:
     """Yield the differences from the overridden method that break its caller."""
     expected = list(inspect.signature(declared).parameters)
-    if isinstance(own, staticmethod):
+    if isinstance(method, staticmethod):
         expected = expected[1:]
-    if isinstance(own, staticmethod | classmethod):
-        own = own.__func__
-    if not isinstance(own, FunctionType):
+    if isinstance(method, staticmethod | classmethod):
+        method = method.__func__
+    if not isinstance(method, FunctionType):
         return  # other callables: their parameters cannot be checked
-    signature = inspect.signature(own)
+    signature = inspect.signature(method)
     spread = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
-    must_be_async, is_async = inspect.iscoroutinefunction(declared), inspect.iscoroutinefunction(own)
+    must_be_async, is_async = inspect.iscoroutinefunction(declared), inspect.iscoroutinefunction(method)
     if must_be_async and not is_async and not spread:
         yield f"{name} is declared def, expected async def: it runs in the binding cycle"
-    elif (is_async or inspect.isasyncgenfunction(own)) and not must_be_async:
+    elif (is_async or inspect.isasyncgenfunction(method)) and not must_be_async:
         yield f"{name} is declared async def, expected def: it runs in the scheduling cycle and must not await"
-    elif inspect.isgeneratorfunction(own) and not inspect.isgeneratorfunction(declared):
+    elif inspect.isgeneratorfunction(method) and not inspect.isgeneratorfunction(declared):
         yield f"{name} is a generator, expected a method that returns its result"
     try:
         signature.bind(*expected)
     except TypeError:
-        given = ", ".join(signature.parameters)
-        yield f"{name}({given}) has the wrong parameters, expected {name}({', '.join(expected)})"
+        actual = ", ".join(signature.parameters)
+        yield f"{name}({actual}) has the wrong parameters, expected {name}({', '.join(expected)})"
 
 
 def _stray_methods(cls: type[Plugin]) -> Iterator[str]:
@@ -162,15 +162,13 @@ def _stray_methods(cls: type[Plugin]) -> Iterator[str]:
 
 def _own_methods(cls: type) -> Iterable[str]:
     """Return the names of public methods that the plugin's own classes define."""
-    own = [
-        base for base in cls.__mro__ if issubclass(base, Plugin) and not base.__module__.startswith("pyscheduler.api")
-    ]
-    return dict.fromkeys(name for base in own for name in _public(base))
+    bases = [base for base in cls.__mro__ if issubclass(base, Plugin) and not base.__module__.startswith(_API)]
+    return dict.fromkeys(name for base in bases for name in _public(base))
 
 
-def _closest(name: str, known: Iterable[str]) -> str:
-    """Return the most similar known name, ignoring case and underscores, or ""."""
-    plain = {_plain(each): each for each in known}
+def _closest(name: str, names: Iterable[str]) -> str:
+    """Return the most similar name, ignoring case and underscores, or ""."""
+    plain = {_plain(each): each for each in names}
     close = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_LOOKS_LIKE)
     return plain[close[0]] if close else ""
 

@@ -159,8 +159,7 @@ def _plugin_name(name: str, path: str, report: Report) -> None:
 
 
 def _common_queue_sort(profiles: Sequence[KubeSchedulerProfile], report: Report) -> None:
-    """Report profiles with different queueSort sets, even if they have no effect; kube-scheduler compares them
-    literally."""
+    """Report profiles with different queueSort sets, which kube-scheduler compares literally."""
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
         text = invalid(len(first.enabled), "only one queue sort plugin can be enabled")

@@ -63,8 +63,7 @@ class HarnessApiWriter:
         return self._harness.kinds.get(plural)
 
     def _find(self, path: str) -> Object | None:
-        """Return the object at a path, or None if the harness does not hold its kind. ApiError 404 if it does not
-        exist."""
+        """Return the object at a path, or None if the harness has no such kind. ApiError 404 if it is missing."""
         name, namespace, plural = path.rpartition("/")[2], _namespace(path), _plural(path)
         kind = self._kind(plural)
         if kind is not None:
