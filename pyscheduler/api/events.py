@@ -107,7 +107,7 @@ QueueingHintFn = Callable[[Pod, ClusterEvent], QueueingHint]
 
 
 class ClusterEventWithHint(msgspec.Struct, frozen=True):
-    """Registration for events that may make a pod schedulable which this plugin rejected.
+    """Registration of events that may make pods schedulable which the plugin rejected.
 
     Without a `hint`, every event of the resource and the actions requeues the pod (kube-scheduler's
     ClusterEventWithHint).

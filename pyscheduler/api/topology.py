@@ -37,7 +37,7 @@ class PodCount(ABC):
 
     @abstractmethod
     def of(self, signature: PodSignature) -> int:
-        """Return the number that one pod of the signature counts for. Must depend on nothing else but this value."""
+        """Return the number that one pod of the signature counts for. Must depend on `signature` and `self` only."""
 
     def of_all(self, signatures: Sequence[PodSignature]) -> Sequence[int]:
         """Return `of` for many signatures. Override it if they can be counted faster together."""
